@@ -45,7 +45,7 @@ def main() -> int:
     failed: dict[str, str] = {}
     for section in given.only:
         try:
-            for row in _measured(section, name, sizes, end):
+            for row in measured(section, name, sizes, end):
                 found[section].append(row)
                 console.print(_words(row), highlight=False)
         except _LEFT_OUT + _own_errors() as error:
@@ -86,7 +86,7 @@ def _device(asked: str) -> tuple[str, dict[str, Any]]:
     return name, told
 
 
-def _measured(section: str, device: str, sizes: Sizes, end: float) -> Iterator[Row]:
+def measured(section: str, device: str, sizes: Sizes, end: float) -> Iterator[Row]:
     """The lines of a section, as long as there is time."""
     rows: Callable[[str, Sizes], Iterator[Row]] = import_module(f"benchmarks.on_device.{section}").rows
     of_section = rows(device, sizes)

@@ -40,7 +40,7 @@ def test_what_is_wrong_or_missing_is_told(
         Row("a search", "ms", 1.0, top=0.9).is_right,
     ]
     monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--only", "indexes"])
-    monkeypatch.setattr(gpu, "_measured", lambda *_: iter([wrong]))
+    monkeypatch.setattr(gpu, "measured", lambda *_: iter([wrong]))
     assert 1 == gpu.main()
     assert "wrong: ['a sum']" in capsys.readouterr().out
     monkeypatch.undo()

@@ -54,7 +54,7 @@ def _copied(
     manifest = verify(unfinished, snapshot.generation)
     file = sqlite_file(catalog)
     if file is not None:
-        _copy_sqlite(file, DataFolder(unfinished).catalog)
+        copy_sqlite(file, DataFolder(unfinished).catalog)
         with Catalog.open(DataFolder(unfinished).catalog) as copied:
             expect_own_catalog(manifest, copied)
     point_at(unfinished, manifest.generation)
@@ -83,7 +83,8 @@ def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
             shutil.rmtree(child)
 
 
-def _copy_sqlite(source: Path, target: Path) -> None:
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copies a catalog that others may be writing to, as it is at one moment; raises StorageError."""
     if not source.is_file():
         raise StorageError(f"{source}: there is no catalog here to copy; name it with --catalog.")
     try:

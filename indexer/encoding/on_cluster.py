@@ -56,19 +56,19 @@ class EncodeOnCluster:
         kind = self._ray.remote(
             num_cpus=HARDLY_ANY, num_gpus=1 if own else 0, max_restarts=-1, max_task_retries=_TRIES
         )(Encoder)
-        self._actors = [
+        self.actors = [
             kind.options(scheduling_strategy=placed(self._ray, machine)).remote(load) for machine in places
         ]
-        self._n_begun = [0] * len(self._actors)
-        self.at_once = PARTS_PER_DEVICE * len(self._actors)
+        self._n_begun = [0] * len(self.actors)
+        self.at_once = PARTS_PER_DEVICE * len(self.actors)
 
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
         """Begin with a part, on the actor that has the fewest; raises EncoderError, StorageError."""
-        number = min(range(len(self._actors)), key=self._n_begun.__getitem__)
+        number = min(range(len(self.actors)), key=self._n_begun.__getitem__)
         self._n_begun[number] += 1
-        ref = self._actors[number].encode.remote(into.resolve(), papers, like)
+        ref = self.actors[number].encode.remote(into.resolve(), papers, like)
 
         def part() -> Part:
             folder = self._result(ref)
@@ -88,7 +88,7 @@ class EncodeOnCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends all of them."""
-        for actor in self._actors:
+        for actor in self.actors:
             self._ray.kill(actor)
 
     def _result(self, ref: Any) -> Path:

@@ -154,7 +154,7 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
         # Absolute, so that whoever reads the name later finds the folder from anywhere.
         return LocalCheckpoint(str(folder.resolve()), folder, read_pooling(folder))
     checkpoint = CHECKPOINTS[name]
-    packaged = _packaged_folder(checkpoint.package)
+    packaged = packaged_folder(checkpoint.package)
     folder = packaged or _from_hub(name, checkpoint)
     require_files(folder)
     changes = None if checkpoint.changes is None else SHIPPED_WEIGHTS / checkpoint.changes
@@ -291,7 +291,8 @@ def file_sha256(path: Path) -> str:
         raise WeightsError(f"{path} cannot be read: {error}.") from error
 
 
-def _packaged_folder(package: str | None) -> Path | None:
+def packaged_folder(package: str | None) -> Path | None:
+    """The folder of an installed package with weights; ``None`` where it is not installed."""
     # find_spec looks for the package without running its code.
     spec = importlib.util.find_spec(package) if package else None
     if spec is None or not spec.submodule_search_locations:

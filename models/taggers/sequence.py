@@ -98,9 +98,9 @@ class SequenceModel(nn.Module):
             self.neighbours(packed)[0], batch_first=True, total_length=n_longest
         )
         scores = self.output(torch.cat([self.dropout(read), described], dim=-1))
-        return self._decode(scores, batch.mask)
+        return self.decode(scores, batch.mask)
 
-    def _decode(
+    def decode(
         self,
         scores: Float32[torch.Tensor, "n_papers n_longest 5"],
         mask: Bool[torch.Tensor, "n_papers n_longest"],
@@ -198,8 +198,8 @@ class SequenceTagger:
             self.spec = TaggerSpec(path.stem, sha256_of(path), told["encoder"], tuple(told["layers"]))
             names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
             shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
-            self._describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
-            self._members = [
+            self.describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
+            self.members = [
                 _member(tensors, number, Shape(**told["shape"]), len(names))
                 for number in range(told["n_members"])
             ]
@@ -225,10 +225,10 @@ class SequenceTagger:
         lengths = [len(paper.sentences) for paper in papers]
         tagged: dict[int, Float32[np.ndarray, "_ 5"]] = {}
         for places in plan_batches(lengths, batch_tokens=_SENTENCES_AT_ONCE):
-            batch = self._describer.batch(
+            batch = self.describer.batch(
                 [papers[place] for place in places], [states[place] for place in places] if states else []
             )
-            members = torch.stack([member(batch).exp() for member in self._members])
+            members = torch.stack([member(batch).exp() for member in self.members])
             for place, own in zip(places, members.mean(dim=0).numpy(), strict=True):
                 tagged[place] = own[: lengths[place]].copy()
         return [tagged[place] for place in range(len(papers))]

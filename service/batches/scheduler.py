@@ -43,7 +43,7 @@ class Batches:
 
     def __init__(self, settings: Settings, worker: ChunkWorker, timings: Timings = USUAL) -> None:
         self._without_worker_s = timings.without_worker_s
-        self._worker = worker
+        self.worker = worker
         self._most = settings.batches
         self._max_age_s = settings.batch_days * _DAY_S
         self._left_to_workers = settings.workers
@@ -91,7 +91,7 @@ class Batches:
     def stop(self) -> None:
         """Begin nothing more, and end what is under way; ``worked_off`` then ends soon."""
         self._working.stop()
-        self._worker.stop()
+        self.worker.stop()
 
     def _look(self) -> Jobs:
         """The jobs, whose generations are kept from now on, and no other."""
@@ -110,7 +110,7 @@ class Batches:
         if self._store.is_there and self._see_to_jobs():
             self._working.wake()
         else:
-            self._worker.rest()
+            self.worker.rest()
 
     def _see_to_jobs(self) -> bool:
         """Whether there may be more to do at once."""
@@ -120,7 +120,7 @@ class Batches:
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
         if self._left_to_workers and not self._unattended(jobs):
             return False
-        return self._worker.work_one(jobs)
+        return self.worker.work_one(jobs)
 
     def _unattended(self, jobs: Jobs) -> bool:
         """Whether something waits that no worker has taken for a while."""

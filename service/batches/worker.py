@@ -81,12 +81,12 @@ class ChunkWorker:
         self._idle = idle
         self._patience_s = patience_s
         self._stopping = threading.Event()
-        self._under_way: set[_Attempt] = set()
+        self.under_way: set[_Attempt] = set()
 
     def stop(self) -> None:
         """Ends the work under way at once; its chunk goes to another worker, or is done anew later."""
         self._stopping.set()
-        for attempt in tuple(self._under_way):
+        for attempt in tuple(self.under_way):
             attempt.give_up(lost=False)
 
     def rest(self) -> None:
@@ -141,11 +141,11 @@ class ChunkWorker:
             if not attempt.lost and not with_deadline(ASIDE_S, lambda: jobs.renew(chunk)):
                 attempt.give_up(lost=True)
 
-        self._under_way.add(attempt)
+        self.under_way.add(attempt)
         if self._stopping.is_set():
             attempt.give_up(lost=False)
         try:
             with Repeating(renew, every_s=jobs.lease_s / 4, failure=_NOT_RENEWED, at_once=False):
                 yield attempt
         finally:
-            self._under_way.discard(attempt)
+            self.under_way.discard(attempt)

@@ -17,7 +17,7 @@ from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 
 # Of what an affinity is: raised with every change of it, so that rows from before are not taken for others.
-_VERSION: Final = 1
+VERSION: Final = 1
 _FOLDER: Final = "match"
 _ROWS_AT_ONCE: Final = 32
 
@@ -40,7 +40,7 @@ def affinity_matrix(
     """
     spec = nearness.snapshot.manifest.encoder
     of = [nearness.snapshot.generation, spec.fingerprint, spec.tau]
-    asked = [_VERSION, of, submissions.tolist(), affinities.names, affinities.digest]
+    asked = [VERSION, of, submissions.tolist(), affinities.names, affinities.digest]
     name = hashlib.sha256(orjson.dumps(asked)).hexdigest()[:24]
     path = data / _FOLDER / f"{name}.npy"
     n_rows = len(submissions)

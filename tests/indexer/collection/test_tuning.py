@@ -1,7 +1,9 @@
 """`akin tune`: the least effort with which an approximate index finds what is wished."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import InputError
+from models.types import Hits
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.commands import flat
 from tests.support.examples.models.clusters import clustered
@@ -95,7 +98,13 @@ def test_what_cannot_be_tuned_is_said(
     corpus = write_corpus(tmp_path / "a.jsonl", many_papers(20))
     build_quietly(corpus, data, hashing, backend="hnsw")
     before = current_generation(data)
-    monkeypatch.setattr("indexer.collection.tuning._SAME", -1.0)
+    search = FaissCodesIndex.search
+
+    def finds_others(*given: Any, **named: Any) -> Hits:
+        found = search(*given, **named)
+        return replace(found, scores=found.scores - 1)
+
+    monkeypatch.setattr(FaissCodesIndex, "search", finds_others)
     told = CliRunner().invoke(app, ["tune", "--data", str(data)])
     assert 1 == told.exit_code
     assert "No effort up to 8 finds 98.0%" in flat(told.stderr)

@@ -51,8 +51,8 @@ def test_altered_minilm_weights_are_refused_before_loading(tmp_path, monkeypatch
         byte = stream.read(1)[0]
         stream.seek(45_000_000)
         stream.write(bytes([byte ^ 1]))
-    monkeypatch.setattr(models.checkpoints.checkpoints, "_packaged_folder", lambda package: copy)
-    monkeypatch.setattr("models.encoders.transformer.Transformer._load", pytest.fail)
+    monkeypatch.setattr(models.checkpoints.checkpoints, "packaged_folder", lambda package: copy)
+    monkeypatch.setattr("models.encoders.transformer.load_checkpoint", pytest.fail)
     with pytest.raises(WeightsError, match="damaged or was replaced"):
         load_encoder("minilm", device="cpu")
 

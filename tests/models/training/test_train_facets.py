@@ -105,8 +105,8 @@ def test_half_of_the_members_learn_the_first_source_alone(tmp_path: Path) -> Non
     path.write_bytes(content)
     tagger = SequenceTagger(path)
     first, second = (
-        [FACETS[code] for code in member(tagger._describer.batch([given], []))[0].argmax(dim=1)]
-        for member in tagger._members
+        [FACETS[code] for code in member(tagger.describer.batch([given], []))[0].argmax(dim=1)]
+        for member in tagger.members
     )
     assert wanted == first != second
 
@@ -160,7 +160,7 @@ def test_marginals_are_those_of_all_labellings() -> None:
         torch.nn.init.normal_(parameter)
     scores = torch.randn(2, 3, 5)
     mask = torch.tensor([[True, True, True], [True, True, False]])
-    found = model._decode(scores, mask).exp()
+    found = model.decode(scores, mask).exp()
     for number, length in enumerate(mask.sum(dim=1).tolist()):
         weights = torch.zeros(length, 5)
         for labels in torch.cartesian_prod(*[torch.arange(5)] * length):
@@ -219,14 +219,14 @@ def test_one_long_abstract_does_not_slow_the_others() -> None:
     tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-surface.safetensors")
     papers = [*labelled(6), paper("", *(f"Sentence {i} says more." for i in range(400))), *labelled(6)]
     read: list[int] = []
-    batch = tagger._describer.batch
+    batch = tagger.describer.batch
 
     def counting(some: Sequence[Paper], states: Sequence[np.ndarray]) -> Batch:
         made = batch(some, states)
         read.append(made.mask.numel())
         return made
 
-    tagger._describer = SimpleNamespace(batch=counting)
+    tagger.describer = SimpleNamespace(batch=counting)
     found = tagger.tag(papers, [])
     assert [len(p.sentences) for p in papers] == [len(own) for own in found]
     assert sum(read) < 1_200  # 13 x 400 in one batch

@@ -1,9 +1,12 @@
 """Every paper of a collection compared with a query, against the kernels that serve."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
+import models.transport.whole
 from models.errors import DeviceFullError, InputError
 from models.transport import Scorer, score_papers
 from models.transport.whole import WholeCollection
@@ -41,16 +44,16 @@ def test_a_batch_is_no_larger_than_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     query, rows, offsets = clustered_vectors(3, n_papers=N_PAPERS, n_sentences=(1, 20))
     whole = WholeCollection(PackedVectors(rows, offsets), device="cpu")
     batches: list[int] = []
-    solve = WholeCollection._solved
+    solve = models.transport.whole.plans_of
 
-    def counted(self: WholeCollection, asked: torch.Tensor, start: int, end: int, *rest: object) -> object:
-        batches.append((end - start) * self._pair_bytes(len(query), int(self._lengths[end - 1])))
-        return solve(self, asked, start, end, *rest)  # type: ignore[arg-type] # as it was called
+    def counted(costs: torch.Tensor, *rest: Any, **named: Any) -> Any:
+        batches.append(costs.nbytes)
+        return solve(costs, *rest, **named)
 
-    monkeypatch.setattr(WholeCollection, "_solved", counted)
+    monkeypatch.setattr(models.transport.whole, "plans_of", counted)
     whole.scores(query, batch_bytes=300_000)
     assert 3 < len(batches) < N_PAPERS
-    assert max(batches) <= 300_000
+    assert 24 * max(batches) <= 300_000  # numbers that the solver holds for each distance
 
 
 def test_a_device_that_runs_out_of_memory_gets_half(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,14 +61,14 @@ def test_a_device_that_runs_out_of_memory_gets_half(monkeypatch: pytest.MonkeyPa
     query, rows, offsets = clustered_vectors(3, n_papers=N_PAPERS)
     whole = WholeCollection(PackedVectors(rows, offsets), device="cpu")
     expected = whole.scores(query).scores
-    solve, most = WholeCollection._solved, [7]
+    solve, most = models.transport.whole.plans_of, [7]
 
-    def limited(self: WholeCollection, asked: torch.Tensor, start: int, end: int, *rest: object) -> object:
-        if end - start > most[0]:
+    def limited(costs: torch.Tensor, *rest: Any, **named: Any) -> Any:
+        if len(costs) > most[0]:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return solve(self, asked, start, end, *rest)  # type: ignore[arg-type] # as it was called
+        return solve(costs, *rest, **named)
 
-    monkeypatch.setattr(WholeCollection, "_solved", limited)
+    monkeypatch.setattr(models.transport.whole, "plans_of", limited)
     np.testing.assert_allclose(expected, whole.scores(query).scores, atol=1e-7, rtol=0)
     most[0] = 0
     with pytest.raises(DeviceFullError, match="One pair of papers do not fit"):

@@ -477,7 +477,7 @@ def test_what_is_worked_on_stays_leased(data: Path, monkeypatch: pytest.MonkeyPa
         soon(lambda: leases()[0][1] > until)
         assert lease == leases()[0][0]
         of_chunk("UPDATE job_chunks SET lease = 'another', lease_until = 4e15")
-        under_way = client.app.state.services.batches._worker._under_way  # type: ignore[attr-defined]
+        under_way = client.app.state.services.batches.worker.under_way  # type: ignore[attr-defined]
         soon(lambda: not under_way)
         assert ["another"] == [each for each, _ in leases()]
 

@@ -298,7 +298,7 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         with client_of(data, engine_of(data), keyless="write", device="cpu") as stopped:
             stopped.app.state.services.collection.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
-            stopped.app.state.services.collection.absorbing._work = lambda: None  # type: ignore[attr-defined]
+            stopped.app.state.services.collection.absorbing.stop()  # type: ignore[attr-defined]
             stopped.post("/v1/papers", json={"papers": [WHALES]})
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)

@@ -107,16 +107,16 @@ def test_another_meaning_of_an_affinity_is_another_matrix(
 ) -> None:
     """Rows do not outlive an upgrade that changes what they mean."""
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
-    monkeypatch.setattr(matrix, "_VERSION", matrix._VERSION + 1)
+    monkeypatch.setattr(matrix, "VERSION", matrix.VERSION + 1)
     watched = _Watched(nearness, _profiles(nearness, PROFILES))
     _matrix(nearness, watched, tmp_path)
     assert 4 == watched.asked
 
 
 def test_what_an_affinity_is_goes_with_its_version(nearness: Nearness, tmp_path: Path) -> None:
-    """Whoever changes these figures raises ``_VERSION``, so that no match mixes old rows with new ones."""
+    """Whoever changes these figures raises ``VERSION``, so that no match mixes old rows with new ones."""
     found = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
-    assert 1 == matrix._VERSION
+    assert 1 == matrix.VERSION
     assert pytest.approx(FIGURES, abs=1e-5) == found
 
 

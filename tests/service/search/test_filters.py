@@ -139,13 +139,13 @@ def test_ids_take_no_room_in_the_memory_of_filters(
 ) -> None:
     """Filters that differ in ids alone share what the others leave, which is worked out once."""
     computed: list[Filters] = []
-    work_out = segment._allowed_papers
+    work_out = segment.allowed_papers
 
     def watched(table: pa.Table, filters: Filters) -> np.ndarray:
         computed.append(filters)
         return work_out(table, filters)
 
-    monkeypatch.setattr(segment, "_allowed_papers", watched)
+    monkeypatch.setattr(segment, "allowed_papers", watched)
     snapshot = open_snapshot(hashed_data)
     for i in range(50):
         allowed = snapshot.allowed_papers(

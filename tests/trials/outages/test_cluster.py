@@ -347,7 +347,7 @@ def test_encoding_goes_on_when_its_processes_are_killed(
         begun = encode(*given, **named)
         encoding.n_parts += 1  # type: ignore[attr-defined]  # kept with what it counts
         if encoding.n_parts % 8 == 0:  # type: ignore[attr-defined]  # the same
-            pid = ray.get(encode._actors[len(killed_pids) % len(encode._actors)].pid.remote())
+            pid = ray.get(encode.actors[len(killed_pids) % len(encode.actors)].pid.remote())
             os.kill(pid, signal.SIGKILL)
             killed_pids.append(pid)
         return begun

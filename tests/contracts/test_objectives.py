@@ -1,0 +1,107 @@
+"""What is trained for, retrieval and functions: the contract that every name in either OBJECTIVES meets."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import models.training.objectives
+import models.training.rhetoric.objectives
+from models.registry import resolve
+from models.training.objectives.batch import EncodedBatch, RetrievalObjective, Vectors
+from models.training.rhetoric.objectives import build_loss
+
+RETRIEVAL = models.training.objectives.OBJECTIVES
+FUNCTIONS = models.training.rhetoric.objectives.OBJECTIVES
+N, DIM, LONGEST = 4, 6, 3
+LENGTHS = torch.tensor([3, 2, 3, 1])  # sentences of each text; the rest is padding
+MASK = torch.arange(LONGEST)[None] < LENGTHS[:, None]
+
+
+def objective(name: str) -> RetrievalObjective:
+    """That of a name, with the settings it has by default."""
+    built: RetrievalObjective = resolve(RETRIEVAL, name, "objective")()
+    return built
+
+
+def drawn(seed: int, *, scale: float = 1.0) -> Tensor:
+    """The rows of texts, (N, 1 + LONGEST, DIM): the document's, then its sentences'."""
+    rows = scale * torch.randn(N, 1 + LONGEST, DIM, generator=torch.Generator().manual_seed(seed))
+    rows[:, 1:][~MASK] = 0
+    return rows
+
+
+def loss_of(name: str, queries: Tensor, positives: Tensor, *, order: Tensor | None = None) -> Tensor:
+    """The loss of a batch with a negative for each query, its examples in another order if asked."""
+    order = torch.arange(N) if order is None else order
+    query, positive, negative = (
+        Vectors(rows[order, 1:], MASK[order], rows[order, 0]) for rows in (queries, positives, drawn(3))
+    )
+    return objective(name)(
+        EncodedBatch(
+            query=query,
+            positive=positive,
+            negative=negative,
+            owner=torch.arange(N),
+            same=torch.eye(N, dtype=torch.bool),
+            aligned=torch.zeros(N, 2, dtype=torch.long),  # the first sentences belong together
+        )
+    )
+
+
+@pytest.mark.parametrize("name", RETRIEVAL)
+class TestEveryRetrievalObjective:
+    def test_its_gradient_reaches_both_papers(self, name: str) -> None:
+        """One finite number, and finite gradients that are not all 0."""
+        queries, positives = drawn(1).requires_grad_(), drawn(2).requires_grad_()
+        loss = loss_of(name, queries, positives)
+        assert (0, True) == (loss.ndim, bool(loss.isfinite()))
+        loss.backward()
+        for rows in (queries, positives):
+            assert rows.grad is not None
+            assert rows.grad.isfinite().all()
+            assert rows.grad.abs().max() > 0
+
+    def test_padding_says_nothing(self, name: str) -> None:
+        """What stands where a text has no sentence changes neither loss nor gradient."""
+        other = drawn(1)
+        other[:, 1:][~MASK] = 7.0
+        queries = [rows.requires_grad_() for rows in (drawn(1), other)]
+        losses = [loss_of(name, rows, drawn(2)) for rows in queries]
+        torch.testing.assert_close(*losses)
+        gradients = torch.autograd.grad(losses[0], queries[0]) + torch.autograd.grad(losses[1], queries[1])
+        torch.testing.assert_close(gradients[0], gradients[1])
+        assert 0 == gradients[1][:, 1:][~MASK].abs().max()
+
+    def test_the_order_of_a_batch_does_not_matter(self, name: str) -> None:
+        """The same texts in another order have the same loss."""
+        order = torch.tensor([2, 0, 3, 1])
+        expected = loss_of(name, drawn(1), drawn(2))
+        torch.testing.assert_close(loss_of(name, drawn(1), drawn(2), order=order), expected)
+
+    def test_what_is_alike_costs_less(self, name: str) -> None:
+        """A paper is nearer to its own text than to another's, so its loss is lower."""
+        queries = drawn(1, scale=3.0)
+        others = queries[torch.tensor([2, 1, 0, 3])]  # of the same lengths
+        assert loss_of(name, queries, queries) < loss_of(name, queries, others)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+class TestEveryFunctionObjective:
+    LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2])
+
+    def test_its_gradient_reaches_the_vectors(self, name: str) -> None:
+        """One finite number, and a finite gradient that is not all 0."""
+        torch.manual_seed(0)
+        vectors = torch.randn(len(self.LABELS), DIM, requires_grad=True)
+        loss = build_loss(name, n_functions=3, dim=DIM)(vectors, self.LABELS)
+        assert (0, True) == (loss.ndim, bool(loss.isfinite()))
+        (gradient,) = torch.autograd.grad(loss, vectors)
+        assert gradient.isfinite().all()
+        assert gradient.abs().max() > 0
+
+    def test_the_order_of_a_batch_does_not_matter(self, name: str) -> None:
+        """The same sentences in another order have the same loss."""
+        torch.manual_seed(0)
+        loss, vectors = build_loss(name, n_functions=3, dim=DIM), torch.randn(len(self.LABELS), DIM)
+        order = torch.randperm(len(vectors))
+        torch.testing.assert_close(loss(vectors, self.LABELS), loss(vectors[order], self.LABELS[order]))

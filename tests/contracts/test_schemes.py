@@ -1,0 +1,45 @@
+"""Names that other services give papers: the contract that every one of SCHEMES meets."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from service.resolve.identifiers import SCHEMES, Names, names_of
+
+# A name of each, and one that the paper may have in a collection.
+GIVEN = {
+    "doi": ("10.1000/A.b", "10.1000/a.b"),
+    "arxiv": ("2106.15928v3", "arxiv:2106.15928"),
+    "acl": ("2020.acl-main.447", "acl:2020.acl-main.447"),
+    "corpusid": ("77490025", "s2:77490025"),
+    "mag": ("112218234", "mag:112218234"),
+    "pmid": ("19872477", "pmid:19872477"),
+    "pmcid": ("2323736", "pmcid:PMC2323736"),
+    "url": ("https://arxiv.org/abs/2106.15928", "arxiv:2106.15928"),
+}
+
+
+def test_every_scheme_is_tested() -> None:
+    """Each has a name here."""
+    assert set(GIVEN) == set(SCHEMES)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+class TestEveryScheme:
+    def test_its_names_are_read(self, scheme: str) -> None:
+        """In any case of the prefix, with blanks around the name."""
+        name, meant = GIVEN[scheme]
+        read = names_of(f"{scheme}:{name}")
+        assert meant in {*read.ids, read.doi, read.address}
+        assert read == names_of(f" {scheme.upper()}:  {name} ")
+
+    def test_without_a_name_it_calls_no_paper(self, scheme: str) -> None:
+        """A prefix alone is no name."""
+        assert Names() == names_of(f"{scheme}:  ")
+
+    @given(name=st.text(max_size=40))
+    @example(name="http://[no address")
+    def test_any_text_is_read(self, scheme: str, name: str) -> None:
+        """What nobody calls a paper is found nowhere, and breaks nothing."""
+        read = SCHEMES[scheme](name)
+        assert all(isinstance(each, str) for each in read.ids)
