@@ -194,7 +194,9 @@ def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing
         return with_deadline(deadline_s, lambda: engine.strengths.of(0.4, respect))
 
     for n_papers in (20, 40):
-        corpus = write_corpus(tmp_path / "c.jsonl", many_papers(n_papers))
+        # No other test has measured them.
+        papers = [{**each, "title": f"Again: {each['title']}"} for each in many_papers(n_papers)]
+        corpus = write_corpus(tmp_path / "c.jsonl", papers)
         for data in (f"{n_papers}", f"{n_papers} again"):
             build_quietly(corpus, tmp_path / data, hashing)
         with pytest.raises(DeadlineError):
