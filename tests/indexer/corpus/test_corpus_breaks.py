@@ -32,6 +32,13 @@ def test_a_damaged_gzip_file(write: WriteFn) -> None:
     assert "breaks off here: the gzip file is cut short or damaged" in report.broken_rows[-1].reason
 
 
+def test_a_gzip_file_damaged_from_the_start(write: WriteFn) -> None:
+    """Nothing of it can be read: the file, its first line and the reason are named."""
+    path = write(gzip.compress(b"{}")[:10] + b"\xff" * 20)
+    with pytest.raises(BrokenFileError, match=r":1: .*the gzip file is cut short or damaged"):
+        list(read_corpus(path))
+
+
 ACL_HEAD = '<collection id="J10"><volume id="1"><paper id="1"><title>T</title><abstract>A.</abstract></paper>'
 
 
