@@ -52,14 +52,17 @@ demo: $(VENV)/serving ## Index the demo corpus and serve it on 127.0.0.1:8000
 test: setup ## Run the tests; of whole systems a sample
 	@$(MAKE) --no-print-directory --jobs 2 test-forks test-together
 
-# The files of tests lie in memory where 4 GB are free there: on a disk each is synchronised.
-IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
+# Tests write to memory where it has 4 GB free and programs may run from there: on a disk they wait for each
+# file to be synchronised.
+IN_MEMORY := $(if $(TMPDIR),,$(shell awk '/^MemAvailable/ { print ($$2 > 4000000) }' /proc/meminfo 2>/dev/null | \
+  grep -q 1 && df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print ($$4 > 4000000) }' | grep -q 1 && \
+  ! grep -q '^[^ ]* /dev/shm .*noexec' /proc/mounts && echo TMPDIR=/dev/shm))
 # One thread each, on every core.
 TOGETHER := $(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m
 test-together: setup
 	$(TOGETHER) "not trial and not forks and not system"
 
-test-system: setup ## Run the tests of whole systems: the page in a browser, containers, what is installed
+test-system: setup ## Run the tests of whole systems: browser, processes, containers, a cluster, what is installed
 	$(TOGETHER) "not trial and system"
 
 # Writers that are killed fork, which only a process of one thread may.

@@ -206,7 +206,7 @@ def choose_backend(n_rows: int) -> str:
     return "exact" if n_rows <= MOST_EXACT_ROWS else "ivfpq"
 
 
-def _serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
+def serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
     """``backend``, or ``flat`` for many rows where FAISS reaches a GPU with the room for them.
 
     There comparing every row is exact and quicker than any index on a CPU; what is stored stays fit for both.
@@ -260,7 +260,7 @@ def load_index(
         SnapshotCorruptError: if the file is not an index of this backend over rows of this shape.
         DeviceFullError: if the GPU asked for has not the room.
     """
-    name = _serving_backend(backend, (len(rows), rows.shape[1]), device)
+    name = serving_backend(backend, (len(rows), rows.shape[1]), device)
     found = resolve(BACKENDS, name, "index backend")
     index: VectorIndex = found.load(path, rows, device=device, effort=effort)
     return index

@@ -263,7 +263,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 
 
 def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:
-    with torch.device("meta"):  # no weights drawn, only to be replaced
+    with torch.device("meta"):  # draws no weights: those of the file take their place
         model = SequenceModel(shape, n_ngrams=n_ngrams)
     prefix = f"{number}."
     own = {name.removeprefix(prefix): t.float() for name, t in tensors.items() if name.startswith(prefix)}

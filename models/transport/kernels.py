@@ -142,8 +142,8 @@ def check_vectors(
 ) -> Float64[np.ndarray, " n_query"]:
     """The weights, zeros for ``None``; raises InputError for what ``score_papers`` cannot compare."""
     _check_types(query=query, rows=rows)
-    _check_shapes(query, rows, offsets)
-    return _checked_weights(log_weights, len(query))
+    check_shapes(query, rows, offsets)
+    return checked_weights(log_weights, len(query))
 
 
 def _check_types(**vectors: np.ndarray) -> None:
@@ -156,7 +156,7 @@ def _check_types(**vectors: np.ndarray) -> None:
             )
 
 
-def _checked_weights(
+def checked_weights(
     log_weights: Float64[np.ndarray, " _"] | None, n_query: int
 ) -> Float64[np.ndarray, " n_query"]:
     """The weights, zeros for ``None``; raises InputError."""
@@ -170,7 +170,7 @@ def _checked_weights(
     return np.array(log_weights, dtype=np.float64)  # own and contiguous: one type to compile for
 
 
-def _check_shapes(
+def check_shapes(
     query: Float32[np.ndarray, "n_query _"],
     rows: Float32[np.ndarray, "n_rows _"],
     offsets: Int64[np.ndarray, " k_plus_1"],

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import fields, is_dataclass
 
+from indexer.files.data_folder import deleted_file
 from indexer.snapshot.manifest import Manifest
 
 
@@ -18,12 +19,16 @@ def generation_digest(manifest: Manifest) -> bytes:
 
 
 def content_digest(manifest: Manifest) -> bytes:
-    """16 bytes of the SHA-256 of what searches read: the same for a generation of the same files.
+    """16 bytes of the SHA-256 of what searches read, whatever the generation and its segments are called.
 
-    As that of a rollback, or of a change that changed nothing.
+    Two generations with the same files have the same digest: in another folder, or after a change that
+    changed nothing.
     """
-    segments = [sorted(segment.files.items()) for segment in manifest.segments]
-    return digest_of((manifest.encoder, manifest.effort, segments, manifest.files))[:16]
+    segments = [
+        (each.backend, sorted(each.files.items()), manifest.files.get(deleted_file(each.name)))
+        for each in manifest.segments
+    ]
+    return digest_of((manifest.encoder, manifest.effort, segments))[:16]
 
 
 def _plain(value: object) -> object:

@@ -64,8 +64,8 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
         yield warning(WarningCode.NO_GOOD_MATCH, strength.label)
 
 
-# By the digest of a generation's content: what is opened again, for a cursor or once a change was taken back,
-# is not measured again.
+# By the digest of a generation's content: the same files, opened again for a cursor or published once more,
+# are not measured again.
 _scales: Final[LRUCache[tuple[bytes, Respect], Float64[np.ndarray, " n_sampled"]]] = LRUCache(256)
 _at_scales: Final = Lock()
 

@@ -1,5 +1,7 @@
 """Services that papers are looked up at: the contract that every one of SERVICES meets."""
 
+from urllib.parse import unquote
+
 import httpx
 import pytest
 
@@ -27,13 +29,15 @@ def test_every_service_is_tested() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 class TestEveryLookupService:
     def test_one_request_asks_for_as_many_as_it_says(self, name: str) -> None:
-        """Of one host, over TLS; each number is in the address, and only the contact is added to it."""
+        """Over TLS, with each number in the address and at most the contact in addition; then a pause."""
         service = SERVICES[name]
-        numbers = [f"{ASKED[name]}{i}" for i in range(service.at_once)]
-        url, asked = service.address(numbers, "me@example.org")
-        whole = httpx.Request("GET", url, params=asked).url
-        assert "https" == whole.scheme
-        assert [] == [number for number in numbers if number not in f"{whole.path}?{asked}"]
+        numbers = [f"{ASKED[name]}{i:03}" for i in range(service.at_once)]
+        url, asked = service.address(numbers, "")
+        assert url.startswith("https://")
+        assert [] == [number for number in numbers if number not in unquote(url) + ",".join(asked.values())]
+        same_url, with_contact = service.address(numbers, "me@example.org")
+        assert url == same_url
+        assert {"me@example.org"} >= {*with_contact.values()} - {*asked.values()}
         assert service.every_s > 0
 
     def test_papers_are_given_by_what_they_were_asked_by(self, name: str) -> None:

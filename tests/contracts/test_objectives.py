@@ -1,4 +1,4 @@
-"""What is trained for, retrieval and functions: the contract that every name in either OBJECTIVES meets."""
+"""Objectives of training, for retrieval and for functions: the contract of every name in both OBJECTIVES."""
 
 import pytest
 import torch

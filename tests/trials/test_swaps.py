@@ -18,7 +18,7 @@ from tests.support.trials.swaps import Seen, run
 @pytest.mark.parametrize(
     ("n_swaps", "n_papers", "n_listed"),
     [
-        # In the process of the test: tests/service/collection/test_live.py.
+        # The same within the test's own process: tests/service/collection/test_live.py.
         pytest.param(4, 100, 50, marks=pytest.mark.system),
         pytest.param(trials(1_000), 3_000, 1_000, marks=pytest.mark.trial),
     ],

@@ -35,7 +35,7 @@ _KEYLESS_NOTES: Final = {
     Keyless.READ: "There is no API key: this machine may search. To write, make one (or AKIN_KEYLESS=write).",
     Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
 }
-_LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
+LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
 
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
@@ -81,7 +81,7 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
     """
     configure_logging(settings.log_level)
     keyless = _keyless_note(settings)
-    with _listen(settings.host, settings.port) as listener:
+    with listen(settings.host, settings.port) as listener:
         _serve_on(listener, settings, console, notes=[note for note in (keyless, hint) if note])
     console.print("Stopped.")
 
@@ -112,7 +112,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         access_log=False,
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=settings.deadline_ms // 1000 + _LEAST_GRACE_S,
+        timeout_graceful_shutdown=settings.deadline_ms // 1000 + LEAST_GRACE_S,
     )
     server = _GracefulServer(config, app, announce=announce, drain_s=settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):  # how a person stops it; requests under way were finished
@@ -136,7 +136,8 @@ def _keyless_note(settings: Settings) -> str:
     return _KEYLESS_NOTES[settings.keyless] if keys.known and keys.empty else ""
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; raises InputError where it cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol by name, for asyncio sends at once only where it is told: an answer over a kept connection
     # would wait 40 ms for an acknowledgement.

@@ -16,7 +16,7 @@ from shutil import copytree
 
 import pytest
 
-from akin.cli.serving.serve import _listen
+from akin.cli.serving.serve import listen
 from indexer.files.data_folder import CATALOG_FILE
 from service.access.api_keys import Keys, Scope
 from tests.support.builds import ROOT
@@ -187,7 +187,7 @@ def test_answers_are_sent_at_once() -> None:
             seen.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        listener = _listen("127.0.0.1", 0)
+        listener = listen("127.0.0.1", 0)
         async with await asyncio.start_server(met, sock=listener):
             _, writer = await asyncio.open_connection(*listener.getsockname())
             option = await seen

@@ -100,11 +100,11 @@ def test_what_cannot_be_tuned_is_said(
     before = current_generation(data)
     search = FaissCodesIndex.search
 
-    def finds_others(*given: Any, **named: Any) -> Hits:
+    def finds_worse(*given: Any, **named: Any) -> Hits:
         found = search(*given, **named)
         return replace(found, scores=found.scores - 1)
 
-    monkeypatch.setattr(FaissCodesIndex, "search", finds_others)
+    monkeypatch.setattr(FaissCodesIndex, "search", finds_worse)
     told = CliRunner().invoke(app, ["tune", "--data", str(data)])
     assert 1 == told.exit_code
     assert "No effort up to 8 finds 98.0%" in flat(told.stderr)

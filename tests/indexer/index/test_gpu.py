@@ -9,7 +9,7 @@ import pytest
 from indexer.index.backends import faiss_codes, faiss_flat, gpu
 from indexer.index.backends.faiss_flat import FlatIndex
 from indexer.index.backends.faiss_ivfsq import IvfSqIndex
-from indexer.index.vector_index import VectorIndex, _serving_backend, build_index, check_backend, load_index
+from indexer.index.vector_index import VectorIndex, build_index, check_backend, load_index, serving_backend
 from models.errors import DeviceFullError, InputError
 from tests.support.examples.models.clusters import clustered
 from tests.support.examples.models.gpu_faiss import GIB, FaissOnGpus
@@ -248,8 +248,8 @@ def test_many_rows_are_served_flat_where_there_is_room(two_gpus: FaissOnGpus) ->
     """Whatever they were indexed with, unless told cpu; ``ivfsq``, made for GPUs, stays itself."""
     shape = (10**6, 384)
     expected = {"auto": "flat", "cuda": "flat", "cuda:1": "flat", "cpu": "ivfpq"}
-    assert expected == {device: _serving_backend("ivfpq", shape, device) for device in expected}
-    assert "ivfsq" == _serving_backend("ivfsq", shape, "auto")
-    assert "exact" == _serving_backend("exact", (1000, 384), "cuda")
+    assert expected == {device: serving_backend("ivfpq", shape, device) for device in expected}
+    assert "ivfsq" == serving_backend("ivfsq", shape, "auto")
+    assert "exact" == serving_backend("exact", (1000, 384), "cuda")
     two_gpus.memory = [4 * GIB, 4 * GIB]
-    assert "ivfpq" == _serving_backend("ivfpq", shape, "cuda")
+    assert "ivfpq" == serving_backend("ivfpq", shape, "cuda")

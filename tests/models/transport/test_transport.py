@@ -21,7 +21,7 @@ from models.transport import (
     score_papers,
 )
 from models.transport import compiled as compilation
-from models.transport.kernels import _check_shapes, _checked_weights
+from models.transport.kernels import check_shapes, checked_weights
 from models.transport.newton import STALLED
 from tests.support.examples.models.vectors import clustered_vectors
 
@@ -106,7 +106,7 @@ def test_weights_that_do_not_fit_are_refused() -> None:
     """One finite number a query sentence."""
     for weights in (np.zeros(3), np.full(2, np.inf)):
         with pytest.raises(InputError, match="expected 2 finite numbers"):
-            _checked_weights(weights, 2)
+            checked_weights(weights, 2)
 
 
 def test_serving_is_as_good_as_reference(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
@@ -257,7 +257,7 @@ def test_shapes_that_do_not_fit_are_refused(
 ) -> None:
     """What the compiled loops would read out of bounds raises InputError first."""
     with pytest.raises(InputError, match=message):
-        _check_shapes(
+        check_shapes(
             np.zeros(query_shape, np.float32), np.zeros((3, 4), np.float32), np.array(offsets, np.int64)
         )
 

@@ -107,7 +107,7 @@ def swept(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             if root_path not in services:
                 service = sweeping(hashed_data, tmp_path_factory.mktemp("swept"), root_path=root_path)
                 services[root_path] = started.enter_context(service)
-            # The server closes one that waits; the next request opens another.
+            # The server closes idle connections; the next request opens another.
             services[root_path].connection.close()
             return services[root_path]
 
