@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
+from indexer.index.backends.nearest import best_of_owners
 from indexer.snapshot.snapshot import Snapshot
 from models.text.sentences import wording
 from models.text.words import plain
@@ -26,6 +27,8 @@ MORE_CANDIDATES: Final = 5
 # of the time that 3 hits a paper take, with the same results.
 _HITS_PER_PAPER: Final = 1.5
 _WIDEN: Final = 2
+# So few distances are all asked for at once: in a small collection a second search would follow in any case.
+ALL_AT_ONCE: Final = 32_768
 # So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
 # which of millions of rows it may return takes longer.
 _FEW_PAPERS: Final = 32
@@ -183,13 +186,14 @@ def find_candidates(
     allowed: Bool[np.ndarray, " n_papers"],
     among: Bool[np.ndarray, " n_rows"] | None = None,
     exact: bool = True,
+    at_once: int = ALL_AT_ONCE,
 ) -> list[Candidate]:
     """The ``n_papers`` allowed papers nearest by single match, best first; fewer only when fewer are allowed.
 
     A paper's score is -min over (query sentence, its sentence) of L2. The search widens until there are
     enough papers and, if ``exact``, until the list is what an unlimited one would give: a paper absent from
-    every sentence's hits is farther than the nearest of the hit lists' ends. Ties are broken by position.
-    Raises DeadlineError.
+    every sentence's hits is farther than the nearest of the hit lists' ends. Up to ``at_once`` distances are
+    all asked for. Ties are broken by position. Raises DeadlineError.
     """
     n_allowed = int(np.count_nonzero(allowed))
     wanted = min(n_papers, n_allowed)
@@ -204,7 +208,9 @@ def find_candidates(
     if among is not None:
         allowed_rows &= among
     n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))
-    if exact:
+    if exact and n_rows * len(query) <= at_once:
+        n_hits = n_rows
+    elif exact:
         n_hits = int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER)
     else:
         n_hits = max(_MIN_HITS, _HITS_OF_ALL * wanted // len(query))
@@ -237,17 +243,7 @@ def _nearest(
         scores.append(hits.scores[found])
         # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
         unseen = max(unseen, float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf))))
-    return *_best_by_paper(np.concatenate(papers), np.concatenate(scores)), unseen
-
-
-def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    order = np.lexsort((-scores, papers))
-    papers, scores = papers[order], scores[order]
-    first = np.ones(len(papers), dtype=bool)
-    first[1:] = papers[1:] != papers[:-1]
-    papers, scores = papers[first], scores[first]
-    best = np.lexsort((papers, -scores))
-    return papers[best], scores[best]
+    return *best_of_owners(np.concatenate(papers), np.concatenate(scores)), unseen
 
 
 def _by_rows(

@@ -19,6 +19,7 @@ _BLOCK_ROWS = 16_384
 # A row number takes the low half of a 64-bit sort key.
 MAX_ROWS = 2**32 - 1
 _NO_ROW = np.uint64(2**64 - 1)
+_HALF = np.uint64(32)
 
 
 def check_rows(rows: np.ndarray) -> None:
@@ -101,6 +102,21 @@ def rescored(
     return _hits(np.stack([_smallest(row_keys, k) for row_keys in padded]))
 
 
+def best_of_owners(
+    owners: Int64[np.ndarray, " n_hits"], scores: Float32[np.ndarray, " n_hits"]
+) -> tuple[Int64[np.ndarray, " n_owners"], Float32[np.ndarray, " n_owners"]]:
+    """Each owner of hits once, as a paper of its sentences, with the best of its scores; best first.
+
+    Equal scores come in the order of owners, at most MAX_ROWS.
+    """
+    keys = np.sort(owners.astype(np.uint64) << _HALF | np.abs(scores).view(np.uint32))
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] >> _HALF != keys[:-1] >> _HALF
+    best = keys[first]
+    best = np.sort(best << _HALF | best >> _HALF)
+    return best.astype(np.uint32).astype(np.int64), -_distances_of(best)
+
+
 def _bits(rows: np.ndarray) -> np.ndarray:
     """Rows as numba can read them: float16 as its bits, for numba knows no float16 on a CPU."""
     bits = np.asarray(rows).view(np.uint16 if rows.dtype == np.float16 else np.float32)
@@ -115,7 +131,11 @@ def _keys(
 
     The bits of non-negative floats sort as the floats do.
     """
-    return (distances.view(np.uint32).astype(np.uint64) << np.uint64(32)) | numbers.astype(np.uint64)
+    return (distances.view(np.uint32).astype(np.uint64) << _HALF) | numbers.astype(np.uint64)
+
+
+def _distances_of(keys: UInt64[np.ndarray, "*n"]) -> Float32[np.ndarray, "*n"]:
+    return (keys >> _HALF).astype(np.uint32).view(np.float32)
 
 
 def _smallest(keys: UInt64[np.ndarray, " n"], k: int) -> UInt64[np.ndarray, " k"]:
@@ -125,8 +145,7 @@ def _smallest(keys: UInt64[np.ndarray, " n"], k: int) -> UInt64[np.ndarray, " k"
 def _hits(keys: UInt64[np.ndarray, "n_query k"]) -> Hits:
     found = keys != _NO_ROW
     numbers = np.where(found, (keys & np.uint64(MAX_ROWS)).astype(np.int64), -1)
-    distances = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
-    return Hits(rows=numbers, scores=np.where(found, -distances, np.float32(-np.inf)))
+    return Hits(rows=numbers, scores=np.where(found, -_distances_of(keys), np.float32(-np.inf)))
 
 
 @compiled_reduction

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from indexer.index.backends.nearest import nearest_rows, rescored
+from indexer.index.backends.nearest import best_of_owners, nearest_rows, rescored
 from tests.support.examples.models.clusters import clustered
 
 
@@ -41,3 +41,17 @@ def test_rescoring_gives_the_scores_of_the_scan(dim: int) -> None:
     np.testing.assert_array_equal(expected.scores, hits.scores[:, :40])
     assert (hits.rows[:, 40:] == -1).all()
     assert (hits.scores[:, 40:] == -np.inf).all()
+
+
+@pytest.mark.parametrize("n_hits", [0, 1, 500])
+def test_each_owner_of_hits_comes_once(n_hits: int) -> None:
+    """With the best of its scores, best first; equal scores, as 0 of either sign, by owner."""
+    rng = np.random.default_rng(n_hits)
+    owners = rng.integers(0, 200, n_hits) * 21_000_000  # up to the largest number of a row
+    scores = -rng.choice(np.array([-0.0, 0.0, 0.25, 1.5, 3.0], np.float32), n_hits)
+    best: dict[int, float] = {}
+    for owner, score in zip(owners.tolist(), scores.tolist(), strict=True):
+        best[owner] = max(score, best.get(owner, -np.inf))
+    expected = sorted(best.items(), key=lambda item: (-item[1], item[0]))
+    found = best_of_owners(owners, scores)
+    assert expected == list(zip(*(each.tolist() for each in found), strict=True))

@@ -23,7 +23,7 @@ from models.encoder import Encoder
 from models.types import Hits
 from service.app import create_app
 from service.search.aspect import Part
-from service.search.candidates import find_candidates, list_candidates
+from service.search.candidates import ALL_AT_ONCE, find_candidates, list_candidates
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.answers import warned
@@ -269,7 +269,8 @@ def test_an_approximate_list_is_stable_however_far_it_is_read(many_data: Path) -
     snapshot = open_snapshot(many_data)
     snapshot.__dict__["index"] = Forgetful(snapshot.index, snapshot.n_rows)
     allowed = np.ones(len(snapshot), dtype=bool)
-    query = snapshot.vectors(5)
+    # So many sentences that not all distances are asked for at once.
+    query = np.tile(snapshot.vectors(5), (ALL_AT_ONCE // snapshot.n_rows + 1, 1))
     parts = [Part(query, tuple(range(len(query))))]
     lists = [
         list_candidates(snapshot, parts, n_papers=n, first=50, allowed=allowed)

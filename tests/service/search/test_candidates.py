@@ -9,7 +9,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.transport import Scorer, score_papers
-from service.search.candidates import find_candidates
+from service.search.candidates import ALL_AT_ONCE, find_candidates
 from tests.support.builds import build_quietly, write_corpus
 
 
@@ -23,13 +23,16 @@ def by_brute_force(snapshot: Snapshot, query: np.ndarray, allowed: np.ndarray) -
 
 @pytest.mark.parametrize("n_papers", [1, 7, 50, 99, 100, 1000])
 @pytest.mark.parametrize("n_allowed", [100, 60, 1])
-def test_candidates_are_the_nearest_papers(hashed_snapshot: Snapshot, n_papers: int, n_allowed: int) -> None:
+@pytest.mark.parametrize("at_once", [0, ALL_AT_ONCE])
+def test_candidates_are_the_nearest_papers(
+    hashed_snapshot: Snapshot, n_papers: int, n_allowed: int, at_once: int
+) -> None:
     """As many papers as asked for, or as are allowed, come back, and they are the nearest ones."""
     snapshot = hashed_snapshot
     allowed = np.zeros(len(snapshot), dtype=bool)
     allowed[np.random.default_rng(0).permutation(len(snapshot))[:n_allowed]] = True
     query = hashed_snapshot.vectors(17)
-    found = find_candidates(snapshot, query, n_papers=n_papers, allowed=allowed)
+    found = find_candidates(snapshot, query, n_papers=n_papers, allowed=allowed, at_once=at_once)
     expected = by_brute_force(snapshot, query, allowed)[:n_papers]
     assert expected == [candidate.position for candidate in found]
     scores = [candidate.score for candidate in found]
@@ -54,5 +57,5 @@ def test_one_paper_with_every_near_sentence_hides_no_other(tmp_path: Path, hashi
     snapshot = open_snapshot(tmp_path / "data")
     allowed = np.ones(len(snapshot), dtype=bool)
     query = snapshot.vectors(0)[:3]
-    found = find_candidates(snapshot, query, n_papers=10, allowed=allowed)
+    found = find_candidates(snapshot, query, n_papers=10, allowed=allowed, at_once=0)
     assert by_brute_force(snapshot, query, allowed)[:10] == [c.position for c in found]
