@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from indexer.index.backends.nearest import nearest_rows, rescored
+from indexer.index.backends.nearest import nearest_rows, rescored, widened
 from indexer.words.collection import add_products, add_shared
 from models.transport import SERVING, Scorer, score_papers
 from service.resolve.near_ids import near_ids
@@ -19,6 +19,7 @@ def compile_all() -> None:
             )
     for stored in (near.astype(np.float16), near):
         nearest_rows(stored, near[:1], k=1)
+        widened(stored, np.array([0]))
         rescored(stored, near[:1], proposed=np.array([[0, -1]]), k=1)
     postings = np.array([0], np.uint32), np.array([1], np.uint8)
     for mapped in postings:

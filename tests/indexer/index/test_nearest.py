@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from indexer.index.backends.nearest import best_of_owners, nearest_rows, rescored
+from indexer.index.backends.nearest import best_of_owners, nearest_rows, rescored, widened
 from tests.support.examples.models.clusters import clustered
 
 
@@ -16,6 +16,19 @@ def test_half_and_single_precision_rows_score_alike() -> None:
     hits = nearest_rows(half, queries, k=500)
     np.testing.assert_array_equal(expected.rows, hits.rows)
     np.testing.assert_array_equal(expected.scores, hits.scores)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_rows_are_widened_to_the_same_numbers(kind: type[np.floating]) -> None:
+    """Any rows in any order, subnormal ones too, from a memory map that cannot be written to."""
+    rows = clustered(50, 33).astype(kind)
+    rows[:3] *= kind(1e-6)
+    rows.flags.writeable = False
+    numbers = np.array([7, 0, 49, 2, 7])
+    found = widened(rows, numbers)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(rows[numbers].astype(np.float32), found)
+    assert (0, 33) == widened(rows, numbers[:0]).shape
 
 
 def test_the_scan_does_not_depend_on_its_blocks() -> None:
