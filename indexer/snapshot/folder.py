@@ -135,14 +135,15 @@ def compare_files(
 
     What is found is remembered by ``verified``; without ``reread`` what it remembers is not read again.
     """
-    compare = partial(_compare_file, verified=verified, reread=reread)
+    compare = partial(compare_file, verified=verified, reread=reread)
     # hashlib lets other threads run: a start waits for the largest file, not for all of them.
     with ThreadPoolExecutor(_COMPARED_AT_ONCE) as pool:
         for _ in pool.map(compare, (folder / name for name in files), files.values()):
             pass
 
 
-def _compare_file(path: Path, expected: str, verified: Verified | None, *, reread: bool) -> None:
+def compare_file(path: Path, expected: str, verified: Verified | None, *, reread: bool) -> None:
+    """Compare one file with its SHA-256 (hex); raises SnapshotCorruptError, StorageError."""
     if not path.is_file():
         raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
     with storage_errors(path):

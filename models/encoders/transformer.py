@@ -146,7 +146,7 @@ class Transformer:
         for batch in plan:
             try:
                 own = [sequences[i] for i in batch], [windows[i] for i in batch]
-                states = self._forward(device, *own, layers)
+                states = self.forward(device, *own, layers)
             except (RuntimeError, ValueError, LookupError) as error:
                 if not out_of_memory(error):
                     raise EncoderError(
@@ -167,13 +167,14 @@ class Transformer:
         return too_large
 
     @torch.inference_mode()
-    def _forward(
+    def forward(
         self,
         device: torch.device,
         sequences: Sequence[tuple[int, ...]],
         windows: Sequence[Sequence[Window]],
         layers: Sequence[int],
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
+        """The pooled states of one batch on a device; raises what torch does where it does not fit."""
         batch = pad_batch(sequences, windows).to(device)
         if device not in self._models:
             self._models[device] = self._load(device)

@@ -30,17 +30,19 @@ def affinity_matrix(
     data: Path,
     on_progress: ProgressFn,
     rows_at_once: int = _ROWS_AT_ONCE,
+    version: int = VERSION,
 ) -> Float64[np.ndarray, "n_submissions n_profiles"]:
     """The affinities of the papers at positions ``submissions``, one row each.
 
     Rows lie in a file below ``data``, named after generation, encoder, submissions and profiles: a run that
     was interrupted goes on where it stopped, and the same one again computes nothing. Files of other matches
     there are removed once all rows are computed. Papers are read once for ``rows_at_once``, and a kill loses
-    so many at most. Raises StorageError and DeadlineError.
+    so many at most. Rows of another ``version`` of what an affinity is are computed anew. Raises StorageError
+    and DeadlineError.
     """
     spec = nearness.snapshot.manifest.encoder
     of = [nearness.snapshot.generation, spec.fingerprint, spec.tau]
-    asked = [VERSION, of, submissions.tolist(), affinities.names, affinities.digest]
+    asked = [version, of, submissions.tolist(), affinities.names, affinities.digest]
     name = hashlib.sha256(orjson.dumps(asked)).hexdigest()[:24]
     path = data / _FOLDER / f"{name}.npy"
     n_rows = len(submissions)

@@ -158,7 +158,7 @@ def test_an_answer_is_completed_where_faiss_falls_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A filter that leaves nothing where FAISS looks still gets all k rows, the nearest ones."""
-    monkeypatch.setattr(type(indexes[name]), "_effort", lambda *_: Effort(1, 20, 0))
+    monkeypatch.setattr(type(indexes[name]), "usual_effort", lambda *_: Effort(1, 20, 0))
     distances = np.linalg.norm(rows.astype(np.float32) - queries[3], axis=1)
     allowed = distances > np.sort(distances)[-500]
     hits = indexes[name].search(queries, 20, allowed=allowed)

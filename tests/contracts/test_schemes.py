@@ -1,7 +1,7 @@
 """Names that other services give papers: the contract that every one of SCHEMES meets."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.resolve.identifiers import SCHEMES, Names, names_of
@@ -37,6 +37,7 @@ class TestEveryScheme:
         """A prefix alone is no name."""
         assert Names() == names_of(f"{scheme}:  ")
 
+    @settings(max_examples=20)
     @given(name=st.text(max_size=40))
     @example(name="http://[no address")
     def test_any_text_is_read_without_an_error(self, scheme: str, name: str) -> None:

@@ -70,7 +70,7 @@ class FaissCodesIndex(ABC):
         """An empty FAISS index for ``n_rows`` rows of ``dim`` numbers."""
 
     @abstractmethod
-    def _effort(self, k: int, n_allowed: int) -> Effort:
+    def usual_effort(self, k: int, n_allowed: int) -> Effort:
         """What finding ``k`` among ``n_allowed`` rows takes."""
 
     @staticmethod
@@ -160,7 +160,7 @@ class FaissCodesIndex(ABC):
         """See ``VectorIndex``."""
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
-        effort = self._effort(k, max(n_allowed, 1)).times(self.effort, k=k)
+        effort = self.usual_effort(k, max(n_allowed, 1)).times(self.effort, k=k)
         if scan_is_cheaper(n_allowed, effort.cost_rows):
             return nearest_rows(self._rows, queries, k=k, allowed=allowed)
         try:

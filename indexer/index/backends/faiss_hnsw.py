@@ -32,7 +32,8 @@ class HnswIndex(FaissCodesIndex):
     def _n_training(n_rows: int) -> int:
         return min(n_rows, _TRAINING_ROWS)
 
-    def _effort(self, k: int, n_allowed: int) -> Effort:
+    def usual_effort(self, k: int, n_allowed: int) -> Effort:
+        """See ``FaissCodesIndex``."""
         # A filter hides nodes from the result, not from the walk: the walk must keep as many more.
         share = n_allowed / len(self._rows)
         breadth = math.ceil(max(_FEWEST_BREADTH, _BREADTH_PER_K * k) / share)

@@ -51,7 +51,8 @@ class IvfPqIndex(IvfIndex):
 
         return add
 
-    def _effort(self, k: int, n_allowed: int) -> Effort:
+    def usual_effort(self, k: int, n_allowed: int) -> Effort:
+        """See ``FaissCodesIndex``."""
         n_rows, n_lists = len(self._rows), self._index.nlist
         n_probes = self._n_probes(k, n_allowed)
         n_proposed = math.ceil(k * max(_FEWEST_PROPOSALS, n_probes / _PROBES_PER_PROPOSAL))

@@ -81,7 +81,8 @@ class IvfSqIndex(IvfIndex):
         parameters, n = self._parameters(min(breadth, MOST_SELECTED), None), min(n, MOST_SELECTED)
         return only_allowed(self._gpu.search(self._index, queries, n, parameters=parameters)[1], allowed)
 
-    def _effort(self, k: int, n_allowed: int) -> Effort:
+    def usual_effort(self, k: int, n_allowed: int) -> Effort:
+        """See ``FaissCodesIndex``."""
         n_rows = len(self._rows)
         n_probes = self._n_probes(k, n_allowed)
         n_proposed = math.ceil(_PROPOSALS_PER_K * k) + _SPARE

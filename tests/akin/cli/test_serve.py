@@ -86,6 +86,7 @@ def service(hashed_data: Path, tmp_path: Path) -> Iterator[Service]:
     service.stop()
 
 
+@pytest.mark.system
 def test_a_revoked_key_is_refused_and_no_key_is_logged(service: Service, tmp_path: Path) -> None:
     """A key made while it runs closes the service, works, and stops working; the log never shows it."""
     connection = service.connect()

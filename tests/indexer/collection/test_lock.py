@@ -67,7 +67,7 @@ def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
 
         monkeypatch.setattr(owner, name, watching)
 
-    watch(snapshot_files, "_compare_file")
+    watch(snapshot_files, "compare_file")
     watch(shutil, "rmtree")
     watch(Catalog, "restore")
     return seen

@@ -106,7 +106,7 @@ def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("stage", ["migrate", "_with_words", "publish", "clear_away"])
+@pytest.mark.parametrize("stage", ["migrate", "keep_folder", "publish", "clear_away"])
 def test_an_interrupted_upgrade_goes_on(
     old: Path, today: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
@@ -148,7 +148,7 @@ def test_words_of_older_rules_are_counted_again(
         before.setattr(upgrading, "RULES", "1")
         build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), data, hashing)
         strip_words(data)
-        before.setattr(upgrading, "_swapped", stopped)
+        before.setattr(upgrading, "adopt_segment", stopped)
         with pytest.raises(KeyboardInterrupt):
             upgrade(data, data / CATALOG_FILE, keep=KEEP)
     for expected in (1, 0):

@@ -21,7 +21,7 @@ NO_MEMORY = [
         "to allocate 2147483648 bytes. Error code 12 (Cannot allocate memory)"
     ),
 ]
-FORWARD = "models.encoders.transformer.Transformer._forward"  # by name: loading it takes seconds
+FORWARD = "models.encoders.transformer.Transformer.forward"  # by name: loading it takes seconds
 no_memory = pytest.mark.parametrize("error", NO_MEMORY, ids=["gpu", "cpu"])
 
 

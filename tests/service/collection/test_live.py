@@ -161,7 +161,7 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
         raise RuntimeError("nobody foresaw this")
 
     with monkeypatch.context() as broken:
-        broken.setattr("service.collection.generations.Engines._pointed_at", fault)
+        broken.setattr("service.collection.generations.current_generation", fault)
         broken.setattr("service.collection.ingest.absorb", fault)
         assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
         soon(lambda: degraded() == {"swap", "writes"})

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import httpx
+import pytest
 
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
@@ -24,6 +25,7 @@ def wait_until(status: int, client: httpx.Client, path: str) -> None:
     soon(lambda: client.get(path).status_code == status)
 
 
+@pytest.mark.system
 def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
     """Two services over one folder: a paper given to one is soon in both, and gone likewise."""
     data = collection(tmp_path, n_papers=N_PAPERS)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from indexer.snapshot.snapshot import Snapshot
-from service.match import matrix
 from service.match.affinity import Affinities
-from service.match.matrix import affinity_matrix
+from service.match.matrix import VERSION, affinity_matrix
 from service.match.nearness import Nearness
 from tests.support.builds import quiet
 
@@ -40,9 +39,11 @@ class _Watched(Affinities):
         return super().of(submissions, among)
 
 
-def _matrix(nearness: Nearness, affinities: Affinities, data: Path) -> np.ndarray:
+def _matrix(nearness: Nearness, affinities: Affinities, data: Path, *, version: int = VERSION) -> np.ndarray:
     """Two rows at a time."""
-    return affinity_matrix(nearness, affinities, SUBMISSIONS, data=data, on_progress=quiet, rows_at_once=2)
+    return affinity_matrix(
+        nearness, affinities, SUBMISSIONS, data=data, on_progress=quiet, rows_at_once=2, version=version
+    )
 
 
 @pytest.fixture
@@ -102,21 +103,18 @@ def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -
     assert (first[:, 1] == other[:, 1]).all()
 
 
-def test_another_meaning_of_an_affinity_is_another_matrix(
-    nearness: Nearness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_meaning_of_an_affinity_is_another_matrix(nearness: Nearness, tmp_path: Path) -> None:
     """Rows do not outlive an upgrade that changes what they mean."""
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
-    monkeypatch.setattr(matrix, "VERSION", matrix.VERSION + 1)
     watched = _Watched(nearness, _profiles(nearness, PROFILES))
-    _matrix(nearness, watched, tmp_path)
+    _matrix(nearness, watched, tmp_path, version=VERSION + 1)
     assert 4 == watched.asked
 
 
 def test_what_an_affinity_is_goes_with_its_version(nearness: Nearness, tmp_path: Path) -> None:
     """Whoever changes these figures raises ``VERSION``, so that no match mixes old rows with new ones."""
     found = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
-    assert 1 == matrix.VERSION
+    assert 1 == VERSION
     assert pytest.approx(FIGURES, abs=1e-5) == found
 
 
@@ -142,7 +140,7 @@ import numpy as np
 from indexer.snapshot.opening import open_snapshot
 from models.errors import StorageError
 from service.match.affinity import Affinities
-from service.match.matrix import affinity_matrix
+from service.match.matrix import VERSION, affinity_matrix
 from service.match.nearness import Nearness
 
 snapshot = open_snapshot(Path(sys.argv[1]))

@@ -76,6 +76,7 @@ def serving(settings: Settings, timings: Timings = USUAL) -> Iterator[httpx.Clie
         yield client
 
 
+@pytest.mark.system
 def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
     """SIGKILL in the middle of a batch: the next start, here, does the rest, and each seed once."""
     with service_process(data, program=AKIN_WITHOUT_WEIGHTS) as (process, client):
