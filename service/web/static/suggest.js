@@ -88,7 +88,10 @@ export function suggest(box, go) {
         about.className = "about";
         about.textContent = [paper.authors[0], paper.venue, paper.year].filter(Boolean).join(" · ");
         item.append(title, about);
-        item.addEventListener("pointerdown", (event) => event.preventDefault());
+        item.addEventListener("pointerdown", (event) => {
+          event.preventDefault();
+          forget();
+        });
         item.addEventListener("click", () => choose(paper.id));
         return item;
       }),

@@ -37,8 +37,9 @@ def test_a_paper_is_found_while_typing(visit: VisitFn) -> None:
     assert ID in page.locator("input[name=paper]").evaluate("box => box.value")
 
 
-def test_a_later_list_does_not_take_away_what_is_chosen(visit: VisitFn) -> None:
-    """While somebody goes through the titles with the arrows, those of what was typed last stay out."""
+@pytest.mark.parametrize("by", ["arrows", "mouse"])
+def test_a_later_list_does_not_take_away_what_is_chosen(visit: VisitFn, by: str) -> None:
+    """While somebody goes through the titles or clicks one, those of what was typed last stay out."""
     page = visit("/")
     late: list[Route] = []
     page.route("**/v1/papers/suggest?*predictors*", lambda route: late.append(route))  # noqa: PLW0108 - Playwright sets attributes of it
@@ -47,12 +48,16 @@ def test_a_later_list_does_not_take_away_what_is_chosen(visit: VisitFn) -> None:
     expect(page.get_by_role("option").first).to_contain_text(PAPER["title"])
     with page.expect_request("**/v1/papers/suggest?*predictors*"):
         box.press_sequentially("ors")
-    page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("option", selected=True)).to_have_count(1)
+    if by == "arrows":
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("option", selected=True)).to_have_count(1)
+    else:
+        page.get_by_role("option").first.hover()
+        page.mouse.down()
     for each in late:
         each.fulfill(json={"results": []})
     page.wait_for_timeout(200)  # for the answer to be read, where it is
-    page.keyboard.press("Enter")
+    page.keyboard.press("Enter") if by == "arrows" else page.mouse.up()
     expect(page.get_by_role("heading", level=1)).to_have_text(PAPER["title"])
 
 
