@@ -75,7 +75,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 check: setup ## Check format, lint, types, import rules and the site of the documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
 	$(SITE) build  # quieter, it would pass over warnings
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from indexer.index.backends.nearest import nearest_rows, rescored, widened
 from indexer.words.collection import add_products, add_shared
-from models.transport import SERVING, Scorer, score_papers
+from models.transport import SERVING, Scorer, best_papers, score_papers
 from service.resolve.near_ids import near_ids
 
 
@@ -17,6 +17,7 @@ def compile_all() -> None:
             score_papers(
                 near[:2], near * np.float32(spread), np.array([0, 3]), scorer=scorer, settings=SERVING
             )
+    best_papers(near[:2], near, np.array([0, 1, 3]), 1)
     for stored in (near.astype(np.float16), near):
         nearest_rows(stored, near[:1], k=1)
         widened(stored, np.array([0]))

@@ -47,6 +47,11 @@ class SegmentWords:
     times: UInt8[np.ndarray, " n_cells"]
     rules: str = field(kw_only=True)
 
+    def __post_init__(self) -> None:
+        """No list is written to, read from a file or not: loops are compiled for one kind alone."""
+        for name in _LISTS:
+            getattr(self, name).setflags(write=False)
+
     @property
     def is_of_today(self) -> bool:
         """Whether they were counted by today's rules."""

@@ -40,7 +40,10 @@ def _packed(ids: pa.ChunkedArray) -> Iterator[tuple[UInt8[np.ndarray, " n_bytes"
     for chunk in ids.chunks:
         _, offsets, texts = chunk.buffers()
         bounds = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-        yield np.frombuffer(texts, np.uint8), bounds
+        packed = np.frombuffer(texts, np.uint8)
+        for array in (packed, bounds):  # as those of a file are: the loops are compiled for these alone
+            array.setflags(write=False)
+        yield packed, bounds
 
 
 @compiled
