@@ -28,8 +28,8 @@ SECTIONS = ("transport", "indexes", "encoding")
 _LEFT_OUT = (ImportError, OSError, RuntimeError, ValueError, AssertionError)
 
 
-def main() -> int:
-    """Measure, print, write."""
+def main(of_cpu: Sizes = OF_CPU) -> int:
+    """Measure, print, write; ``of_cpu`` are the sizes where there is no GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--minutes", type=float, default=8.0, help="nothing is begun after so long")
@@ -38,7 +38,7 @@ def main() -> int:
     given = parser.parse_args()
     console = Console(width=170)
     name, told = _device(given.device)
-    sizes = OF_CPU if name == "cpu" else OF_GPU
+    sizes = of_cpu if name == "cpu" else OF_GPU
     console.print(told)
     end = time.monotonic() + 60 * given.minutes
     found: dict[str, list[Row]] = {section: [] for section in given.only}

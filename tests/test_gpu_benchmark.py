@@ -14,13 +14,12 @@ def test_every_line_is_measured_where_there_is_no_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is wrong and nothing left out; the file has what is printed."""
-    monkeypatch.setattr(gpu, "OF_CPU", Sizes(4, 2, 12_000, 12_000, 16, 60, 30, 1))
     monkeypatch.setattr(
         sys,
         "argv",
         ["gpu", "--device", "cpu", "--json", str(tmp_path / "told.json"), "--only", "indexes", "transport"],
     )
-    assert 0 == gpu.main(), capsys.readouterr().out
+    assert 0 == gpu.main(Sizes(4, 2, 12_000, 12_000, 16, 60, 30, 1)), capsys.readouterr().out
     told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
     assert {"transport": 6, "indexes": 14} == {name: len(own) for name, own in told["rows"].items()}
     compared = [row["is_right"] for own in told["rows"].values() for row in own]

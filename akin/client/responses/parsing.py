@@ -85,21 +85,26 @@ def problem(response: httpx.Response) -> ServiceError:
         type=str(problem.get("type", "about:blank")),
         status=response.status_code,
         request_id=response.headers.get("x-request-id"),
-        retry_after_s=_retry_after_s(response.headers.get("retry-after")),
+        retry_after_s=_retry_after_s(response.headers),
     )
 
 
-def _retry_after_s(given: str | None) -> float | None:
-    """Seconds, given as such or as a date (RFC 9110, 10.2.3); ``None`` for anything else."""
-    if given is None:
-        return None
+def _retry_after_s(headers: httpx.Headers) -> float | None:
+    """Seconds, given as such or as a date by the service's clock (RFC 9110, 10.2.3); ``None``: not told."""
+    given = headers.get("retry-after", "")
     if given.strip().isdecimal():
         return float(given)
+    if (until := _date_in(given)) is None:
+        return None
+    asked_at = _date_in(headers.get("date", "")) or datetime.now(UTC)
+    return max(0.0, (until - asked_at).total_seconds())
+
+
+def _date_in(header: str) -> datetime | None:
     try:
-        until = parsedate_to_datetime(given)
+        return parsedate_to_datetime(header).astimezone(UTC)
     except ValueError:
         return None
-    return max(0.0, (until.astimezone(UTC) - datetime.now(UTC)).total_seconds())
 
 
 def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:

@@ -7,8 +7,6 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any, Union, get_args, get_origin
 
 import anyio
@@ -256,10 +254,12 @@ class TestPatience:
         assert {"/v1/papers/doi%3A10%2Fa%20b"} == {r.url.raw_path.decode() for r in script.requests}
 
     def test_a_date_is_a_wait_too(self, asking: Ask, waits: list[float]) -> None:
-        """Retry-After may be a date; what is no wait at all is not waited for."""
-        date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-        asking(Scripted(busy(503, date), busy(503, "soon"), found()), waits)
-        assert [pytest.approx(29, abs=1.5), 1.0] == waits
+        """Retry-After may be a date, by the service's own clock; what is no wait at all is not waited for."""
+        told = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")
+        told.headers["date"] = "Wed, 01 Jan 2020 10:00:00 GMT"
+        past = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")  # by this machine's clock, where it tells none
+        asking(Scripted(told, past, busy(503, "soon"), found()), waits)
+        assert [30.0, 0.0, 2.0] == waits
 
     def test_broken_connections_are_made_anew(self, asking: Ask, waits: list[float]) -> None:
         """A refused or broken connection is tried again."""
