@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/developing ## Install all that tests and checks need into .venv
+setup: $(VENV)/compiled $(VENV)/developing ## Install all that tests and checks need into .venv
 
 # Each of the two steps says what it does: the first takes minutes, once. With uv, which takes a tenth of the time;
 # it knows nothing of pip's settings, so pip is asked where it fails. Bars are for people alone.
@@ -37,6 +37,9 @@ $(VENV)/serving: local.lock docker/build.lock pyproject.toml
 	@echo "3/4 The $$(grep -c '^[A-Za-z].*==' local.lock) other packages that index, search and serve"
 	@$(call LOCKED_INTO,local.lock)
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/compiled: $(VENV)/serving
 	@echo "4/4 Machine code for this processor (half a minute, once)"
 	@$(BIN)/python -m akin.compiling
 	@touch $@
@@ -46,7 +49,7 @@ $(VENV)/developing: $(VENV)/serving requirements.lock
 	@$(call LOCKED_INTO,requirements.lock)
 	@touch $@
 
-demo: $(VENV)/serving ## Index the demo corpus and serve it on 127.0.0.1:8000
+demo: $(VENV)/compiled ## Index the demo corpus and serve it on 127.0.0.1:8000
 	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
 
 test: setup ## Run the tests; of whole systems a sample
@@ -72,17 +75,17 @@ test-forks: setup
 # Strict (mkdocs.yml): a warning is an error. Its advice to move to another program is not for every run.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-check: setup ## Check format, lint, types, import rules and the site of the documents
+check: $(VENV)/developing ## Check format, lint, types, import rules and the site of the documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
 	$(SITE) build  # quieter, it would pass over warnings
 
-docs: setup ## Serve the site of the documents on 127.0.0.1:8001
+docs: $(VENV)/developing ## Serve the site of the documents on 127.0.0.1:8001
 	$(SITE) serve --dev-addr 127.0.0.1:8001
 
-format: setup ## Format the code
+format: $(VENV)/developing ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
