@@ -121,7 +121,10 @@ def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
     """How ``text`` writes the ``wanted`` stems that it has: most often so, or first of those as often."""
     # In ASCII no stem begins unlike its word, so most words need not be stemmed.
     begin = {first for stem in wanted for first in (stem[0], stem[0].upper())}
-    times = Counter(word for word in _written(text) if word[0] in begin or not word.isascii())
+    plain_text = text.isascii()
+    times = Counter(
+        [word for word in _written(text) if word[0] in begin or not (plain_text or word.isascii())]
+    )
     forms: dict[str, str] = {}
     for word, stem in _with_stems(times, wanted).items():
         if stem not in forms or times[word] > times[forms[stem]]:

@@ -78,6 +78,9 @@ def nearest_rows(
         _distances_to_all(_bits(rows), block, queries, distances)
         keys = _keys(distances, np.broadcast_to(block, distances.shape))
         for query, row_keys in enumerate(keys):
+            if len(block) == len(numbers) <= k:  # all of them are wanted
+                best[query, : len(block)] = np.sort(row_keys)
+                continue
             better = row_keys[row_keys < best[query, -1]]
             best[query] = _smallest(np.concatenate((best[query], better)), k)
     return _hits(best)
@@ -116,11 +119,20 @@ def best_of_owners(
 
     Equal scores come in the order of owners, at most MAX_ROWS.
     """
-    keys = np.sort(owners.astype(np.uint64) << _HALF | np.abs(scores).view(np.uint32))
-    first = np.ones(len(keys), dtype=bool)
-    first[1:] = keys[1:] >> _HALF != keys[:-1] >> _HALF
-    best = keys[first]
-    best = np.sort(best << _HALF | best >> _HALF)
+    distances = np.abs(scores)
+    n_owners = int(owners.max(initial=-1)) + 1
+    if n_owners <= len(owners):  # a place for each takes less time than sorting
+        nearest = np.full(n_owners, np.inf, np.float32)
+        np.minimum.at(nearest, owners, distances)
+        found = np.flatnonzero(np.bincount(owners))
+        best = _keys(nearest[found], found)
+    else:
+        keys = np.sort(owners.astype(np.uint64) << _HALF | distances.view(np.uint32))
+        first = np.ones(len(keys), dtype=bool)
+        first[1:] = keys[1:] >> _HALF != keys[:-1] >> _HALF
+        best = keys[first]
+        best = best << _HALF | best >> _HALF
+    best.sort()
     return best.astype(np.uint32).astype(np.int64), -_distances_of(best)
 
 
@@ -131,9 +143,7 @@ def _bits(rows: np.ndarray) -> np.ndarray:
     return bits
 
 
-def _keys(
-    distances: Float32[np.ndarray, "n_query n"], numbers: Int64[np.ndarray, "n_query n"]
-) -> UInt64[np.ndarray, "n_query n"]:
+def _keys(distances: Float32[np.ndarray, "*n"], numbers: Int64[np.ndarray, "*n"]) -> UInt64[np.ndarray, "*n"]:
     """One integer a hit that sorts by distance, then by row number.
 
     The bits of non-negative floats sort as the floats do.
@@ -146,7 +156,7 @@ def _distances_of(keys: UInt64[np.ndarray, "*n"]) -> Float32[np.ndarray, "*n"]:
 
 
 def _smallest(keys: UInt64[np.ndarray, " n"], k: int) -> UInt64[np.ndarray, " k"]:
-    return np.sort(np.partition(keys, k - 1)[:k])
+    return np.sort(np.partition(keys, k - 1)[:k] if k < len(keys) else keys)
 
 
 def _hits(keys: UInt64[np.ndarray, "n_query k"]) -> Hits:

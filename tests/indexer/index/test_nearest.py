@@ -41,6 +41,10 @@ def test_the_scan_does_not_depend_on_its_blocks() -> None:
     np.testing.assert_array_equal(expected.rows, hits.rows)
     np.testing.assert_array_equal(expected.scores, hits.scores)
     assert hits.rows[0, :20].tolist() == list(range(0, 1000, 50))
+    every = nearest_rows(rows, queries, k=1100)
+    np.testing.assert_array_equal(every.rows[:, :30], hits.rows)
+    assert (np.diff(every.scores[:, :1000]) <= 0).all()
+    assert (every.rows[:, 1000:] == -1).all()
 
 
 @pytest.mark.parametrize("dim", [1, 7, 32, 100, 384, 768])
@@ -56,12 +60,13 @@ def test_rescoring_gives_the_scores_of_the_scan(dim: int) -> None:
     assert (hits.scores[:, 40:] == -np.inf).all()
 
 
+@pytest.mark.parametrize("apart", [1, 21_000_000])
 @pytest.mark.parametrize("n_hits", [0, 1, 500])
-def test_each_owner_of_hits_comes_once(n_hits: int) -> None:
+def test_each_owner_of_hits_comes_once(n_hits: int, apart: int) -> None:
     """With the best of its scores, best first; equal scores, as 0 of either sign, by owner."""
     rng = np.random.default_rng(n_hits)
-    owners = rng.integers(0, 200, n_hits) * 21_000_000  # up to the largest number of a row
-    scores = -rng.choice(np.array([-0.0, 0.0, 0.25, 1.5, 3.0], np.float32), n_hits)
+    owners = rng.integers(0, 200, n_hits) * apart  # up to the largest number of a row
+    scores = -rng.choice(np.array([-0.0, 0.0, 0.25, 1.5, np.inf], np.float32), n_hits)
     best: dict[int, float] = {}
     for owner, score in zip(owners.tolist(), scores.tolist(), strict=True):
         best[owner] = max(score, best.get(owner, -np.inf))
