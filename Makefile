@@ -105,11 +105,13 @@ trials: setup ## Run the long trials, which take hours: kills, damage, hostile r
 	$(if $(TRIAL),$(TRIALS) $(TRIAL),$(TRIALS) -m "trial and forks" tests/trials/crashes)  # apart: others have threads
 	$(if $(TRIAL),,$(TRIALS) -m "trial and not forks")
 
-# Each in an environment of its own, .venv-3.12 and so on.
+# Each in an environment of its own, .venv-3.12 and so on; those that pyenv keeps are here too.
 pythons: setup ## Test under each Python that Akin claims and that is here; check the wheels for the others
 	@for version in $(PYTHONS); do \
-	  if python$$version -c '' 2>/dev/null; then \
-	    echo "== Python $$version: the tests" && $(MAKE) test test-system PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  python=$$(ls "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$version.*/bin/python 2>/dev/null | tail -1); \
+	  if python$$version -c '' 2>/dev/null; then python=python$$version; fi; \
+	  if [ -n "$$python" ]; then \
+	    echo "== Python $$version: the tests" && $(MAKE) test test-system PYTHON="$$python" VENV=.venv-$$version || exit 1; \
 	  else \
 	    echo "== Python $$version is not here: the wheels of all dependencies" && \
 	    for wanted in "$(TORCH)" "--require-hashes -r requirements.lock"; do \
