@@ -101,7 +101,7 @@ def test_commands_are_taken(words: list[str]) -> None:
         rest = ["serve", "--data", "/var/lib/akin"] if words[1:] == ["$$@"] else words[1:]
         assert "/var/lib/akin" == str(parsed(rest).params["data"])
         return
-    scripts = pytest.importorskip("ray.scripts.scripts", reason="Ray is not installed")
+    scripts = pytest.importorskip("ray.scripts.scripts", reason="no Ray: pip install akin[ray]")
     assert "start" == words[1]
     given = scripts.start.make_context("start", words[2:]).params
     assert given["head"] != bool(given["address"])

@@ -102,6 +102,7 @@ def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
         end = (0, len(content) - 1, int(rng.integers(len(content))))[min(number // 25, 2)]
         path.write_bytes(content[:end])
         assert_found(data, path)
+    assert 14 == len(open_snapshot(data))
     tell(f"{n_times:,} files cut short: all found")
 
 

@@ -153,21 +153,23 @@ def test_it_ends_without_breaking_a_request(service: Service) -> None:
                 failures.append(error)
 
     def watch() -> None:
-        while not stop.is_set():
-            connection = service.connect()
-            connection.request("GET", "/readyz")
-            status = connection.getresponse().status
-            connection.close()
-            if status == 503:
-                seen.append("unready")
-                time.sleep(0.2)
-                stop.set()
-            time.sleep(0.02)
+        try:
+            while "unready" not in seen:
+                connection = service.connect()
+                connection.request("GET", "/readyz")
+                if connection.getresponse().status == 503:
+                    seen.append("unready")
+                connection.close()
+                time.sleep(0.02)
+            n_seen = len(seen)
+            soon(lambda: 200 in seen[n_seen:])
+        finally:
+            stop.set()
 
     threads = [threading.Thread(target=ask) for _ in range(4)] + [threading.Thread(target=watch)]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    soon(lambda: 200 in seen)
     service.process.send_signal(signal.SIGTERM)
     for thread in threads:
         thread.join(timeout=60)

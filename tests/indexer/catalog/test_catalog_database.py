@@ -312,7 +312,7 @@ def test_url_of_another_kind_is_refused(url: str) -> None:
 
 def test_server_that_is_away_is_named_without_its_password() -> None:
     """A PostgreSQL that does not answer is a StorageError that shows where, not how, one signs in."""
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
     with pytest.raises(StorageError, match="check that the database server runs") as caught:
         Catalog.open("postgresql://akin:secret@127.0.0.1:1/papers")
     assert "secret" not in str(caught.value)

@@ -222,7 +222,7 @@ def program(name: str) -> str:
     folder = None if "AKIN_TEST_POSTGRES_URL" in os.environ else find_programs()
     found = shutil.which(name, path=None if folder is None else str(folder))
     if found is None:
-        pytest.skip(f"no {name}")
+        pytest.skip(f"no {name}: install the client programs of PostgreSQL, as postgresql-client")
     return found
 
 

@@ -306,7 +306,9 @@ def test_a_seed_alone_is_a_search(client: TestClient) -> None:
 def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> None:
     """Of several seeds, what one should be unlike has weights below 0, which sum with those of negatives."""
     seeds = [{"paper_id": ID, "unlike": {"facet": "background"}}, *by_id("demo:p00-m03")]
-    for result in recommend(client, *seeds, negative_weight=0.5)["results"]:
+    results = recommend(client, *seeds, negative_weight=0.5)["results"]
+    assert results
+    for result in results:
         away = [cell for cell in result["alignments"] if cell["weight"] < 0]
         assert {(0, False)} == {(cell["seed"], cell["negative"]) for cell in away}
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)
@@ -338,7 +340,9 @@ def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
 def test_alignments_past_the_most_are_summed_up(client: TestClient, most: int) -> None:
     """However few are asked for, they and what is omitted make the score."""
     body = {"query": {"paper_id": ID}, "unlike": {"facet": "background"}, "max_alignments": most}
-    for result in client.post("/v1/search", json=body).json()["results"]:
+    results = client.post("/v1/search", json=body).json()["results"]
+    assert results
+    for result in results:
         assert len(result["alignments"]) <= most
         assert result["omitted"]
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)

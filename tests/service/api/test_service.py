@@ -56,8 +56,11 @@ def test_every_result_says_how_exact_it_is(client: TestClient, scorer: str) -> N
 
 def test_highlights_are_places_in_the_abstract(client: TestClient) -> None:
     """A highlight's offsets are its sentence's, and its weight is the sum of its alignments'."""
-    for result in search(client, query=SOME_PAPER)["results"]:
+    results = search(client, query=SOME_PAPER)["results"]
+    assert results
+    for result in results:
         paper = result["paper"]
+        assert result["highlights"]
         for highlight in result["highlights"]:
             sentence = paper["sentences"][highlight["sentence"]]
             assert (sentence["start"], sentence["end"]) == (highlight["start"], highlight["end"])

@@ -3,16 +3,21 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from indexer.cluster import connect, expect_reachable
+from indexer.collection.growth import Bounds
+from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.encoding.parts import Part
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
+from models.encoder import Encoder
 from models.errors import InputError, ShardAwayError, SnapshotMissingError
 from models.types import Facet, Filters
 from service.answer_warnings import WarningCode
@@ -25,6 +30,7 @@ from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery, Seed
 from service.search.sentences import Likeness, SentenceQuery, search_sentences
+from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.ray import RayCluster
@@ -180,3 +186,28 @@ def test_a_cluster_that_is_not_there_is_refused() -> None:
     """The error says what to do."""
     with pytest.raises(InputError, match="Cannot join the Ray cluster"):
         expect_reachable("127.0.0.1:1")
+
+
+def test_encoding_on_the_cluster_makes_the_same_collection(
+    ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
+) -> None:
+    """The same papers and vectors, to the bit, in the same segments; what is there is not encoded again."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
+    bounds = Bounds(part=8)
+    encode = EncodeOnCluster(ray_cluster.address, hashing_annotator)
+    begun = []
+
+    def encoding(*given: Any, **named: Any) -> Callable[[], Part]:
+        begun.append(given)
+        return encode(*given, **named)
+
+    encoding.at_once = encode.at_once  # type: ignore[attr-defined]  # as Encode has it
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
+    with encode:
+        build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
+    assert 4 == len(begun)
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert np.array_equal(one.vectors.rows, other.vectors.rows)
+        assert np.array_equal(one.vectors.offsets, other.vectors.offsets)
+    assert [here.paper(i) for i in range(30)] == [there.paper(i) for i in range(30)]

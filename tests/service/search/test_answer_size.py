@@ -57,19 +57,19 @@ def test_the_largest_results_are_bounded(client: TestClient) -> None:
 def test_what_is_summed_up_still_adds_up(client: TestClient, scorer: Scorer) -> None:
     """With what was omitted weights sum to 1 and make the score, and what is shown is the heaviest."""
     body = {"query": {"paper_id": "p0"}, "limit": 1, "scorer": scorer, "tau": 5.0}
-    for result in client.post("/v1/search", json=body).json()["results"]:
-        weight, _ = totals(result)
-        assert (1, result["score"]) == (
-            pytest.approx(weight, abs=1e-6),
-            pytest.approx(explained(result), abs=1e-5),
-        )
-        assert len(result["alignments"]) <= MAX_ALIGNMENTS
-        assert len(result["highlights"]) <= MAX_HIGHLIGHTS
-        weights = [cell["weight"] for cell in result["alignments"]]
-        assert sorted(weights, reverse=True) == weights
-        for omitted in result["omitted"]:
-            assert len(weights) == MAX_ALIGNMENTS
-            assert 0 < omitted["weight"] / omitted["count"] <= min(weights) + 1e-12
+    (result,) = client.post("/v1/search", json=body).json()["results"]
+    weight, _ = totals(result)
+    assert (1, result["score"]) == (
+        pytest.approx(weight, abs=1e-6),
+        pytest.approx(explained(result), abs=1e-5),
+    )
+    assert len(result["alignments"]) <= MAX_ALIGNMENTS
+    assert len(result["highlights"]) <= MAX_HIGHLIGHTS
+    weights = [cell["weight"] for cell in result["alignments"]]
+    assert sorted(weights, reverse=True) == weights
+    for omitted in result["omitted"]:
+        assert len(weights) == MAX_ALIGNMENTS
+        assert 0 < omitted["weight"] / omitted["count"] <= min(weights) + 1e-12
     assert (scorer is Scorer.SINGLE) == (result["omitted"] == [])
 
 

@@ -64,7 +64,7 @@ def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
 @pytest.fixture
 def own_postgres() -> Iterator["Server"]:
     """A PostgreSQL that the test may stop."""
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
     with running() as server:
         yield server
 

@@ -96,7 +96,7 @@ def ray_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        pytest.importorskip("ray", reason="Ray is not installed")
+        pytest.importorskip("ray", reason="no Ray: pip install akin[ray]")
         yield
 
 

@@ -44,7 +44,7 @@ SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
 @pytest.fixture(scope="module")
 def module_postgres() -> Iterator[Server]:
     """A PostgreSQL of these tests alone, one for all of them: pauses end, and each has its own database."""
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
     with running() as server:
         yield server
 

@@ -250,7 +250,9 @@ def test_what_the_collection_is_not_about_is_a_weak_match(
 ) -> None:
     """Gibberish and other fields have no good match, a question that some papers answer has."""
     results = engine.search(SearchQuery((Seed(text=text),), limit=3)).results
-    assert labels >= {result.strength.label for result in results if result.strength}
+    assert 3 == len(results)
+    assert labels >= {result.strength.label for result in results if result.strength is not None}
+    assert all(result.strength for result in results)
 
 
 @pytest.mark.parametrize("words", list(ANSWERED))

@@ -155,12 +155,14 @@ def test_recommendations_have_strengths(client: TestClient) -> None:
     """Of several seeds, by those a paper is akin to."""
     body = {"seeds": [ID, "demo:p05-m05"], "negatives": ["demo:p00-m00"], "limit": 5}
     results = client.post("/v1/recommendations", json=body).json()["results"]
+    assert 5 == len(results)
     assert all(0 <= each["strength"]["nearer_than"] <= 1 for each in results)
 
 
 def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> None:
     """Of the hundred demo papers eleven have a sentence that is none of the others."""
     known = search(client, query={"text": "code"}, facet="objective")["results"]
+    assert known
     assert all(each["strength"] is not None for each in known)
     few = search(client, query={"text": "code"}, facet="other")["results"]
     assert few

@@ -37,10 +37,11 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
 
 
 def results(client: TestClient, path: str = "search", **body: Any) -> list[dict[str, Any]]:
-    """The results of a request that must succeed."""
+    """The results of a request that must find some."""
     response = client.post(f"/v1/{path}", json=body)
     assert 200 == response.status_code, response.text
     found: list[dict[str, Any]] = response.json()["results"]
+    assert found
     return found
 
 
