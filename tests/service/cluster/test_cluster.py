@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,12 +47,16 @@ def data(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator
     """A collection of three segments, with replaced papers."""
     folder = tmp_path_factory.mktemp("sharded")
     papers = many_papers(N_PAPERS)
-    made_by = sentence_annotator
     for first in (0, 10, 19):
-        corpus = write_corpus(folder / "c.jsonl", papers[first : first + 12])
-        given = {"tagger": made_by.tagger, "functions": made_by.functions}
-        build_quietly(corpus, folder / "data", made_by.encoder, **given)  # type: ignore[arg-type]  # as it takes them
+        add(papers[first : first + 12], folder / "data", sentence_annotator)
     return folder / "data"
+
+
+def add(papers: Sequence[dict[str, Any]], data: Path, made_by: Annotator) -> None:
+    """Index some papers."""
+    corpus = write_corpus(data.parent / "c.jsonl", papers)
+    given = {"tagger": made_by.tagger, "functions": made_by.functions}
+    build_quietly(corpus, data, made_by.encoder, **given)  # type: ignore[arg-type]  # as it takes them
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +186,42 @@ def test_a_generation_that_no_shard_has_is_away(
         ray.get(first.actor.search.remote(generation, []))
     with pytest.raises(ShardAwayError):
         shards.call("search", generation, {placed["000001"]: []})
+
+
+def test_with_two_processes_a_shard_nothing_is_missing(
+    ray_cluster: RayCluster, data: Path, here: SearchEngine, sentence_annotator: Annotator
+) -> None:
+    """One of them is killed: every answer is that of all, until it is back."""
+    query = queries(here)["whole abstract"]
+    with closing(Shards(ray_cluster.address, data, n_shards=1, n_replicas=2, look_s=0.1)) as shards:
+        snapshot = ShardedSnapshot(open_snapshot(data), shards)
+        there = SearchEngine(snapshot, lambda: sentence_annotator, n_candidates=20)
+        assert same(here.search(query), there.search(query))
+        (victim, _) = shards.replicas
+        os.kill(connect("").get(victim.actor.pid.remote()), signal.SIGKILL)
+        soon(lambda: not victim.opened, every_s=0.001)
+        assert same(here.search(query), there.search(query))
+        soon(lambda: bool(victim.opened))
+        assert same(here.search(query), there.search(query))
+
+
+def test_a_generation_is_swapped_on_the_cluster(
+    ray_cluster: RayCluster, data: Path, sentence_annotator: Annotator, tmp_path: Path
+) -> None:
+    """Each one's answer is that of one machine, also the older one's once papers have been added."""
+    own, more = Path(shutil.copytree(data, tmp_path / "data")), many_papers(N_PAPERS + 6)[N_PAPERS:]
+    query = SearchQuery((Seed(text=more[0]["abstract"][0]),), limit=30)
+    served = []  # all generations, so that their shard has them all
+    with closing(Shards(ray_cluster.address, own, n_shards=1, look_s=0.1)) as shards:
+        for papers in (more[:3], more[3:]):
+            one = SearchEngine(open_snapshot(own), lambda: sentence_annotator, n_candidates=50)
+            sharded = ShardedSnapshot(open_snapshot(own), shards)
+            there = SearchEngine(sharded, lambda: sentence_annotator, n_candidates=50)
+            served.append(there)
+            found = one.search(query)
+            assert same(found, there.search(query))
+            add(papers, own, sentence_annotator)
+            assert same(found, there.search(query))
 
 
 def test_a_cluster_that_is_not_there_is_refused() -> None:
