@@ -1,0 +1,29 @@
+"""Tables of a report: the contract that every one of FORMATS meets."""
+
+import re
+
+import pytest
+
+from evaluation.report.tables import FORMATS, TextTable
+
+# What parts cells, where it is not escaped, and what a line of them has beside those between cells.
+CELLS = {"markdown": (r"(?<!\\)\|", 2), "latex": (r"(?<!\\)&", 0)}
+
+
+def test_every_format_is_tested() -> None:
+    """Each has its cells here."""
+    assert set(CELLS) == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+class TestEveryFormat:
+    @pytest.mark.parametrize("system", ["minilm:ot", "a | b", "a & b_c", "50 % of {x}\\", "#1~$2^"])
+    def test_a_system_is_a_line(self, name: str, system: str) -> None:
+        """Whatever it is called, with as many cells as there are columns; the title is told."""
+        lines = ((system, "42.1", "62.6"), ("other", "40.0", "60.0"))
+        told = FORMATS[name](TextTable("Of a set", ("System", "MAP", "NDCG%20"), lines))
+        parting, beside = CELLS[name]
+        rows = [line for line in told.splitlines() if re.search(parting, line) and "---" not in line]
+        assert [2 + beside] * 3 == [len(re.findall(parting, row)) for row in rows]
+        assert "Of a set" in told
+        assert ["42.1" in row for row in rows] == [False, True, False]
