@@ -18,6 +18,7 @@ HTTP = {"fastapi", "starlette", "uvicorn", "jinja2"}
 CORE = ("service.search.engine", "service.search.query", "service.batches.worker", "akin.local.indexing")
 
 
+@pytest.mark.system
 def test_the_core_loads_no_http() -> None:
     """In a fresh interpreter, searching, working on batches and the library need no web framework."""
     code = f"import sys, {', '.join(CORE)}; print(*({HTTP} & set(sys.modules)))"

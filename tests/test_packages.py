@@ -72,6 +72,7 @@ def files_of(package: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
 
 
+@pytest.mark.system
 def test_both_distributions_hold_all_files(built: Path) -> None:
     """Code, templates, migrations, weights and the demo corpus; neither tests nor documents."""
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")

@@ -34,7 +34,6 @@ def shown(number: int, held: Held) -> None:
             60,
             {"threads": FEW},
             id="rounds",
-            marks=pytest.mark.system,
         ),
         pytest.param(
             lambda: for_seconds(float(os.environ.get("AKIN_SOAK_S", HOUR_S))),

@@ -19,7 +19,7 @@ from tests.support.trials.swaps import Seen, run
     ("n_swaps", "n_papers", "n_listed"),
     [
         # The same within the test's own process: tests/service/collection/test_live.py.
-        pytest.param(4, 100, 50, marks=pytest.mark.system),
+        (4, 100, 50),
         pytest.param(trials(1_000), 3_000, 1_000, marks=pytest.mark.trial),
     ],
 )

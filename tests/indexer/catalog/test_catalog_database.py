@@ -146,6 +146,7 @@ with Catalog.open(sys.argv[1]) as catalog:
 """
 
 
+@pytest.mark.system
 def test_several_processes_may_open_and_add_at_once(catalog_place: str | Path) -> None:
     """Processes that create one catalog and add the same papers at once all succeed, each row once."""
     processes = [run_python(OPEN_AND_ADD, str(catalog_place), str(number)) for number in range(3)]

@@ -207,6 +207,7 @@ def test_the_end_tries_no_endpoint_that_is_away(monkeypatch: pytest.MonkeyPatch)
     assert 1 == len(tried)
 
 
+@pytest.mark.system
 def test_without_an_endpoint_nothing_is_imported() -> None:
     """An application that exports nothing loads neither the exporter nor OpenTelemetry's machinery."""
     script = (

@@ -76,7 +76,6 @@ def serving(settings: Settings, timings: Timings = USUAL) -> Iterator[httpx.Clie
         yield client
 
 
-@pytest.mark.system
 def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
     """SIGKILL in the middle of a batch: the next start, here, does the rest, and each seed once."""
     with service_process(data, program=AKIN_WITHOUT_WEIGHTS) as (process, client):
@@ -97,7 +96,6 @@ def leaving_batches(data: Path, timings: Timings = USUAL) -> Iterator[httpx.Clie
         yield client
 
 
-@pytest.mark.system
 def test_killed_workers_leave_each_seed_once(data: Path) -> None:
     """SIGKILL of a worker in the middle: a service that works does the rest, and each seed once."""
     with leaving_batches(data, Timings(without_worker_s=1e9)) as client:

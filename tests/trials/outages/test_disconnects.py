@@ -22,7 +22,7 @@ def service(hashed_data: Path) -> Iterator[Service]:
 @pytest.mark.parametrize(
     ("name", "n_times"),
     [
-        pytest.param("ot, limit 100", 3, marks=pytest.mark.system),
+        ("ot, limit 100", 3),
         *(pytest.param(name, 40, marks=pytest.mark.trial) for name in HEAVY),
     ],
 )
