@@ -231,10 +231,6 @@ class Catalog(Store):
         with self.database.reading() as connection:
             yield from changed_after(connection, change)
 
-    def holding(self, paper_ids: Iterable[str]) -> set[str]:
-        """Which of the papers are there."""
-        return {*self.current_hashes(paper_ids)}
-
     def current_hashes(self, paper_ids: Iterable[str]) -> dict[str, str]:
         """The content hashes of the current versions of those papers that are there, by id."""
         found: dict[str, str] = {}

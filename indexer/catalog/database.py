@@ -55,7 +55,7 @@ _LET_IT_END: Final = (
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
 _REMEDIES: Final = {
     "SQLITE_FULL": "free disk space and try again; nothing was half-written",
-    "SQLITE_READONLY": "make the file and its folder writable for this user",
+    "SQLITE_READONLY": "unless its file system is read-only, make the file and its folder writable",
     "SQLITE_PERM": "make the file and its folder writable for this user",
     "SQLITE_CANTOPEN": "name a file in a folder that exists and that this user may write to",
     "SQLITE_NOTADB": "name another file, or move this one away and ingest the corpus again",
@@ -91,8 +91,8 @@ class Database:
     """A pool of connections to one database.
 
     SQLite runs in write-ahead mode and synchronises at every commit, so that what was acknowledged survives a
-    power cut; readers never wait for the writer. A file on a read-only file system is read as long as nobody
-    writes to it from elsewhere: such a writer's log lies beside it, and cannot be read from here.
+    power cut; readers never wait for the writer. A file that this process may not write is read as long as
+    nobody else writes to it: such a writer's log lies beside it, and cannot be read from here.
 
     Args:
         url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
@@ -223,7 +223,7 @@ def _url(url_or_path: str | Path) -> URL:
 
 
 def sqlite_connection(file: Path, **options: Any) -> Any:
-    """An ``sqlite3.Connection`` to a file; without locks where its file system is read-only.
+    """An ``sqlite3.Connection`` to a file; without locks where this process may not write it.
 
     Raises sqlite3.Error; StorageError where others write to such a file from elsewhere.
     """
@@ -232,8 +232,8 @@ def sqlite_connection(file: Path, **options: Any) -> Any:
     log = file.with_name(file.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StorageError(
-            f"catalog {file}: the file system is read-only here, and another process has written to the "
-            "catalog from elsewhere; end it, or keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
+            f"catalog {file}: it is read-only here, and another process has written to it; end that one, or "
+            "keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
         )
     return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True, **options)
 

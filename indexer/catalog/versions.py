@@ -177,7 +177,8 @@ def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, st
         select(CurrentRow.paper_id, PaperRow.content_hash)
         .outerjoin(PaperRow, PaperRow.key == CurrentRow.paper_key)
         .where(CurrentRow.change > change)
-        .order_by(CurrentRow.paper_key.nulls_first(), CurrentRow.paper_id)
+        # By the key of `papers`: for that of `current_papers` SQLite would read all of the table.
+        .order_by(PaperRow.key.nulls_first(), CurrentRow.paper_id)
         .execution_options(yield_per=_READ_AT_ONCE)
     )
     with connection.execute(statement) as rows:

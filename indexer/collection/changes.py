@@ -77,15 +77,16 @@ def absorb(
             encoded.note(catalog, read.manifest.models_key)
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
             with publishing(data, read) as served:
-                now = catalog.current_hashes(differing)
-                is_outdated = any(now.get(key) != digest for key, digest in differing.items())
+                newer = catalog.changed_since(last)
+                is_outdated = any(newer.get(key, digest) != digest for key, digest in differing.items())
                 if (served is not read and is_outdated) or not served.manifest.is_made_like(read.manifest):
                     base = served
                     continue  # what was read may be older than what is served by now
                 manifest = served.manifest
                 is_last = len(differing) < at_once
                 if differing_papers(catalog, served, since, most=1):  # no other process did the same
-                    deleted = [key for key, digest in differing.items() if not digest or key not in now]
+                    now = {key: newer.get(key, digest) for key, digest in differing.items()}
+                    deleted = [key for key, digest in differing.items() if None in (digest, now[key])]
                     change = max(last, manifest.change) if is_last else manifest.change
                     like = replace(manifest, change=change, catalog=catalog.identity())
                     new = [each.without(deleted) for each in new]
@@ -146,16 +147,20 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
     Raises StorageError, BuildLockedError, SnapshotError.
     """
     wanted = dict.fromkeys(paper_ids)
-    with storage_errors(data), publishing(data, open_snapshot(data, reread=False)) as base:
+    with storage_errors(data):
+        base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
-        held = catalog.holding(wanted)
+        held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
         change = catalog.delete(there)
-        manifest = base.manifest
-        if len(base.find_all(there)):
-            covered = change.number if change.previous == manifest.change else manifest.change
-            like = replace(manifest, change=covered, catalog=catalog.identity())
-            manifest = grow(data, base, (), deleted=there, like=like, keep=keep)
+        with publishing(data, base) as served:
+            manifest = served.manifest
+            newer = catalog.changed_since(change.number)  # others may have added them again, and published
+            gone = [key for key in there if newer.get(key) is None]
+            if len(served.find_all(gone)):
+                covered = change.number if change.previous == manifest.change else manifest.change
+                like = replace(manifest, change=covered, catalog=catalog.identity())
+                manifest = grow(data, served, (), deleted=gone, like=like, keep=keep)
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 
 

@@ -55,8 +55,8 @@ class NewSegment:
         return Segment(self.folder, self.entry, unit=unit, device=device)
 
     def without(self, paper_ids: Collection[str]) -> "NewSegment":
-        """The same, of which those of the papers do not show that are in it."""
-        return replace(self, gone=np.sort(self.open().positions(paper_ids)))
+        """The same, of which those of the papers do not show either that are in it."""
+        return replace(self, gone=np.union1d(self.gone, self.open().positions(paper_ids)))
 
 
 def prepare_segments(
@@ -127,8 +127,7 @@ def grow(
         living = base.living.copy()
         living[base.find_all(deleted)] = False
         for each in new:
-            for ids in each.open().column("id").chunks:
-                living[base.find_all(ids.to_pylist())] = False
+            living[base.shared_with(each.open())] = False
         places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
         segments = [(segment.entry, gone) for segment, own, gone in places if len(own)]
     segments += adopted(data, new)

@@ -6,7 +6,7 @@ what was added. Nothing is encoded anew.
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -139,19 +139,28 @@ def compact(
 
 def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterator[range]:
     """Neighbours, as many as fit into one segment, that merged would be fewer or smaller, or get words."""
-    alive = snapshot.living_rows
+    alive, kept = snapshot.living_rows, snapshot.of_segments(snapshot.living)
     numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
-    while numbers:
-        first = numbers.pop(0)
-        end, n_rows = first + 1, alive[first]
-        while numbers and numbers[0] == end and n_rows + alive[end] <= most_rows:
-            n_rows += alive[numbers.pop(0)]
-            end += 1
-        segment = snapshot.segments[first]
-        is_too_large = n_rows > most_rows and len(segment) > _KEPT_PAPERS
-        has_deleted = len(snapshot.of_segments(snapshot.living)[first]) < len(segment)
-        if end - first > 1 or is_too_large or has_deleted or not segment.has_words_of_today:
-            yield range(first, end)
+    for run in fitting(alive, numbers, most_rows):
+        segment = snapshot.segments[run.start]
+        is_too_large = sum(alive[run.start : run.stop]) > most_rows and len(segment) > _KEPT_PAPERS
+        has_deleted = len(kept[run.start]) < len(segment)
+        if len(run) > 1 or is_too_large or has_deleted or not segment.has_words_of_today:
+            yield run
+
+
+def fitting(sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS) -> Iterator[range]:
+    """Neighbours among the segments with these ``numbers``, as many as fit into one; by ``sizes`` in rows."""
+    start = end = n_rows = 0
+    for number in numbers:
+        if end > start and (number != end or n_rows + sizes[number] > most_rows):
+            yield range(start, end)
+            start = end
+        if start == end:
+            start, n_rows = number, 0
+        end, n_rows = number + 1, n_rows + sizes[number]
+    if end > start:
+        yield range(start, end)
 
 
 @contextmanager

@@ -192,7 +192,7 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest
                 f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
                 f"known: {', '.join(known) or 'none'}"
             )
-        snapshot = open_snapshot(data, target)  # it stays as long as it is open
+        snapshot = open_snapshot(data, target, reread=False)  # it stays as long as it is open
         manifests = [snapshot.manifest]
         with suppress(SnapshotError):  # what is served may be damaged
             manifests.append(read_manifest(data, served))

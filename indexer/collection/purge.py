@@ -6,9 +6,10 @@ the same call again goes on: it looks for the papers wherever they may be, delet
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +22,12 @@ from indexer.collection.merging import compact
 from indexer.collection.publishing import publishing, remove_generations
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
-from indexer.snapshot.folder import read_manifest
+from indexer.snapshot.folder import read_manifests
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
 from models.checksums import hash64
-from models.errors import SnapshotCorruptError
+from models.errors import SnapshotError
 from models.types import ProgressFn, unseen
 
 # Whoever else may hold text, and how many seconds to wait until it has ended.
@@ -80,6 +81,7 @@ def purge_papers(
             locks.enter_context(folder.working(work, wait_s=wait_s))
         before = folder.generations()
         delete_papers(data, wanted, catalog, keep=_ALL)
+        holds = cache(partial(_segment_holds, wanted=wanted))  # each is read once, and not under the lock
         while True:
             base = open_snapshot(data, reread=False)
             names = [each.entry.name for each in base.segments if len(each.positions(wanted))]
@@ -94,11 +96,11 @@ def purge_papers(
                     on_progress=on_progress,
                 )
                 continue
+            _generations_holding(data, holds, but=base.generation)
             with publishing(data, base) as served:
                 if served is not base:
                     continue
-                others = [name for name in folder.generations() if name != base.generation]
-                holding = [name for name in others if _generation_holds(data, name, wanted)]
+                holding = _generations_holding(data, holds, but=base.generation)
                 removed = remove_generations(data, holding)
                 break
         with folder.working(Work.MERGE, wait_s=LOCK_WAIT_S):
@@ -109,22 +111,27 @@ def purge_papers(
     return Purge(base.manifest, *counts, tuple(name for name in removed if name in before), leased)
 
 
-def _generation_holds(data: Path, generation: str, wanted: Sequence[str]) -> bool:
-    """Whether a segment of a generation holds one of the papers, or it cannot be known."""
-    try:
-        entries = read_manifest(data, generation).segments
-    except SnapshotCorruptError:
-        return True
+def _generations_holding(data: Path, holds: Callable[[Path], bool], *, but: str) -> list[str]:
+    """The generations of which a segment holds one of the papers, or it cannot be known."""
+    return [
+        name
+        for name, found in read_manifests(data)
+        if name != but
+        and (
+            isinstance(found, SnapshotError)
+            or any(holds(DataFolder(data).segment(entry.name)) for entry in found.segments)
+        )
+    ]
+
+
+def _segment_holds(folder: Path, wanted: Sequence[str]) -> bool:
+    """Whether a segment holds one of the papers, or it cannot be known: the file need not be sorted."""
     hashes = np.array([hash64(paper_id) for paper_id in wanted], dtype=np.uint64)
-    return any(_segment_holds(DataFolder(data).segment(entry.name), hashes) for entry in entries)
-
-
-def _segment_holds(folder: Path, hashes: np.ndarray) -> bool:
     try:
         own = np.load(folder / IDS, mmap_mode="r")["hash"]
     except (OSError, ValueError, IndexError):
         return True
-    return bool(np.isin(hashes, own).any())
+    return bool(np.isin(own, hashes).any())
 
 
 def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:

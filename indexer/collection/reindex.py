@@ -35,7 +35,7 @@ from models.types import ProgressFn
 
 _PREPARED: Final = "prepared.json"
 # So few papers are encoded while others wait to publish.
-_FEW_PAPERS: Final = 8
+_FEW_PAPERS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,8 @@ def publish_prepared(
     """
     like, work = prepared.snapshot.manifest, _work(data)
 
-    def made_of(changed: Mapping[str, str | None]) -> tuple[EncodedVersions, Sequence[NewSegment]]:
+    def made_of(changed: Mapping[str, str | None]) -> tuple[EncodedVersions, list[NewSegment]]:
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
-        known = KnownVersions(data, like, readable_snapshot(data), into=work)
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
         return encoded, prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
 
@@ -203,20 +202,23 @@ def publish_prepared(
     # Read only where some are in quarantine.
     catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
     while True:
+        known = KnownVersions(data, like, readable_snapshot(data), into=work)
         changed = catalog.changed_since(like.change)
         encoded, new = made_of(changed)
-        segments = [each.without(changed) for each in prepared.segments]
+        segments = [*(each.without(changed) for each in prepared.segments), *new]
         with DataFolder(data).publishing():
             # What others publish they take from the catalog, so from here on nothing newer can be served.
-            last, now = catalog.last_change(), catalog.changed_since(like.change)
-            if now != changed:
-                if len(now.items() - changed.items()) > _FEW_PAPERS:
-                    continue
-                encoded, new = made_of(now)
-                segments = [each.without(now) for each in prepared.segments]
+            last = catalog.last_change()
+            newer = dict(catalog.changed_since(like.change).items() - changed.items())
+            if len(newer) > _FEW_PAPERS:
+                continue
             encoded.note(catalog, like.models_key)
+            if newer:
+                encoded, new = made_of(newer)
+                encoded.note(catalog, like.models_key)
+                segments = [*(each.without(newer) for each in segments), *new]
             like = replace(like, change=last, catalog=catalog.identity())
-            manifest = grow(data, None, [*segments, *new], like=like, keep=keep)
+            manifest = grow(data, None, segments, like=like, keep=keep)
         discard_folder(work)
         return manifest
 

@@ -10,6 +10,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import differing_papers, expect_own_catalog
+from indexer.collection.merging import fitting
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests
@@ -56,8 +57,8 @@ class Status:
     """A collection at one moment.
 
     ``pending`` papers changed in the catalog and are not yet shown so, ``staged`` ones are of an unfinished
-    `akin index`. ``reclaimable_bytes`` is about what a
-    merge of all segments (``akin compact``) would free: the share of the deleted papers.
+    `akin index`. A merge (``akin compact``) would leave about ``n_segments_merged``, and free about
+    ``reclaimable_bytes``: the share of the deleted papers.
     """
 
     manifest: Manifest
@@ -67,6 +68,13 @@ class Status:
     quarantine: Quarantine
     generations: tuple[GenerationStatus, ...]
     disk: Disk
+
+    @property
+    def n_segments_merged(self) -> int:
+        """How many segments a merge would leave; each paper is taken for one of average length."""
+        shares = [1 - each.n_deleted / max(each.n_papers, 1) for each in self.segments]
+        sizes = [int(each.n_rows * share) for each, share in zip(self.segments, shares, strict=True)]
+        return sum(1 for _ in fitting(sizes, range(len(sizes))))
 
     @property
     def reclaimable_bytes(self) -> int:

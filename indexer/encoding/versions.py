@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,13 +21,12 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
+from indexer.snapshot.verified import Verified
 from models.checksums import hash64, is_whole
 from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
 
 PART_PAPERS: Final = 1_000  # encoded at once: what a kill may cost
-# So many papers of a segment are compared with their checksums in the time in which one is encoded.
-_COMPARED_PER_ENCODED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class KnownVersions:
         self.into = into
         has_same = served is not None and served.manifest.models_key == like.models_key
         self._segments = served.segments if served is not None and has_same else ()
-        self._is_whole: dict[str, bool] = {}  # of a segment, by its name
+        self._verified = Verified(data)
         self._parts: dict[Path, Part | None] = {}
         self._refused: dict[str, QuarantinedPaper] = {}
         self._folders: list[Path] = []
@@ -108,7 +108,7 @@ class KnownVersions:
         folders = {}
         for segment in self._segments:
             positions = segment.versions(wanted)
-            if len(positions) * _COMPARED_PER_ENCODED > len(segment) and self._compared(segment):
+            if len(positions) and self._compared(segment):
                 parts.append(_taken(wanted, segment, segment.itself, positions))
         for folder in self._likely(wanted):
             part = self._part(folder)
@@ -132,14 +132,11 @@ class KnownVersions:
 
     def _compared(self, segment: Segment) -> bool:
         """Whether a segment is as it was written: copied unseen, damage would get a checksum of its own."""
-        entry = segment.entry
-        if entry.name not in self._is_whole:
-            try:
-                compare_files(DataFolder(self._data).segment(entry.name), entry.files)
-                self._is_whole[entry.name] = True
-            except SnapshotCorruptError:
-                self._is_whole[entry.name] = False
-        return self._is_whole[entry.name]
+        folder, files = DataFolder(self._data).segment(segment.entry.name), segment.entry.files
+        with suppress(SnapshotCorruptError):
+            compare_files(folder, files, self._verified, reread=False)
+            return True
+        return False
 
 
 def encode_versions(

@@ -13,9 +13,9 @@ _OF_THE_NETWORK: Final = frozenset(
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether a file or folder is on a file system that is mounted read-only; no where it is not there."""
+    """Whether a file or folder is on a read-only file system, or not this user's to write; no if absent."""
     try:
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY) or not os.access(path, os.W_OK)
     except OSError:
         return False
 
@@ -43,8 +43,8 @@ def limits_of(folder: Path, mounts: Path = _MOUNTS) -> dict[str, str]:
     limits = {}
     if is_read_only(folder):
         limits["folder_read_only"] = (
-            "the file system is read-only: what is there is searched, nothing is added, deleted or merged; a "
-            "catalog in this folder is read as long as nobody writes to it from elsewhere"
+            "the folder is read-only for this process: what is there is searched, nothing is added, deleted "
+            "or merged; a catalog in it is read as long as nobody else writes to it"
         )
     if kind := network_kind(folder, mounts):
         limits["folder_on_network"] = (

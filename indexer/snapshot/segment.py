@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float16, Int8, Int64
+from jaxtyping import Bool, Float16, Int8, Int64, UInt64
 
 from indexer.index.vector_index import VectorIndex, load_index
 from indexer.snapshot.columns import Columns, allowed_papers
@@ -170,9 +170,7 @@ class Segment:
         ids = list(paper_ids)
         if len(ids) <= _FEW_IDS:
             return _those_found(map(self.position, ids))
-        hashes = np.array([hash64(paper_id) for paper_id in ids], dtype=np.uint64)
-        places = np.minimum(np.searchsorted(self._ids["hash"], hashes), len(self) - 1)
-        likely = np.flatnonzero(self._ids["hash"][places] == hashes)
+        places, likely = self._with_hashes(np.array([hash64(paper_id) for paper_id in ids], dtype=np.uint64))
         likely = likely[np.argsort(self._ids["position"][places[likely]])]  # batch by batch
         positions = self._ids["position"][places[likely]]
         names = self._columns.take(positions, ["id"])["id"].to_pylist()
@@ -181,6 +179,18 @@ class Segment:
             int(position) if name == ids[i] else self.position(ids[i])
             for i, position, name in zip(likely, positions, names, strict=True)
         )
+
+    def shared_with(self, other: "Segment") -> Int64[np.ndarray, " n_shared"]:
+        """Where those papers stand whose ids ``other`` has too, in any order; no id is hashed for it."""
+        _, likely = self._with_hashes(other.id_hashes["hash"])
+        return self.positions(other.ids(other.id_hashes["position"][likely]))
+
+    def _with_hashes(
+        self, hashes: UInt64[np.ndarray, " n"]
+    ) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n_likely"]]:
+        """Where each of ``hashes`` would stand among those of the ids, and which of them do stand there."""
+        places = np.minimum(np.searchsorted(self._ids["hash"], hashes), len(self) - 1)
+        return places, np.flatnonzero(self._ids["hash"][places] == hashes)
 
     @property
     def id_hashes(self) -> np.ndarray:

@@ -20,6 +20,7 @@ from models.types import Facet, Filters, Paper, Unit, rows_of
 
 # The most papers of a sample.
 MOST_SAMPLED = 128
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class Snapshot:
@@ -123,15 +124,15 @@ class Snapshot:
 
     def find_all(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:
         """Where those of the papers stand that are there, in any order."""
-        found = np.concatenate(
-            [
-                start + segment.positions(paper_ids)
-                for segment, start in zip(self.segments, self._starts, strict=False)
-            ]
-            or [np.empty(0, dtype=np.int64)]
-        )
+        starts = zip(self.segments, self._starts, strict=False)
+        found = np.concatenate([_NONE, *(start + own.positions(paper_ids) for own, start in starts)])
         living: Int64[np.ndarray, " n_found"] = found[self.living[found]]
         return living
+
+    def shared_with(self, segment: Segment) -> Int64[np.ndarray, " n_shared"]:
+        """Where the papers stand, also deleted ones, whose ids ``segment`` has too, in any order."""
+        starts = zip(self.segments, self._starts, strict=False)
+        return np.concatenate([_NONE, *(start + own.shared_with(segment) for own, start in starts)])
 
     def content_hash(self, paper_id: str) -> str | None:
         """The content hash of a paper as it was given, or ``None`` where it is not there."""

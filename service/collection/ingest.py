@@ -80,7 +80,7 @@ class Ingest:
         such paper. Raises StorageError.
         """
         catalog = self._catalog()
-        if not catalog.holding([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
+        if not catalog.current_hashes([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
             return None
         return catalog.delete([paper_id]).number
 

@@ -14,6 +14,7 @@ from akin.cli.consoles import stdout
 from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
 from indexer.catalog.catalog import Catalog
 from indexer.collection.status import Status, status_of
+from models.counts import counted
 
 
 def status(
@@ -60,10 +61,11 @@ def _overview(found: Status) -> Table:
 
 
 def _gain(found: Status) -> str:
-    if len(found.segments) <= 1 and not found.reclaimable_bytes:
+    before, after = len(found.segments), found.n_segments_merged
+    if before == after and not found.reclaimable_bytes:
         return "would change nothing"
     return (
-        f"(akin compact) would make one segment of {len(found.segments)} and free about "
+        f"(akin compact) would make {counted(after, 'segment')} of {before} and free about "
         f"{decimal(found.reclaimable_bytes)}"
     )
 
@@ -104,5 +106,5 @@ def _as_json(found: Status) -> dict[str, Any]:
         "segments": [asdict(each) for each in found.segments],
         "generations": [asdict(each) for each in found.generations],
         "disk": asdict(found.disk),
-        "merge": {"segments": len(found.segments), "reclaimable_bytes": found.reclaimable_bytes},
+        "merge": {"segments": found.n_segments_merged, "reclaimable_bytes": found.reclaimable_bytes},
     }

@@ -106,7 +106,7 @@ class FaissCodesIndex(ABC):
     def load(
         cls, path: Path, rows: np.ndarray, *, device: str = "auto", effort: float = 1.0
     ) -> "FaissCodesIndex":
-        """See ``VectorIndex``.
+        """See ``VectorIndex``; the file must stay as it is while the index is used.
 
         Raises:
             SnapshotCorruptError: if FAISS cannot read the file, or it holds another index.
@@ -114,7 +114,8 @@ class FaissCodesIndex(ABC):
         check_rows(rows)
         remedy = "restore the snapshot or index the corpus again"
         try:
-            index = faiss.read_index(str(path))
+            # Mapped where FAISS can: all but the codes of its fast scan, which it copies.
+            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except (RuntimeError, MemoryError) as error:  # MemoryError: a damaged length field
             raise SnapshotCorruptError(f"{path}: FAISS cannot read this index; {remedy}") from error
         expected = cls._untrained(*rows.shape)

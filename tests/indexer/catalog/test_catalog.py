@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event, select
@@ -179,13 +180,26 @@ def test_thousand_papers_take_few_statements(tmp_path: Path) -> None:
         assert len(statements) < 100
 
 
+def test_what_changed_is_found_without_reading_all(tmp_path: Path) -> None:
+    """SQLite looks the changes up by their index: what a publication costs must not grow with the catalog."""
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        catalog.add([titled(str(i), f"Paper {i}") for i in range(100)])
+        asked: list[tuple[Any, ...]] = []
+        event.listen(catalog.database.engine, "before_cursor_execute", lambda *given: asked.append(given))
+        assert catalog.changed_since(1) == {}
+        with catalog.database.engine.connect() as connection:
+            statement, values = next(given[2:4] for given in asked if "current_papers" in given[2])
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+    assert "SEARCH current_papers USING INDEX ix_current_papers_change" in plan[0][-1]
+
+
 def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None:
     """A deleted paper is neither counted nor found; added again, it is there without a second copy."""
     catalog.add([CALLISTO, BARE])
     catalog.delete(["a", "never there"])
     assert [*papers_in(catalog)] == ["b"]
     assert catalog.count() == 1
-    assert catalog.holding(["a", "b", "c", "nul\0"]) == {"b"}
+    assert catalog.current_hashes(["a", "b", "c", "nul\0"]).keys() == {"b"}
     assert catalog.current_hashes(["a"]) == {}
     assert catalog.add([CALLISTO]).n_new == 0
     assert paper_in(catalog, "a") == CALLISTO

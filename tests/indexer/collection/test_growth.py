@@ -1,7 +1,7 @@
 """A collection that grows and shrinks: it answers as one built anew, and nothing is encoded twice."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import Catalog
+from indexer.catalog.catalog import Catalog, Change
 from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
 from indexer.collection.merging import compact, merge
@@ -111,6 +111,29 @@ def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
     assert all(
         match.position not in {3, 4} for match in engine.titles.like(many_papers(4)[3]["title"], limit=9)
     )
+
+
+def test_a_paper_that_others_add_while_it_is_deleted_stays(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added after the catalog has deleted it is there, whoever publishes first."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        versions, deleted = catalog.current_hashes(["p5"]), catalog.delete
+
+        def delete_and_add(paper_ids: Iterable[str]) -> Change:
+            change = deleted(paper_ids)
+            absorb_into(data, hashing)
+            catalog.restore(versions)
+            absorb_into(data, hashing)
+            return change
+
+        monkeypatch.setattr(catalog, "delete", delete_and_add)
+        delete_papers(data, ["p5", "p6"], catalog, keep=KEEP)
+        monkeypatch.undo()
+        snapshot = open_snapshot(data)
+        assert (59, None) == (len(snapshot), snapshot.find("p6"))
+        assert "p5" == snapshot.paper(snapshot.position("p5")).id
+        assert absorb_into(data, hashing).change == catalog.last_change() == snapshot.manifest.change
 
 
 def test_everything_may_be_deleted_and_come_back(data: Path) -> None:

@@ -244,6 +244,30 @@ def test_nothing_that_changes_meanwhile_is_lost(
     assert (N_PAPERS + 1, None, tiny.spec) == (len(snapshot), snapshot.find("p7"), manifest.encoder)
 
 
+def test_few_papers_that_change_under_the_lock_are_encoded_alone(
+    data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changed before is not encoded again while others wait to publish, nor does it show as it was."""
+    done = prepared(data, tiny, catalog)
+    catalog.add([paper("one", "One."), paper("two", "Two."), paper("p5", "Five.")])
+    last_change, counting = catalog.last_change, Counting(tiny)
+
+    def changed_again() -> int:
+        monkeypatch.undo()
+        catalog.add([paper("two", "Two again."), paper("p6", "Six.")])
+        catalog.delete(["one"])
+        return last_change()
+
+    monkeypatch.setattr(catalog, "last_change", changed_again)
+    publish_prepared(data, done, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+    assert 3 + 2 == counting.n_encoded
+    snapshot = open_snapshot(data)
+    texts = [snapshot.paper(snapshot.position(key)).abstract for key in ("two", "p5", "p6")]
+    assert ["Two again.", "Five.", "Six."] == texts
+    assert (N_PAPERS, None) == (len(snapshot), snapshot.find("one"))
+    assert catalog.last_change() == snapshot.manifest.change
+
+
 def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     data: Path, hashing: Encoder, tiny: Encoder, catalog: Catalog
 ) -> None:

@@ -1,6 +1,7 @@
 """`akin status`: what a collection is made of."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
+from indexer.collection.growth import MOST_ROWS
 from indexer.collection.status import Status, status_of
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from models.encoder import Encoder
@@ -84,11 +86,27 @@ def test_the_command_prints_tables_and_json(data: Path) -> None:
         catalog.note_encoding(status(data).manifest.models_key, [], refused)
     shown = flat(run("status", "--data", data))
     assert "[red]bad: too [bold]odd" in shown
-    assert "would make one segment of 2" in shown
+    assert "would make 1 segment of 2" in shown
     told = json.loads(run("status", "--data", data, "--json"))
     assert (24, 0, "000003") == (told["papers"], told["pending"], told["generation"])
     assert [{"id": "[red]bad", "reason": "too [bold]odd"}] == told["quarantine"]["first"]
     assert ["000001", "000002"] == [each["name"] for each in told["segments"]]
+    assert 1 == told["merge"]["segments"]
+
+
+def test_full_segments_stay_apart(data: Path) -> None:
+    """A merge joins neighbours as long as they fit into one segment; deleted papers do not count."""
+    found = status(data)
+    half = replace(found.segments[0], n_papers=10, n_deleted=0, n_rows=MOST_ROWS // 2)
+    more = replace(half, n_rows=half.n_rows + 1)
+    for segments, n_merged in (
+        ((half, half), 1),
+        ((half, more), 2),
+        ((half, replace(more, n_deleted=1)), 1),
+        ((half, half, half, half, half), 3),
+        ((more, more, more), 3),
+    ):
+        assert n_merged == replace(found, segments=segments).n_segments_merged
 
 
 def test_nothing_indexed_and_another_catalog_are_clear_errors(data: Path, tmp_path: Path) -> None:

@@ -119,6 +119,18 @@ def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> No
         np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
 
 
+def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: Encoder) -> None:
+    """However large the segment is in which it stands."""
+    corpus, data = write_corpus(tmp_path / "c.jsonl", many_papers(1_100)), tmp_path / "data"
+    build_quietly(corpus, data, hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        versions = catalog.current_hashes(["p3"])
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+        catalog.restore(versions)
+    counting = Counting(hashing)
+    assert (1_100, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+
+
 def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> None:
     """Copied unseen, damage would get a checksum of its own: their papers are encoded."""
     counting, damaged = Counting(hashing), [*(data / "segments").rglob("vectors.npy")]

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,45 @@ def test_a_collection_on_a_read_only_file_system_is_read(tmp_path: Path, hashing
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), data, hashing)
     assert {} == limits_of(data)
     assert "as a reader finds it" == read_only(data, _READ_ONLY, str(tmp_path / "backup"))
+
+
+_NOT_THEIRS = """
+import json
+import os
+import sys
+from pathlib import Path
+from typer.testing import CliRunner
+from akin.cli.app import app
+
+def status():
+    return CliRunner().invoke(app, ["status", "--data", sys.argv[1], "--json"])
+
+first = status()  # whatever is imported late is imported now
+if not os.geteuid():
+    os.setresuid(65534, 65534, 65534)
+for path in [Path(sys.argv[1]), *Path(sys.argv[1]).rglob("*")]:
+    assert not os.access(path, os.W_OK), path
+second = status()
+assert (first.exit_code, second.exit_code) == (0, 0), (second.output, second.exception)
+shown = [json.loads(each.output)["segments"] for each in (first, second)]
+assert shown[0] == shown[1] != []
+"""
+
+
+def test_a_collection_that_is_not_theirs_to_write_is_read(hashing: Encoder) -> None:
+    """As on a read-only file system: a user without the right to write is shown what is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        build_quietly(write_corpus(Path(folder) / "c.jsonl", many_papers(5)), data, hashing)
+        for path in [Path(folder), *Path(folder).rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        try:
+            command = [sys.executable, "-c", _NOT_THEIRS, str(data)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        finally:
+            for path in [Path(folder), *Path(folder).rglob("*")]:
+                path.chmod(0o755)
+        assert not done.returncode, done.stderr
 
 
 _WRITTEN_ELSEWHERE = """

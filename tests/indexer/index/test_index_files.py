@@ -19,6 +19,7 @@ from tests.support.examples.models.clusters import clustered
 
 WITH_FILE = ("hnsw", "ivfpq", "ivfsq")
 DIM = 32
+_MAPS = Path("/proc/self/maps")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,18 @@ def test_an_index_survives_the_disk(
     expected, hits = indexes[name].search(queries, 50), opened.search(queries, 50)
     np.testing.assert_array_equal(expected.rows, hits.rows)
     np.testing.assert_array_equal(expected.scores, hits.scores)
+
+
+@pytest.mark.skipif(not _MAPS.is_file(), reason="only Linux lists what a process has mapped")
+@pytest.mark.parametrize("name", ["hnsw", "ivfsq"])
+def test_an_index_is_mapped_where_faiss_can(
+    name: str, rows: np.ndarray, indexes: dict[str, VectorIndex], tmp_path: Path
+) -> None:
+    """Its codes are pages of the file, which the system can take back."""
+    indexes[name].save(tmp_path / "index.bin")
+    opened = load_index(tmp_path / "index.bin", rows, backend=name, device="cpu")
+    assert str(tmp_path / "index.bin") in _MAPS.read_text(encoding="utf-8")
+    opened.search(clustered(8, DIM, seed=1).astype(np.float32), 10)
 
 
 @pytest.mark.parametrize("name", BACKENDS)

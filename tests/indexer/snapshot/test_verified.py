@@ -11,6 +11,7 @@ import pytest
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
+from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot import folder
 from indexer.snapshot.folder import verify
@@ -59,8 +60,8 @@ def test_commands_read_no_file_twice(rested: Path, read: list[str]) -> None:
     assert {"vectors.npy", "papers.arrow"} <= compared(read)
 
 
-def test_a_deletion_reads_no_segment(rested: Path, tmp_path: Path, read: list[str]) -> None:
-    """Nor a later one: only what the first had written, if it is compared at all."""
+def test_deletions_and_a_rollback_read_no_segment(rested: Path, tmp_path: Path, read: list[str]) -> None:
+    """Only what the first deletion wrote is compared, if anything is."""
     data = Path(shutil.copytree(rested, tmp_path / "data"))
     time.sleep(RESTED_S)
     open_snapshot(data)
@@ -70,6 +71,10 @@ def test_a_deletion_reads_no_segment(rested: Path, tmp_path: Path, read: list[st
             delete_papers(data, [paper_id], catalog, keep=KEEP)
     assert compared(read) <= {"deleted-000001.npy"}
     assert 18 == len(open_snapshot(data))
+    read.clear()
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert 20 == rollback(data, "000001", catalog=catalog).n_papers
+    assert set() == compared(read)
 
 
 def flip(path: Path) -> None:

@@ -191,7 +191,7 @@ class DeletedMeanwhile:
             self.asking = threading.Thread(target=self.ask)
             self.asking.start()
             with Catalog.open(self.catalog) as catalog:
-                soon(lambda: not catalog.holding([self.paper_id]))
+                soon(lambda: not catalog.current_hashes([self.paper_id]))
             self.asking.join(0.3)
             self.answered_too_soon = self.status is not None
         return grow(*given, **options)
