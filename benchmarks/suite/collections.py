@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from benchmarks.suite.encoders import NAIVE_BATCH, read_papers
+from benchmarks.suite.neighbour import Neighbour, encoded
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
 from indexer.collection.build import build
 from indexer.encoding.arguments import BuildArguments
@@ -26,6 +27,7 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 
 LIMIT, QUERIES = 10, 60
+_TXTAI = "txtai, hybrid, the same encoder"
 _PAGES_READ = 1_000  # papers of a cold query
 
 
@@ -99,6 +101,10 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
     ids: dict[str, list[float]] = {OURS: [], "the index alone": [], "FAISS Flat alone": []}
     flat = build_index(snapshot.gather(snapshot.positions)[0].astype(np.float16), "flat", device="cpu")
     pasted: dict[str, list[float]] = {OURS: [], "the encoder alone": []}
+    encoder = engine.annotator.encoder
+    neighbour = None
+    if installed("txtai"):
+        neighbour, pasted[_TXTAI] = Neighbour(papers, encoded(papers, encoder), hybrid=True), []
     for number, place in zip(drawn, places, strict=True):
         paper = papers[number]
         vectors = snapshot.gather(np.array([place]))[0]
@@ -118,7 +124,8 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
                 pasted,
                 {
                     OURS: partial(engine.search, by_text),
-                    "the encoder alone": partial(engine.annotator.encoder.encode, [asked]),
+                    "the encoder alone": partial(encoder.encode, [asked]),
+                    **({_TXTAI: partial(neighbour.search, asked, LIMIT, encoder)} if neighbour else {}),
                 },
             ),
         ):
@@ -146,6 +153,15 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
         inverted=True,
         most=1.3,
     )
+    if neighbour:
+        yield beside(
+            pasted,
+            _TXTAI,
+            goal="",
+            what=f"search of a pasted paper {among}",
+            inverted=True,
+            note="it tells papers and scores alone",
+        )
 
 
 def _storage(engine: SearchEngine, data: Path) -> Iterator[Row]:
