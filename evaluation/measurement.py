@@ -21,7 +21,7 @@ from models.encoder import load_encoder
 from models.errors import InputError
 from models.registry import resolve
 from models.transport import Scorer
-from models.types import ProgressFn
+from models.types import Precision, ProgressFn
 
 # Queries whose rankings are shown with their alignments, and papers of each.
 _N_EXPLAINED, _PAPERS_EXPLAINED = 6, 10
@@ -47,6 +47,7 @@ class Request:
     data: Path | None = None
     cache: Path | None = None
     device: str = "auto"
+    precision: Precision = Precision.FLOAT32
     limit_queries: int | None = None
     functions: tuple[Path, ...] = ()
     published: bool = False
@@ -240,7 +241,10 @@ def _source_opener(
     request: Request, snapshot: Snapshot | None, on_progress: ProgressFn
 ) -> Callable[[str], VectorSource]:
     def open_source(encoder: str) -> VectorSource:
-        loaded = load_encoder(encoder, device=request.device)
-        return VectorSource(loaded, cache=request.cache, snapshot=snapshot, on_progress=on_progress)
+        loaded = load_encoder(encoder, device=request.device, precision=request.precision)
+        cache = request.cache
+        if cache is not None and request.precision is not Precision.FLOAT32:
+            cache /= request.precision  # the same encoder, but other vectors
+        return VectorSource(loaded, cache=cache, snapshot=snapshot, on_progress=on_progress)
 
     return open_source

@@ -42,10 +42,11 @@ class Precision(StrEnum):
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
+    INT8 = "int8"  # a CPU's products only
     AUTO = "auto"  # bfloat16 where the device multiplies it natively; an encoder's own is never this
 
 
-# What an encoder computes in: AUTO is one of these.
+# What an encoder computes in on any device: AUTO is one of these.
 NUMBER_FORMATS = (Precision.FLOAT32, Precision.BFLOAT16)
 
 

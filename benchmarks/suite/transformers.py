@@ -12,6 +12,7 @@ from benchmarks.suite.encoders import one_minus_cosine, pool_naively, read_paper
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
+from models.encoders.int8 import is_exact
 from models.encoders.transformer import Transformer
 from models.types import Precision
 
@@ -23,15 +24,16 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
     torch.set_num_threads(threads)
     papers = read_papers(corpus, n_papers)
     checkpoint = locate_checkpoint("minilm")
-    own, half = (
+    rounded = (Precision.BFLOAT16, *([Precision.INT8] if is_exact() else []))
+    own, *others = (
         Transformer(checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision)
-        for precision in (Precision.FLOAT32, Precision.BFLOAT16)
+        for precision in (Precision.FLOAT32, *rounded)
     )
     sequences = [paper.ids for paper in own.wordpieces.tokenise(papers)]
     windows = [[(0, len(ids))] for ids in sequences]
     actions: dict[str, Callable[[], object]] = {
         OURS: partial(own.pool, sequences, windows),
-        "the same in bfloat16": partial(half.pool, sequences, windows),
+        **{f"the same in {each.precision}": partial(each.pool, sequences, windows) for each in others},
         "torch, padded batches of 32": partial(pool_naively, own, sequences, windows),
     }
     notes = {}
@@ -40,9 +42,9 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
             run = _by_onnx(own, Path(folder), threads)
             actions["ONNX Runtime, our batches"] = partial(_in_batches, run, sequences)
             notes["ONNX Runtime, our batches"] = _difference(own, sequences, _in_batches(run, sequences))
-        notes["the same in bfloat16"] = _difference(
-            own, sequences, np.array([states[0, 0] for states in half.pool(sequences, windows)])
-        )
+        for each in others:
+            means = np.array([states[0, 0] for states in each.pool(sequences, windows)])
+            notes[f"the same in {each.precision}"] = _difference(own, sequences, means)
         spent = in_turns(actions, rounds=ROUNDS, warm=False)
     for peer in list(actions)[1:]:
         yield beside(

@@ -54,7 +54,10 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     """``AUTO`` is BFLOAT16 where ``device`` multiplies it natively, else FLOAT32; others are themselves.
 
     By what the device says of itself, and not by a measurement: restarts and equal machines must agree.
+    Raises EncoderError for INT8 on a GPU.
     """
+    if precision is Precision.INT8 and device.type != "cpu":
+        raise EncoderError(f"int8 is for CPUs, but the device is {device}; use auto, or --device cpu.")
     if precision is not Precision.AUTO:
         return precision
     if device.type == "cuda":

@@ -25,6 +25,7 @@ from models.encoders.devices import (
     resolve_device,
     resolve_precision,
 )
+from models.encoders.int8 import multiply_in_int8
 from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, Window, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
@@ -212,6 +213,8 @@ class Transformer:
             for module in model.modules():
                 if isinstance(module, torch.nn.Linear):
                     module.to(torch.bfloat16)
+        if self.precision is Precision.INT8:
+            multiply_in_int8(model)
         for layer in layers_of(model):
             # A pass over a long abstract takes a tenth of a second and more on a processor.
             layer.register_forward_pre_hook(_between_layers)

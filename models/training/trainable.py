@@ -44,8 +44,8 @@ class Trainable:
     ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass, padding
     included. ``dropout`` replaces that of the checkpoint's dropout layers: without it a step takes 0.57 of
     the time on a CPU. ``precision`` is that of the products, forwards and backwards; weights, pooling and
-    losses keep theirs. Raises what ``load_encoder`` raises; MissingPackageError where low-rank changes need
-    ``peft``.
+    losses keep theirs. Raises what ``load_encoder`` raises; InputError for INT8; MissingPackageError where
+    low-rank changes need ``peft``.
     """
 
     def __init__(
@@ -60,6 +60,10 @@ class Trainable:
         device: str,
         seed: int,
     ) -> None:
+        if precision is Precision.INT8:
+            raise InputError(
+                "int8 has no gradients, so nothing is trained in it; use auto, bfloat16 or float32."
+            )
         verify_weights(checkpoint)
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
         self.device = resolve_device(device)

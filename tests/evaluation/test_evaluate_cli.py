@@ -20,6 +20,7 @@ from models.transport import Scorer, TransportSettings, score_papers
 from models.types import Hits
 from tests.support.builds import DEMO_CORPUS, build_quietly
 from tests.support.commands import flat, run
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 QUICK = ("demo", "--limit-queries", "12", "--system", "bm25-facet", "--system", "hashing:ot")
 
@@ -60,6 +61,20 @@ def test_help_says_where_a_collection_comes_from() -> None:
 def test_a_missing_collection_says_where_it_is(tmp_path: Path, name: str) -> None:
     """Each set, pointed at an empty folder, names what it expects there."""
     assert "Expected is the layout" in flat(run("evaluate", name, tmp_path, status=1))
+
+
+def test_a_number_format_is_measured_and_cached_by_itself(tmp_path: Path) -> None:
+    """Vectors of another format are other vectors, though the encoder's fingerprint is the same."""
+    tiny, cache = write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache"
+    asked = ("demo", "--limit-queries", "2", "--encoder", tiny, "--scorer", "mean_min", "--device", "cpu")
+    scores = []
+    for form in ("float32", "bfloat16"):
+        run("evaluate", *asked, "--precision", form, "--cache", cache, "--runs", tmp_path / form)
+        file = min((tmp_path / form).glob("*mean_min.run"), key=lambda path: len(path.name))
+        scores.append(read_trec(file).scores)
+    assert scores[0] != scores[1]
+    for query, own in scores[0].items():
+        assert own == pytest.approx(scores[1][query], abs=0.05)
 
 
 def test_json_holds_every_figure(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from evaluation.collection import DESCRIPTIONS, SETS
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.transport import Scorer
+from models.types import Precision
 
 if TYPE_CHECKING:  # takes seconds to import, which `akin --help` need not
     from evaluation.collection import Collection as TestCollection
@@ -82,6 +83,9 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             Path | None, typer.Option(help="Cache vectors in this folder.", file_okay=False)
         ] = None,
         device: Device = "auto",
+        precision: Annotated[
+            Precision, typer.Option(help="Number format of the encoders; auto: the device's own.")
+        ] = Precision.FLOAT32,
         limit_queries: Annotated[
             int | None, typer.Option(min=1, help="Measure only this many queries.")
         ] = None,
@@ -116,6 +120,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             data=data,
             cache=cache,
             device=device,
+            precision=precision,
             limit_queries=limit_queries,
             functions=tuple(functions or ()),
         )

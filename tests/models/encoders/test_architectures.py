@@ -17,6 +17,7 @@ from tokenizers.processors import TemplateProcessing
 from akin.cli.training.sets import write_set
 from models.checkpoints.checkpoints import WEIGHTS
 from models.encoder import load_encoder
+from models.encoders.int8 import is_exact
 from models.errors import WeightsError
 from models.training.examples import Example, TrainingSet
 from models.types import Precision
@@ -127,13 +128,16 @@ def test_vectors_are_those_of_transformers_own_forward_pass(encoder_folder):
         np.testing.assert_allclose(own.document, document, atol=1e-5)
 
 
-def test_bfloat16_is_near(encoder_folder):
-    """Products of two bytes a number move no vector far."""
+@pytest.mark.parametrize(("precision", "most"), [(Precision.BFLOAT16, 0.1), (Precision.INT8, 0.2)])
+def test_rounded_products_are_near(encoder_folder, precision, most):
+    """Products of one or two bytes a number move no vector far."""
+    if precision is Precision.INT8 and not is_exact():
+        pytest.skip("this processor's 8-bit products are not exact")
     plain, rounded = (
-        load_encoder(str(encoder_folder), device="cpu", precision=precision).encode(PAPERS[:1])[0].sentences
-        for precision in (Precision.FLOAT32, Precision.BFLOAT16)
+        load_encoder(str(encoder_folder), device="cpu", precision=each).encode(PAPERS[:1])[0].sentences
+        for each in (Precision.FLOAT32, precision)
     )
-    assert 0 < np.abs(plain - rounded).max() < 0.1
+    assert 0 < np.abs(plain - rounded).max() < most
 
 
 @pytest.mark.parametrize("low_rank", [True, False])
