@@ -2,8 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from jaxtyping import UInt64
 
 
 def sha256_of(path: Path) -> str:
@@ -21,6 +25,11 @@ def hash64(text: str) -> int:
     """64 bits by which a text is known, the same on every machine."""
     encoded = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")
+
+
+def hashes64(texts: Collection[str]) -> UInt64[np.ndarray, " n"]:
+    """``hash64`` of each of ``texts``, in order."""
+    return np.fromiter(map(hash64, texts), dtype=np.uint64, count=len(texts))
 
 
 def digest_of(content: dict[str, Any]) -> str:

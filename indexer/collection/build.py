@@ -21,7 +21,7 @@ from indexer.collection.changes import (
     expect_catalog_of_served,
     readable_snapshot,
 )
-from indexer.collection.growth import BOUNDS, Bounds, grow, prepare_segments
+from indexer.collection.growth import BOUNDS, NOTHING, Bounds, grow, prepare_segments
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import publishing, remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
@@ -215,6 +215,7 @@ class _Load:
             newer = self.catalog.changed_since(change.number)
             new = [each.without(newer) for each in new] if newer else new
             deleted = [key for key, digest in newer.items() if digest is None]
+            gone = NOTHING if base is None else base.find_all(deleted)
             # What they changed before is pending, too.
             shows_all = self.replace or change.previous <= like.change
             like = replaced(
@@ -222,7 +223,7 @@ class _Load:
                 change=max(change.number, like.change) if shows_all else like.change,
                 catalog=self.catalog.identity(),
             )
-            manifest = grow(self.data, base, new, deleted=deleted, like=like, keep=self.keep)
+            manifest = grow(self.data, base, new, gone=gone, like=like, keep=self.keep)
         n_before = 0 if base is None else len(base)
         self.n_replaced += encoded.n_papers + n_before - manifest.n_papers
         before = set() if base is None else {segment.entry.name for segment in base.segments}

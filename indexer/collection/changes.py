@@ -90,7 +90,8 @@ def absorb(
                     change = max(last, manifest.change) if is_last else manifest.change
                     like = replace(manifest, change=change, catalog=catalog.identity())
                     new = [each.without(deleted) for each in new]
-                    manifest = grow(data, served, new, deleted=deleted, like=like, keep=keep)
+                    gone = served.find_all(deleted)
+                    manifest = grow(data, served, new, gone=gone, like=like, keep=keep)
             base = served
             if is_last:
                 _tidy(data, catalog)
@@ -152,15 +153,16 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         expect_own_catalog(base.manifest, catalog)
         held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
-        change = catalog.delete(there)
+        change, places = catalog.delete(there), base.find_all(there)
         with publishing(data, base) as served:
             manifest = served.manifest
             newer = catalog.changed_since(change.number)  # others may have added them again, and published
-            gone = [key for key in there if newer.get(key) is None]
-            if len(served.find_all(gone)):
+            if newer or served is not base:
+                places = served.find_all([key for key in there if newer.get(key) is None])
+            if len(places):
                 covered = change.number if change.previous == manifest.change else manifest.change
                 like = replace(manifest, change=covered, catalog=catalog.identity())
-                manifest = grow(data, served, (), deleted=gone, like=like, keep=keep)
+                manifest = grow(data, served, (), gone=places, like=like, keep=keep)
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 
 

@@ -112,24 +112,24 @@ def grow(
     base: Snapshot | None,
     new: Sequence[NewSegment],
     *,
-    deleted: Collection[str] = (),
+    gone: Int64[np.ndarray, " n_gone"] = NOTHING,
     like: Manifest,
     keep: int,
 ) -> Manifest:
     """Publish ``base`` with the segments ``new``, whose papers take the place of any with their ids.
 
-    It goes without the papers ``deleted``. ``like`` says what the new generation is made with, and what it
-    holds of the catalog. Of older generations the newest ``keep`` remain, and those in use. The caller holds
-    the writer's lock.
+    It goes without those papers of ``base`` that stand at ``gone``. ``like`` says what the new generation is
+    made with, and what it holds of the catalog. Of older generations the newest ``keep`` remain, and those in
+    use. The caller holds the writer's lock.
     """
     segments: list[tuple[SegmentEntry, Int64[np.ndarray, ...]]] = []
     if base is not None:
         living = base.living.copy()
-        living[base.find_all(deleted)] = False
+        living[gone] = False
         for each in new:
             living[base.shared_with(each.open())] = False
         places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
-        segments = [(segment.entry, gone) for segment, own, gone in places if len(own)]
+        segments = [(segment.entry, others) for segment, own, others in places if len(own)]
     segments += adopted(data, new)
     manifest = replace(like, segments=tuple(entry for entry, _ in segments))
     published = publish(data, manifest, [gone for _, gone in segments])

@@ -26,7 +26,7 @@ from indexer.snapshot.folder import read_manifests
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
-from models.checksums import hash64
+from models.checksums import hashes64
 from models.errors import SnapshotError
 from models.types import ProgressFn, unseen
 
@@ -126,12 +126,11 @@ def _generations_holding(data: Path, holds: Callable[[Path], bool], *, but: str)
 
 def _segment_holds(folder: Path, wanted: Sequence[str]) -> bool:
     """Whether a segment holds one of the papers, or it cannot be known: the file need not be sorted."""
-    hashes = np.array([hash64(paper_id) for paper_id in wanted], dtype=np.uint64)
     try:
         own = np.load(folder / IDS, mmap_mode="r")["hash"]
     except (OSError, ValueError, IndexError):
         return True
-    return bool(np.isin(own, hashes).any())
+    return bool(np.isin(own, hashes64(wanted)).any())
 
 
 def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:

@@ -22,7 +22,7 @@ from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
 from indexer.snapshot.verified import Verified
-from models.checksums import hash64, is_whole
+from models.checksums import hashes64, is_whole
 from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
 
@@ -119,7 +119,7 @@ class KnownVersions:
 
     def _likely(self, wanted: Mapping[str, str]) -> list[Path]:
         """The folders that have papers with these ids."""
-        own = np.array([hash64(paper_id) for paper_id in wanted], dtype=np.uint64)
+        own = hashes64(wanted)
         firsts = np.searchsorted(self._hashes, own, side="left")
         ends = np.searchsorted(self._hashes, own, side="right")
         numbers = {int(self._numbers[i]) for a, b in zip(firsts, ends, strict=True) for i in range(a, b)}

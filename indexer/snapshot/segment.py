@@ -24,7 +24,7 @@ from indexer.index.vector_index import VectorIndex, load_index
 from indexer.snapshot.columns import Columns, allowed_papers
 from indexer.snapshot.manifest import SegmentEntry
 from indexer.words.file import WORDS, SegmentWords, open_words
-from models.checksums import hash64
+from models.checksums import hash64, hashes64
 from models.errors import MissingVectorsError
 from models.facets import NO_FACET
 from models.types import Filters, PackedVectors, Paper, Unit
@@ -165,12 +165,17 @@ class Segment:
                 return position
         return None
 
-    def positions(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:
-        """Where those of the papers stand that are in this segment, in any order."""
+    def positions(
+        self, paper_ids: Collection[str], hashes: UInt64[np.ndarray, " n"] | None = None
+    ) -> Int64[np.ndarray, " n_found"]:
+        """Where those of the papers stand that are in this segment, in any order.
+
+        ``hashes`` are those of the ids, from who asks several segments.
+        """
         ids = list(paper_ids)
         if len(ids) <= _FEW_IDS:
             return _those_found(map(self.position, ids))
-        places, likely = self._with_hashes(np.array([hash64(paper_id) for paper_id in ids], dtype=np.uint64))
+        places, likely = self._with_hashes(hashes64(ids) if hashes is None else hashes)
         likely = likely[np.argsort(self._ids["position"][places[likely]])]  # batch by batch
         positions = self._ids["position"][places[likely]]
         names = self._columns.take(positions, ["id"])["id"].to_pylist()

@@ -31,7 +31,7 @@ from indexer.snapshot.segment import (
     Segment,
 )
 from indexer.words.file import WORDS, write_words
-from models.checksums import digest_of, hash64, sha256_of
+from models.checksums import digest_of, hashes64, sha256_of
 from models.types import ProgressFn, rows_of, unseen
 
 
@@ -220,7 +220,7 @@ def _write_hash64es(path: Path, papers: Path) -> None:
         table = np.empty(len(ids), dtype=ID_HASHES)
         start = 0
         for chunk in ids.chunks:  # a batch at a time
-            table["hash"][start : start + len(chunk)] = [hash64(paper_id) for paper_id in chunk.to_pylist()]
+            table["hash"][start : start + len(chunk)] = hashes64(chunk.to_pylist())
             start += len(chunk)
     table["position"] = np.arange(len(table))
     table.sort(order=["hash", "position"])

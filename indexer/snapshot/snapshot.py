@@ -14,6 +14,7 @@ from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import ID_HASHES, Segment
 from indexer.words.collection import CollectionWords
+from models.checksums import hashes64
 from models.errors import PaperNotFoundError
 from models.facets import FACETS, counted_as
 from models.types import Facet, Filters, Paper, Unit, rows_of
@@ -124,8 +125,9 @@ class Snapshot:
 
     def find_all(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:
         """Where those of the papers stand that are there, in any order."""
-        starts = zip(self.segments, self._starts, strict=False)
-        found = np.concatenate([_NONE, *(start + own.positions(paper_ids) for own, start in starts)])
+        ids, starts = list(paper_ids), zip(self.segments, self._starts, strict=False)
+        hashes = hashes64(ids)
+        found = np.concatenate([_NONE, *(start + own.positions(ids, hashes) for own, start in starts)])
         living: Int64[np.ndarray, " n_found"] = found[self.living[found]]
         return living
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int64, UInt8, UInt32, UInt64
 from scipy.sparse import csr_array
 
-from models.checksums import hash64
+from models.checksums import hashes64
 from models.text.words import RULES, WordCounts, count_words
 from models.types import rows_of
 
@@ -134,7 +134,7 @@ def _spooled(
         numbers_file.write(array("i", map(known.__getitem__, counted)).tobytes())
         counts_file.write(_bounded(counted.values()))
         lengths.append(len(counted))
-    hashes = np.fromiter(map(hash64, known), dtype=np.uint64, count=len(known))
+    hashes = hashes64(known)
     return hashes, np.cumsum(np.frombuffer(lengths, np.int64))
 
 
