@@ -92,6 +92,7 @@ def test_the_lines_are_found() -> None:
     lines = {line for page in PAGES for line in shown_lines(page)}
     assert len(lines) > 100
     assert any(line.startswith("akin train facets") for line in lines)
+    assert any(line.startswith("akin train data cocited") and "--leave-out beir" in line for line in lines)
 
 
 @pytest.fixture(scope="module")

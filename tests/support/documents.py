@@ -10,7 +10,7 @@ from tests.support.builds import ROOT
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 DOCUMENTS = (*PAGES, ROOT / "CHANGELOG.md")
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.S | re.M)
-_INDENTED = re.compile(r"^    (akin .*(?:\\\n.*)*)$", re.M)
+_INDENTED = re.compile(r"^    (akin (?:.*\\\n)*.*)$", re.M)
 _INLINE = re.compile(r"`(akin [^`]+)`")
 _SHELL = {"", "sh", "bash", "console"}
 
