@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.index.backends.nearest import nearest_rows, rescored, widened
-from indexer.words.collection import add_products, add_shared
+from indexer.words.collection import add_products, add_shared, nearest_of
 from models.transport import SERVING, Scorer, best_papers, score_papers
 from service.resolve.near_ids import near_ids
 
@@ -29,6 +29,7 @@ def compile_all() -> None:
     bounds.setflags(write=False)
     one, weight, tempered = np.array([1]), np.array([1.0]), np.array([0.0, 1.0])
     add_shared(*postings, one - 1, one, weight, tempered, np.zeros(1))
+    nearest_of(weight, weight, np.array([True]), one, weight.copy())
     add_products(bounds, *postings, one - 1, weight, weight, tempered, np.zeros(1))
     near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from threading import Lock
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt64
 
+from indexer.spare_cores import on_spare_cores
 from indexer.words.file import MOST_COUNTED, SegmentWords
 from models.checksums import hash64
 from models.text.words import WordCounts
@@ -24,6 +25,8 @@ MOST_POSTINGS: Final = 1 << 22
 _MOST_RARE: Final = 64
 # Papers whose norms are computed at once: 50 MB.
 _PAPERS_AT_ONCE: Final = 1 << 15
+# Papers: starting a thread takes 0.1 ms, looking through so many 2.
+_WORTH_THREADS: Final = 100_000
 # Texts share most of their words; of a stem it takes a thirtieth of the time.
 _hash = lru_cache(maxsize=1 << 14)(hash64)
 
@@ -152,18 +155,24 @@ class CollectionWords:
         Ties come by position. Of a vector whose words stand in very many papers only those that count most
         are looked up, in each segment, so the order of papers beyond is approximate.
         """
-        found, cosines = [np.empty(0, dtype=np.int64)], [np.empty(0)]
-        for number, (start, end) in enumerate(pairwise(self._starts)):
-            own = np.where(allowed[start:end], self._sums(number, vector), 0.0)
-            sharing = np.flatnonzero(own > 0)
-            alike = own[sharing] / self._norms(number)[sharing]
-            if len(sharing) > n_papers > 0:
-                # All that are as near as the last of them, as ties are told apart by position.
-                least = np.partition(alike, len(alike) - n_papers)[len(alike) - n_papers]
-                sharing, alike = sharing[alike >= least], alike[alike >= least]
-            found.append(sharing + start)
-            cosines.append(alike)
-        positions, alike = np.concatenate(found), np.concatenate(cosines)
+
+        def nearest_in(
+            number: int, start: int, end: int
+        ) -> tuple[Int64[np.ndarray, " n_found"], Float64[np.ndarray, " n_found"]]:
+            n_most = min(n_papers, end - start)
+            places, cosines = np.empty(n_most, dtype=np.int64), np.empty(n_most)
+            sums, norms = self._sums(number, vector), self._norms(number)
+            n_found = nearest_of(sums, norms, allowed[start:end], places, cosines)
+            return places[:n_found] + start, cosines[:n_found]
+
+        tasks = [
+            partial(nearest_in, number, start, end)
+            for number, (start, end) in enumerate(pairwise(self._starts.tolist()))
+        ]
+        is_large = len(allowed) >= _WORTH_THREADS
+        found = on_spare_cores(tasks) if is_large else [task() for task in tasks]
+        positions = np.concatenate([np.empty(0, dtype=np.int64), *(places for places, _ in found)])
+        alike = np.concatenate([np.empty(0), *(cosines for _, cosines in found)])
         return positions[np.lexsort((positions, -alike))[:n_papers]]
 
     def rarest(
@@ -280,6 +289,48 @@ def add_shared(
     for word in range(starts.shape[0]):
         for i in range(starts[word], ends[word]):
             sums[papers[i]] += weights[word] * tempered[times[i]]
+
+
+@compiled
+def nearest_of(
+    sums: np.ndarray, norms: np.ndarray, allowed: np.ndarray, places: np.ndarray, cosines: np.ndarray
+) -> int:
+    """Fill ``places`` and ``cosines`` with the ``allowed`` papers of the largest ``sums / norms`` above 0.
+
+    Returns how many there are; of equal ones the first stay. They come as a heap, the least of them first.
+    """
+    n_found, most = 0, places.shape[0]
+    for paper in range(sums.shape[0]):
+        if most == 0 or sums[paper] <= 0 or not allowed[paper]:
+            continue
+        cosine = sums[paper] / norms[paper]
+        if n_found < most:  # it rises from the end
+            at = n_found
+            n_found += 1
+            while at > 0:
+                above = (at - 1) // 2
+                if cosines[above] < cosine:
+                    break
+                places[at], cosines[at] = places[above], cosines[above]
+                at = above
+        elif cosine > cosines[0]:  # it sinks from the top
+            at = 0
+            while 2 * at + 1 < most:
+                below = 2 * at + 1
+                other = below + 1
+                if other < most and (
+                    cosines[other] < cosines[below]
+                    or (cosines[other] == cosines[below] and places[other] > places[below])
+                ):
+                    below = other
+                if cosine <= cosines[below]:  # of equal ones it is the last
+                    break
+                places[at], cosines[at] = places[below], cosines[below]
+                at = below
+        else:
+            continue
+        places[at], cosines[at] = paper, cosine
+    return n_found
 
 
 def _squares(

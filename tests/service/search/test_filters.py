@@ -126,12 +126,16 @@ def test_ids_with_one_hash_are_told_apart(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where hashes collide, the ids themselves decide."""
-    for module in ("segment", "segment_writer"):
-        monkeypatch.setattr(f"indexer.snapshot.{module}.hash64", lambda _: 7)
+    monkeypatch.setattr("indexer.snapshot.segment.hash64", lambda _: 7)
+    for module in ("segment", "segment_writer", "snapshot"):
+        sevens = lambda ids: np.full(len(ids), 7, dtype=np.uint64)  # noqa: E731
+        monkeypatch.setattr(f"indexer.snapshot.{module}.hashes64", sevens)
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(70)), tmp_path / "data", hashing)
-    segment = open_snapshot(tmp_path / "data").segments[0]
+    snapshot = open_snapshot(tmp_path / "data")
+    (segment,) = snapshot.segments
     ids = [segment.paper(i).id for i in (5, 61)] + [f"unknown {i}" for i in range(200)]
-    assert [5, 61] == sorted(segment.positions(ids).tolist())
+    assert [5, 61] == sorted(segment.positions(ids).tolist()) == sorted(snapshot.find_all(ids).tolist())
+    assert [*range(70)] == sorted(snapshot.shared_with(segment).tolist())
 
 
 def test_ids_take_no_room_in_the_memory_of_filters(
