@@ -8,7 +8,9 @@ from threading import Semaphore, Thread
 from typing import Final, TypeVar
 
 _Found = TypeVar("_Found")
-_idle: Final = Semaphore(os.cpu_count() or 1)
+# Those that this process may use, where the system says so.
+_N_CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_idle: Final = Semaphore(_N_CORES)
 
 
 def on_spare_cores(tasks: Sequence[Callable[[], _Found]], *, idle: Semaphore = _idle) -> list[_Found]:

@@ -105,6 +105,7 @@ def purge_papers(
                 break
         with folder.working(Work.MERGE, wait_s=LOCK_WAIT_S):
             _drop_unfinished(folder.building, frozenset(wanted))
+            discard_folder(folder.work(Work.MERGE))  # of a purge that was killed once it had merged
         purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
     counts = (purged.n_versions, purged.n_batches, purged.n_queries)

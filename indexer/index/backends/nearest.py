@@ -6,10 +6,13 @@ and one row has one score, whichever backend proposed it.
 """
 
 import math
+from functools import partial
+from threading import get_ident
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt64
 
+from indexer.spare_cores import on_spare_cores
 from models.errors import InputError
 from models.transport.compiled import compiled_reduction
 from models.types import Hits
@@ -67,13 +70,14 @@ def nearest_rows(
     """The ``k`` nearest of the ``allowed`` rows (all by default), by comparing every one.
 
     ``rows`` has shape (n_rows, dim). Equal distances come in row order. Memory beside the result: a few
-    MiB, for the distances of ``block_rows`` rows at a time.
+    MiB a core, for the distances of ``block_rows`` rows at a time; blocks are compared on idle cores.
     """
     numbers = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed)
     block_rows = max(block_rows, k)
-    best = np.full((len(queries), k), _NO_ROW)
-    for start in range(0, len(numbers), block_rows):
-        block = numbers[start : start + block_rows]
+    best_of_threads: dict[int, UInt64[np.ndarray, "n_query k"]] = {}
+
+    def compare(block: Int64[np.ndarray, " n_block"]) -> None:
+        best = best_of_threads.setdefault(get_ident(), np.full((len(queries), k), _NO_ROW))
         distances = np.empty((len(queries), len(block)), np.float32)
         _distances_to_all(_bits(rows), block, queries, distances)
         keys = _keys(distances, np.broadcast_to(block, distances.shape))
@@ -83,6 +87,12 @@ def nearest_rows(
                 continue
             better = row_keys[row_keys < best[query, -1]]
             best[query] = _smallest(np.concatenate((best[query], better)), k)
+
+    blocks = range(0, max(len(numbers), 1), block_rows)
+    on_spare_cores([partial(compare, numbers[start : start + block_rows]) for start in blocks])
+    best, *others = best_of_threads.values()
+    if others:
+        best = np.stack([_smallest(keys, k) for keys in np.concatenate([best, *others], axis=1)])
     return _hits(best)
 
 

@@ -14,7 +14,7 @@ from indexer.catalog.catalog import Catalog, Purged
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.purge import Purge, purge_papers
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, DataFolder, Work
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import verify
 from indexer.snapshot.opening import open_snapshot
@@ -182,6 +182,15 @@ def test_a_purge_that_was_killed_is_finished_by_the_next(data: Path, monkeypatch
     assert places(data)
     purge(data, "p7")
     assert [] == places(data)
+
+
+def test_what_a_purge_had_merged_that_was_killed_goes(data: Path) -> None:
+    """The next has nothing to merge, and tidies up all the same."""
+    purge(data, "p7")
+    left = DataFolder(data).work(Work.MERGE)
+    (left / "segment-begun").mkdir(parents=True)
+    purge(data, "p7")
+    assert not left.exists()
 
 
 def test_a_purged_paper_may_come_again(data: Path, hashing: Encoder) -> None:
