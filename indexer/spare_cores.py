@@ -1,8 +1,9 @@
 """Runs independent work on the processor's cores that no search uses at the moment."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextvars import copy_context
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from itertools import count
 from threading import Semaphore, Thread
 from typing import Final, TypeVar
@@ -11,6 +12,7 @@ _Found = TypeVar("_Found")
 # Those that this process may use, where the system says so.
 _N_CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _idle: Final = Semaphore(_N_CORES)
+_counted: ContextVar[bool] = ContextVar("counted", default=False)  # whether a thread has its core
 
 
 def on_spare_cores(tasks: Sequence[Callable[[], _Found]], *, idle: Semaphore = _idle) -> list[_Found]:
@@ -19,7 +21,7 @@ def on_spare_cores(tasks: Sequence[Callable[[], _Found]], *, idle: Semaphore = _
     Where every core is busy with such work this thread does all of it, so work for many takes no longer than
     in turn. Raises what a task raises, once those that were begun have ended.
     """
-    numbers = count()  # which of the threads gets a number, it does that task
+    numbers = count()  # the thread that takes a number does that task
     found: dict[int, _Found] = {}
     failed: list[BaseException] = []
 
@@ -30,32 +32,54 @@ def on_spare_cores(tasks: Sequence[Callable[[], _Found]], *, idle: Semaphore = _
         except BaseException as error:  # noqa: BLE001 - raised below
             failed.append(error)
 
-    is_counted = idle.acquire(blocking=False)  # for this thread
-    helpers = _helpers(work, len(tasks) - 1, idle)
-    work()
-    for helper in helpers:
-        helper.join()
-    if is_counted:
-        idle.release()
+    with _own_core(idle), _helpers(work, len(tasks) - 1, idle):
+        work()
     if failed:
-        raise failed[0]
+        error = failed.pop()
+        failed.clear()
+        try:
+            raise error
+        finally:
+            del error  # its traceback would keep itself, and all that the tasks use, until a collection
     return [found[number] for number in range(len(tasks))]
 
 
-def _helpers(work: Callable[[], None], most: int, idle: Semaphore) -> list[Thread]:
-    """Threads that ``work``, one for each core that is ``idle``, and ``most`` of them."""
+@contextmanager
+def _own_core(idle: Semaphore) -> Iterator[None]:
+    """Counts this thread as one that uses a core, if there is an ``idle`` one, and it has none yet."""
+    if _counted.get() or not idle.acquire(blocking=False):
+        yield
+        return
+    before = _counted.set(True)
+    try:
+        yield
+    finally:
+        _counted.reset(before)
+        idle.release()
+
+
+@contextmanager
+def _helpers(work: Callable[[], None], most: int, idle: Semaphore) -> Iterator[None]:
+    """Threads that ``work``, one for each ``idle`` core and ``most`` of them; waits for them in the end."""
     helpers: list[Thread] = []
 
     def help_out() -> None:
-        work()
-        idle.release()
-
-    while len(helpers) < most and idle.acquire(blocking=False):
-        helper = Thread(target=copy_context().run, args=(help_out,))
+        _counted.set(True)
         try:
-            helper.start()
-        except RuntimeError:  # the system gives no more threads
+            work()
+        finally:
             idle.release()
-            break
-        helpers.append(helper)
-    return helpers
+
+    try:
+        while len(helpers) < most and idle.acquire(blocking=False):
+            helper = Thread(target=copy_context().run, args=(help_out,))
+            try:
+                helper.start()
+            except RuntimeError:  # the system gives no more threads
+                idle.release()
+                break
+            helpers.append(helper)
+        yield
+    finally:
+        for helper in helpers:
+            helper.join()

@@ -46,7 +46,6 @@ from indexer.collection.build import KEEP
 from indexer.files.data_folder import DataFolder
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
-from models.types import Precision
 from service.validation import faults_of, sentence
 
 
@@ -79,7 +78,8 @@ class Settings(BaseSettings):
     tagger: Path | None = None
     functions: Path | None = None
     device: str = Field(default="auto", pattern=f"^({DEVICE_NAME.pattern})$")
-    precision: Precision = Precision.FLOAT32
+    # In int8 papers that are added would be rougher than the others of a collection.
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     candidates: int = Field(default=200, ge=1, le=10_000)
     secret: SecretStr | None = Field(default=None, min_length=32)
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -160,7 +160,7 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
             goal="",
             what=f"search of a pasted paper {among}",
             inverted=True,
-            note="it tells papers and scores alone",
+            note="it returns ids and scores only",
         )
 
 

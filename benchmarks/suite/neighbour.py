@@ -22,7 +22,7 @@ from models.types import Paper
 
 
 class Neighbour:
-    """txtai over ``papers``, encoded before: ``vectors`` by what it is told of each (``text_of``)."""
+    """txtai over ``papers``, encoded before: ``vectors`` by the text of each (``text_of``)."""
 
     def __init__(self, papers: Iterable[Paper], vectors: dict[str, np.ndarray], *, hybrid: bool) -> None:
         from txtai import Embeddings  # noqa: PLC0415 - a peer

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
-from indexer.files.file_system import is_read_only
+from indexer.files.file_system import is_mounted_read_only, is_read_only
 from models.errors import InputError, StorageError
 from models.extras import needed
 from models.interruption import is_interrupted
@@ -106,7 +106,7 @@ class Database:
     def __init__(self, url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self._busy_timeout_s = busy_timeout_s
         url, file = _url(url_or_path), sqlite_file(url_or_path)
-        frozen = file if file is not None and is_read_only(file) else None
+        frozen = file if file is not None and _is_frozen(file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
         if url.get_backend_name() == "postgresql":
             lock_timeout = max(1, round(busy_timeout_s * 1000))  # 0 would be for ever
@@ -222,12 +222,21 @@ def _url(url_or_path: str | Path) -> URL:
         ) from error
 
 
+def _is_frozen(file: Path) -> bool:
+    """Whether a file of SQLite is read without locks: nothing can be written beside it, and nobody shares it.
+
+    A process that has it open keeps an index of its log in memory that others map too, also to read alone.
+    """
+    shared = file.with_name(file.name + "-shm")
+    return is_mounted_read_only(file) or (is_read_only(file) and not shared.exists())
+
+
 def sqlite_connection(file: Path, **options: Any) -> Any:
     """An ``sqlite3.Connection`` to a file; without locks where this process may not write it.
 
     Raises sqlite3.Error; StorageError where others write to such a file from elsewhere.
     """
-    if not is_read_only(file):
+    if not _is_frozen(file):
         return sqlite3.connect(file, **options)
     log = file.with_name(file.name + "-wal")
     if log.exists() and log.stat().st_size:

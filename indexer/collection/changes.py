@@ -4,8 +4,8 @@ The catalog holds what was acknowledged; a generation says up to which change of
 stops a process in between, the next call goes on from there.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -145,7 +145,8 @@ class Deletion:
 def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, keep: int) -> Deletion:
     """Delete papers from the catalog, then publish a generation without them; other changes stay pending.
 
-    Raises StorageError, BuildLockedError, SnapshotError.
+    Raises StorageError, SnapshotError; BuildLockedError where others keep it from publishing: the deletion is
+    in the catalog, and shows with the next publication.
     """
     wanted = dict.fromkeys(paper_ids)
     with storage_errors(data):
@@ -154,7 +155,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
         change, places = catalog.delete(there), base.find_all(there)
-        with publishing(data, base) as served:
+        with _despite_lock(), publishing(data, base) as served:
             manifest = served.manifest
             newer = catalog.changed_since(change.number)  # others may have added them again, and published
             if newer or served is not base:
@@ -164,6 +165,17 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
                 like = replace(manifest, change=covered, catalog=catalog.identity())
                 manifest = grow(data, served, (), gone=places, like=like, keep=keep)
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
+
+
+@contextmanager
+def _despite_lock() -> Iterator[None]:
+    """Says that a deletion stands, though others kept it from being published."""
+    try:
+        yield
+    except BuildLockedError as error:
+        raise BuildLockedError(
+            f"{error}\nThe deletion is in the catalog, and shows with the next publication."
+        ) from error
 
 
 def _work(data: Path) -> Path:

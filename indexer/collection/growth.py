@@ -116,7 +116,7 @@ def grow(
     like: Manifest,
     keep: int,
 ) -> Manifest:
-    """Publish ``base`` with the segments ``new``, whose papers take the place of any with their ids.
+    """Publish ``base`` with the segments ``new``, of which the papers that show replace those with their ids.
 
     It goes without those papers of ``base`` that stand at ``gone``. ``like`` says what the new generation is
     made with, and what it holds of the catalog. Of older generations the newest ``keep`` remain, and those in
@@ -127,7 +127,7 @@ def grow(
         living = base.living.copy()
         living[gone] = False
         for each in new:
-            living[base.shared_with(each.open())] = False
+            living[base.shared_with(each.open(), but=each.gone)] = False
         places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
         segments = [(segment.entry, others) for segment, own, others in places if len(own)]
     segments += adopted(data, new)

@@ -141,7 +141,7 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
     """Neighbours, as many as fit into one segment, that merged would be fewer or smaller, or get words."""
     alive, kept = snapshot.living_rows, snapshot.of_segments(snapshot.living)
     numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
-    for run in fitting(alive, numbers, most_rows):
+    for run in runs_that_fit(alive, numbers, most_rows):
         segment = snapshot.segments[run.start]
         is_too_large = sum(alive[run.start : run.stop]) > most_rows and len(segment) > _KEPT_PAPERS
         has_deleted = len(kept[run.start]) < len(segment)
@@ -149,7 +149,9 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
             yield run
 
 
-def fitting(sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS) -> Iterator[range]:
+def runs_that_fit(
+    sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS
+) -> Iterator[range]:
     """Neighbours among the segments with these ``numbers``, as many as fit into one; by ``sizes`` in rows."""
     start = end = n_rows = 0
     for number in numbers:

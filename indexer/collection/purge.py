@@ -7,7 +7,7 @@ the same call again goes on: it looks for the papers wherever they may be, delet
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
 from models.checksums import hashes64
-from models.errors import SnapshotError
+from models.errors import SnapshotError, StorageError
 from models.types import ProgressFn, unseen
 
 # Whoever else may hold text, and how many seconds to wait until it has ended.
@@ -96,7 +96,8 @@ def purge_papers(
                     on_progress=on_progress,
                 )
                 continue
-            _generations_holding(data, holds, but=base.generation)
+            with suppress(StorageError):  # of a generation that goes meanwhile
+                _generations_holding(data, holds, but=base.generation)
             with publishing(data, base) as served:
                 if served is not base:
                     continue

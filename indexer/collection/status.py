@@ -10,7 +10,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import differing_papers, expect_own_catalog
-from indexer.collection.merging import fitting
+from indexer.collection.merging import runs_that_fit
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests
@@ -74,7 +74,7 @@ class Status:
         """How many segments a merge would leave; each paper is taken for one of average length."""
         shares = [1 - each.n_deleted / max(each.n_papers, 1) for each in self.segments]
         sizes = [int(each.n_rows * share) for each, share in zip(self.segments, shares, strict=True)]
-        return sum(1 for _ in fitting(sizes, range(len(sizes))))
+        return sum(1 for _ in runs_that_fit(sizes, range(len(sizes))))
 
     @property
     def reclaimable_bytes(self) -> int:

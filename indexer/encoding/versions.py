@@ -131,10 +131,14 @@ class KnownVersions:
         return self._parts[folder]
 
     def _compared(self, segment: Segment) -> bool:
-        """Whether a segment is as it was written: copied unseen, damage would get a checksum of its own."""
+        """Whether a segment is as it was written, or has not changed since it was last seen to be.
+
+        Copied unseen, damage would get a checksum of its own.
+        """
         folder, files = DataFolder(self._data).segment(segment.entry.name), segment.entry.files
         with suppress(SnapshotCorruptError):
             compare_files(folder, files, self._verified, reread=False)
+            self._verified.save()
             return True
         return False
 

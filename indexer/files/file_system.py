@@ -14,8 +14,13 @@ _OF_THE_NETWORK: Final = frozenset(
 
 def is_read_only(path: Path) -> bool:
     """Whether a file or folder is on a read-only file system, or not this user's to write; no if absent."""
+    return is_mounted_read_only(path) or (path.exists() and not os.access(path, os.W_OK))
+
+
+def is_mounted_read_only(path: Path) -> bool:
+    """Whether a file or folder is on a file system that is mounted read-only; no where it is not there."""
     try:
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY) or not os.access(path, os.W_OK)
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:
         return False
 

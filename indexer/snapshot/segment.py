@@ -34,7 +34,7 @@ PAPERS, INDEX = "papers.arrow", "index.bin"
 FUNCTIONS, FUNCTION_INDEX = "functions.npy", "functions.bin"
 ID_HASHES = np.dtype([("hash", "<u8"), ("position", "<i8")])
 # So few ids are looked up one by one, at 9 us each; many at once take 2 us each, after 2 ms for any number.
-_FEW_IDS = 100
+FEW_IDS = 100
 
 
 class Segment:
@@ -170,10 +170,10 @@ class Segment:
     ) -> Int64[np.ndarray, " n_found"]:
         """Where those of the papers stand that are in this segment, in any order.
 
-        ``hashes`` are those of the ids, from who asks several segments.
+        ``hashes`` of the ids spare hashing them in each of several segments.
         """
         ids = list(paper_ids)
-        if len(ids) <= _FEW_IDS:
+        if len(ids) <= FEW_IDS:
             return _those_found(map(self.position, ids))
         places, likely = self._with_hashes(hashes64(ids) if hashes is None else hashes)
         likely = likely[np.argsort(self._ids["position"][places[likely]])]  # batch by batch
@@ -185,10 +185,15 @@ class Segment:
             for i, position, name in zip(likely, positions, names, strict=True)
         )
 
-    def shared_with(self, other: "Segment") -> Int64[np.ndarray, " n_shared"]:
-        """Where those papers stand whose ids ``other`` has too, in any order; no id is hashed for it."""
+    def shared_with(
+        self, other: "Segment", *, but: Int64[np.ndarray, " n_left_out"]
+    ) -> Int64[np.ndarray, " n_shared"]:
+        """Where those papers stand whose ids ``other`` has too, in any order, ``but`` for some of ``other``.
+
+        Those are given by where they stand there. The stored hashes are compared: no id is hashed for it.
+        """
         _, likely = self._with_hashes(other.id_hashes["hash"])
-        return self.positions(other.ids(other.id_hashes["position"][likely]))
+        return self.positions(other.ids(np.setdiff1d(other.id_hashes["position"][likely], but)))
 
     def _with_hashes(
         self, hashes: UInt64[np.ndarray, " n"]

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float16, Float32, Int8, Int64
 from indexer.index.backends.nearest import widened
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.segment import ID_HASHES, Segment
+from indexer.snapshot.segment import FEW_IDS, ID_HASHES, Segment
 from indexer.words.collection import CollectionWords
 from models.checksums import hashes64
 from models.errors import PaperNotFoundError
@@ -126,15 +126,20 @@ class Snapshot:
     def find_all(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:
         """Where those of the papers stand that are there, in any order."""
         ids, starts = list(paper_ids), zip(self.segments, self._starts, strict=False)
-        hashes = hashes64(ids)
+        hashes = hashes64(ids) if len(ids) > FEW_IDS else None
         found = np.concatenate([_NONE, *(start + own.positions(ids, hashes) for own, start in starts)])
         living: Int64[np.ndarray, " n_found"] = found[self.living[found]]
         return living
 
-    def shared_with(self, segment: Segment) -> Int64[np.ndarray, " n_shared"]:
-        """Where the papers stand, also deleted ones, whose ids ``segment`` has too, in any order."""
+    def shared_with(
+        self, segment: Segment, *, but: Int64[np.ndarray, " n_left_out"]
+    ) -> Int64[np.ndarray, " n_shared"]:
+        """Where the papers stand, also deleted ones, whose ids ``segment`` has too, in any order.
+
+        Those of ``segment`` that stand there at ``but`` are left out.
+        """
         starts = zip(self.segments, self._starts, strict=False)
-        return np.concatenate([_NONE, *(start + own.shared_with(segment) for own, start in starts)])
+        return np.concatenate([_NONE, *(start + own.shared_with(segment, but=but) for own, start in starts)])
 
     def content_hash(self, paper_id: str) -> str | None:
         """The content hash of a paper as it was given, or ``None`` where it is not there."""

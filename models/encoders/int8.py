@@ -11,7 +11,8 @@ _LARGEST = 127  # -128 is left out: rounding is symmetric
 class Int8Linear(torch.nn.Module):
     """A linear layer with weights rounded to 8 bits by a scale each output, and inputs by a scale each token.
 
-    A scale a token, not a batch: what is rounded does not depend on the other papers of a batch.
+    A scale a token, not a batch: what is rounded does not depend on the other papers of a batch. ``weights``
+    are int8 of shape (n_inputs, n_outputs), ``scales`` and ``bias`` float32 of shape (n_outputs,).
     """
 
     weights: torch.Tensor

@@ -21,6 +21,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
+from models.types import Precision
 from service.cache.annotations import load_cached
 from service.cache.digests import generation_digest
 from service.cache.store import Cache
@@ -266,12 +267,14 @@ def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Call
         remembered(load_annotator),
         name,
         device=settings.device,
-        precision=settings.precision,
+        precision=Precision(settings.precision),
         tagger=settings.tagger or _still_there(built["tagger"]),
         functions=settings.functions or _still_there(built["functions"]),
     )
     if cache is not None:
-        load = partial(load_cached, load, cache, device=settings.device, precision=settings.precision)
+        load = partial(
+            load_cached, load, cache, device=settings.device, precision=Precision(settings.precision)
+        )
     return load
 
 

@@ -75,6 +75,8 @@ def test_a_number_format_is_measured_and_cached_by_itself(tmp_path: Path) -> Non
     assert scores[0] != scores[1]
     for query, own in scores[0].items():
         assert own == pytest.approx(scores[1][query], abs=0.05)
+    refused = run("evaluate", *asked, "--precision", "bfloat16", "--data", tmp_path, status=1)
+    assert "leave out --precision, or --data" in flat(refused)
 
 
 def test_json_holds_every_figure(tmp_path: Path) -> None:

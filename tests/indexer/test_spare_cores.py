@@ -1,7 +1,10 @@
-"""Work on spare cores: in order, never on more cores than are idle, and errors are told."""
+"""Work on spare cores: in order, never on more cores than are idle, and errors are raised."""
 
+import contextlib
 import contextvars
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 from threading import Barrier, Semaphore
@@ -59,6 +62,55 @@ def test_an_error_is_raised_and_the_cores_are_idle_again(place: int) -> None:
     with pytest.raises(IndexError, match="no such row"):
         on_spare_cores(tasks, idle=idle)
     assert 3 == idle._value
+
+
+def test_work_within_work_counts_its_thread_once() -> None:
+    """A task that has a core does not take another one for itself, so the last idle one helps it."""
+    idle = Semaphore(2)
+
+    def outer() -> int:
+        return len(set(on_spare_cores([inner] * 2, idle=idle)))
+
+    def inner() -> int:
+        together.wait(timeout=5)
+        return threading.get_ident()
+
+    together = Barrier(2)
+    assert [2] == on_spare_cores([outer], idle=idle)
+    assert 2 == idle._value
+
+
+def test_an_interruption_leaves_every_core_idle() -> None:
+    """As Ctrl-C in a notebook does."""
+    idle = Semaphore(2)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        on_spare_cores([interrupted] * 4, idle=idle)
+    assert 2 == idle._value
+
+
+def test_an_error_keeps_nothing_that_the_tasks_use() -> None:
+    """A search that is stopped by its deadline lets its snapshot go at once, not at the next collection."""
+
+    class Used:
+        """What a task refers to."""
+
+    def fails(used: Used) -> None:
+        assert not used
+
+    gc.disable()
+    try:
+        used = Used()
+        gone = weakref.ref(used)
+        with contextlib.suppress(AssertionError):
+            on_spare_cores([partial(fails, used)] * 3, idle=Semaphore(2))
+        del used
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_segments_that_are_searched_at_once_give_the_same() -> None:

@@ -22,7 +22,7 @@ from akin.cli.evaluation.scores import (
     verdicts,
 )
 from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
-from akin.cli.options import Device
+from akin.cli.options import Device, chosen_precision
 from akin.cli.progress import make_room_for, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS
 from indexer.files.durable import storage_errors
@@ -107,6 +107,10 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
     ) -> None:
         if system and (encoder or scorer):
             raise InputError("--system names encoder and scorer itself; leave out --encoder and --scorer.")
+        if data and precision is not Precision.FLOAT32:
+            raise InputError("--data takes vectors as they are; leave out --precision, or --data.")
+        if precision is Precision.AUTO:
+            precision = chosen_precision(precision, device) or precision
         make_room_for(json_file, report)
         from evaluation import measurement
 

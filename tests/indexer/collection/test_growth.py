@@ -19,11 +19,25 @@ from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
-from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
+from models.errors import (
+    BuildLockedError,
+    EncoderMismatchError,
+    PaperNotFoundError,
+    SnapshotMissingError,
+    StorageError,
+)
 from models.types import EncoderSpec, Filters, Paper, Sentence
 from service.search.engine import SearchEngine
 from tests.support.annotators import annotated, hashing_annotator
-from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus, written_before
+from tests.support.builds import (
+    Counting,
+    build_quietly,
+    many_papers,
+    paper_in,
+    quiet,
+    write_corpus,
+    written_before,
+)
 from tests.support.same_answers import assert_same_answers, found_by
 from tests.support.servers.patience import soon
 
@@ -134,6 +148,64 @@ def test_a_paper_that_others_add_while_it_is_deleted_stays(
         assert (59, None) == (len(snapshot), snapshot.find("p6"))
         assert "p5" == snapshot.paper(snapshot.position("p5")).id
         assert absorb_into(data, hashing).change == catalog.last_change() == snapshot.manifest.change
+
+
+def test_a_deletion_beside_a_merge_takes_the_right_papers(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where papers stand has changed between the catalog and the lock."""
+    delete(data, ["p3"])
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        deleted = catalog.delete
+
+        def delete_and_merge(paper_ids: Iterable[str]) -> Change:
+            change = deleted(paper_ids)
+            compact(data, open_snapshot(data), device="cpu", keep=KEEP)
+            return change
+
+        monkeypatch.setattr(catalog, "delete", delete_and_merge)
+        delete_papers(data, ["p5"], catalog, keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert {f"p{i}" for i in range(60)} - {"p3", "p5"} == set(snapshot.values("id", snapshot.positions))
+
+
+def test_a_deletion_that_cannot_be_published_says_that_it_stands(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the catalog, and the next publication shows it."""
+
+    def locked(*_: object) -> None:
+        raise BuildLockedError("somebody builds")
+
+    monkeypatch.setattr("indexer.collection.changes.publishing", locked)
+    with pytest.raises(BuildLockedError, match="somebody builds\nThe deletion is in the catalog"):
+        delete(data, ["p5"])
+    monkeypatch.undo()
+    assert absorb_into(data, hashing).manifest.n_papers == 59
+    assert open_snapshot(data).find("p5") is None
+
+
+def test_a_paper_that_others_publish_beside_a_build_is_not_lost(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Published after the build's own version came into the catalog, theirs stays."""
+    publish = Catalog.publish
+
+    def publish_and_change(self: Catalog, load: str, up_to: int, **given: bool) -> Change:
+        monkeypatch.undo()
+        change = publish(self, load, up_to, **given)
+        changed = replace(paper_in(self, "p65"), title="Theirs")
+        self.add([changed])
+        absorb_into(data, hashing)
+        return change
+
+    monkeypatch.setattr(Catalog, "publish", publish_and_change)
+    add(data, many_papers(70))
+    snapshot = open_snapshot(data)
+    assert 70 == len(snapshot)
+    assert "Theirs" == snapshot.paper(snapshot.position("p65")).title
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert snapshot.manifest.change == catalog.last_change()
 
 
 def test_everything_may_be_deleted_and_come_back(data: Path) -> None:

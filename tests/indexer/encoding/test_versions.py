@@ -18,6 +18,7 @@ from indexer.files.data_folder import CATALOG_FILE
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
@@ -129,6 +130,30 @@ def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: En
         catalog.restore(versions)
     counting = Counting(hashing)
     assert (1_100, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+
+
+def test_a_segment_is_compared_once_for_papers_that_come_back(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for each of them: reading a large segment takes longer than encoding one paper."""
+    monkeypatch.setattr("indexer.snapshot.verified._RESTED_NS", 0)
+    read: list[str] = []
+    monkeypatch.setattr(
+        "indexer.snapshot.folder.sha256_of", lambda path: read.append(path.name) or sha256_of(path)
+    )
+    (data / "building" / "verified.json").unlink(missing_ok=True)
+    base, n_read = open_snapshot(data), []
+    (data / "building" / "verified.json").unlink()
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for paper_id in ("p3", "p4"):
+            versions = catalog.current_hashes([paper_id])
+            catalog.delete([paper_id])
+            absorb(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
+            catalog.restore(versions)
+            read.clear()
+            absorb(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
+            n_read.append(read.count("vectors.npy"))
+    assert [True, False] == [n > 0 for n in n_read]
 
 
 def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> None:

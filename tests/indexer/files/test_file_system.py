@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from indexer.catalog.catalog import Catalog
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.files.file_system import limits_of, network_kind
 from models.encoder import Encoder
+from models.types import Paper, Sentence
 from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 
 MOUNTS = r"""22 1 0:21 / / rw,relatime - ext4 /dev/vda rw
@@ -132,6 +135,37 @@ def test_a_collection_that_is_not_theirs_to_write_is_read(hashing: Encoder) -> N
             for path in [Path(folder), *Path(folder).rglob("*")]:
                 path.chmod(0o755)
         assert not done.returncode, done.stderr
+
+
+def test_a_catalog_that_is_in_use_is_read_by_who_may_not_write_it(hashing: Encoder) -> None:
+    """With what was written last, which stands in its log: the one who writes it shares it."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / CATALOG_FILE
+        Path(folder).chmod(0o755)
+        with Catalog.open(place) as catalog:
+            catalog.add([Paper("one", "One", "One.", (Sentence("One.", 0, 4),))])
+            for path in Path(folder).iterdir():
+                path.chmod(0o444)
+            done = subprocess.run(
+                [sys.executable, "-c", _COUNTED, str(place)],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert ("1", 0) == (done.stdout.strip(), done.returncode), done.stderr
+
+
+_COUNTED = """
+import os
+import sys
+from indexer.catalog.catalog import Catalog
+
+if not os.geteuid():
+    os.setresuid(65534, 65534, 65534)
+with Catalog.open_existing(sys.argv[1]) as catalog:
+    print(catalog.count())
+"""
 
 
 _WRITTEN_ELSEWHERE = """

@@ -10,9 +10,10 @@ from akin.cli.training.sets import write_set
 from models.encoder import load_encoder
 from models.encoders import int8
 from models.encoders.devices import resolve_precision
-from models.errors import EncoderError
+from models.errors import EncoderError, InputError
 from models.training.examples import Example, TrainingSet
 from models.types import Precision
+from service.settings import settings_of
 from tests.support.commands import run
 from tests.support.examples.models.tiny_bert import WORDS, paper, write_tiny_bert
 
@@ -66,7 +67,7 @@ def test_a_token_does_not_depend_on_others(linear: torch.nn.Linear) -> None:
 
 
 def test_where_products_saturate_int8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on processors that add pairs of products in 16 bits: the vectors would be wrong, and say nothing."""
+    """As on processors that add pairs of products in 16 bits: the vectors would be wrong without an error."""
 
     def saturating(rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         pairs = ((rows[:, :, None].int() + 128) * columns.int()).unflatten(1, (-1, 2)).sum(2)
@@ -78,8 +79,10 @@ def test_where_products_saturate_int8_is_refused(tmp_path: Path, monkeypatch: py
         load_encoder(str(tiny), device="cpu", precision=Precision.INT8)
 
 
-def test_gpus_and_training_refuse_it(tmp_path: Path) -> None:
-    """What to use is said."""
+def test_gpus_services_and_training_refuse_it(tmp_path: Path) -> None:
+    """What to use is said; a service would add papers to a collection that are rougher than the others."""
+    with pytest.raises(InputError, match="AKIN_PRECISION must be one of 'float32', 'bfloat16' or 'auto'"):
+        settings_of(precision="int8")
     with pytest.raises(EncoderError, match="int8 is for CPUs, but the device is cuda:1"):
         resolve_precision(Precision.INT8, torch.device("cuda:1"))
     texts = {name: paper(name, f"We show {name}.") for name in WORDS[:2]}
