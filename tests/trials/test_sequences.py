@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -27,6 +28,7 @@ from tests.support.trials.asked import tell
 N_COMMANDS = 12
 # Of all 52 this one notices most of what merges could do wrong.
 SAMPLE = (7,)
+BESIDE = 10  # of all 51 this one notices most
 TRIAL = [seed for seed in range(52) if seed not in SAMPLE]
 _POOL = many_papers(150)
 
@@ -54,6 +56,39 @@ class Grown:
         command()
         self._of[current_generation(self.data)] = dict(self.rows)
         return command.__name__
+
+    def run_beside(self) -> str:
+        """One command, and another at random between its change of the catalog and its lock; their names."""
+        others = [self._post, self._unpost, self._delete, self._merge, self._compact]
+        other, done = self._random.choice(others), list[str]()
+        ids = self._some_ids()
+        rows = [row for row in self._some() if row["id"] not in ids]
+        for row, paper_id in zip(rows, ids[:5], strict=False):
+            row["id"] = paper_id  # what both are about
+
+        def beside(change: Callable[..., Any], *forgotten: str, **brought: Row) -> Callable[..., Any]:
+            def changed(*given: Any, **named: Any) -> Any:
+                if done:
+                    return change(*given, **named)
+                done.append(other.__name__)
+                found = change(*given, **named)
+                self._forget([paper_id for paper_id in forgotten if paper_id in self.rows])
+                self.rows |= brought
+                other()
+                return found
+
+            return changed
+
+        if self._random.random() < 0.5:
+            with patch.object(Catalog, "delete", beside(Catalog.delete, *ids)):
+                self._deleted(ids)
+            return f"delete, {done}"
+        corpus = write_corpus(self._folder / "c.jsonl", rows)
+        with patch.object(Catalog, "publish", beside(Catalog.publish, **{row["id"]: row for row in rows})):
+            build_quietly(corpus, self.data, self._encoder)
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            self._absorb(catalog)
+        return f"index, {done}"
 
     def _some(self) -> list[Row]:
         """Rows, of which some have the ids of papers that are there, and another abstract."""
@@ -95,9 +130,12 @@ class Grown:
 
     def _delete(self) -> None:
         ids = self._some_ids()
+        self._deleted(ids)
+        self._forget(ids)
+
+    def _deleted(self, ids: list[str]) -> None:
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             delete_papers(self.data, ids, catalog, keep=KEEP)
-        self._forget(ids)
 
     def _purge(self) -> None:
         ids = self._some_ids()[:2]
@@ -139,6 +177,22 @@ def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing:
     grown = Grown(tmp_path, hashing, seed)
     commands = [grown.run() for _ in range(N_COMMANDS)]
     tell(f"seed {seed}: {commands}")
+    assert_as_built_at_once(grown, tmp_path, hashing)
+
+
+@pytest.mark.parametrize(
+    "seed", [BESIDE, *(pytest.param(each, marks=pytest.mark.trial) for each in range(51) if each != BESIDE)]
+)
+def test_what_others_do_beside_a_command_is_not_lost(seed: int, tmp_path: Path, hashing: Encoder) -> None:
+    """The same where another changes and publishes papers while a command waits for its lock."""
+    grown = Grown(tmp_path, hashing, seed)
+    commands = [grown.run_beside() for _ in range(N_COMMANDS)]
+    tell(f"seed {seed}: {commands}")
+    assert_as_built_at_once(grown, tmp_path, hashing)
+
+
+def assert_as_built_at_once(grown: Grown, tmp_path: Path, hashing: Encoder) -> None:
+    """A collection holds its papers, and answers as one of them that is built anew."""
     rows = sorted(grown.rows.values(), key=lambda row: row["id"])
     build_quietly(write_corpus(tmp_path / "all.jsonl", rows), tmp_path / "anew", hashing)
     one, other = open_snapshot(grown.data), open_snapshot(tmp_path / "anew")
