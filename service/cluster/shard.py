@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -12,6 +13,7 @@ from jaxtyping import Float32, Int64, UInt8
 from indexer.index.vector_index import VectorIndex
 from indexer.snapshot.opening import open_segments
 from indexer.snapshot.segment import Segment
+from indexer.spare_cores import on_spare_cores
 from models.errors import SnapshotMissingError
 from models.types import Hits
 from service.cache.digests import generation_digest
@@ -90,7 +92,7 @@ class Shard:
     def search(self, generation: Generation, lookups: Sequence[ShardLookup]) -> list[Hits]:
         """The hits of each look-up, in order; raises SnapshotMissingError for another generation."""
         segments = self._segments(generation)
-        return [_hits(segments[each.segment], each) for each in lookups]
+        return on_spare_cores([partial(_hits, segments[each.segment], each) for each in lookups])
 
     def rows(
         self, generation: Generation, wanted: Sequence[tuple[str, Int64[np.ndarray, "..."]]]
