@@ -11,14 +11,13 @@ from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.latex import from_latex
-from indexer.corpus.library.names import entry_names
+from indexer.corpus.library.names import entry_names, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
 
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
-_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
 _SIGNS = re.compile(r'(?<!\\)[{}"#]')
 _ESCAPED = re.compile(r"\\([_%&#~$])|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
@@ -162,12 +161,11 @@ def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
         key=key,
         others=(address, values.get("journal"), _verbatim(values.get("howpublished"))),
     )
-    year = _YEAR.search(values.get("year") or values.get("date") or "")
     return RawPaper(
         id=names.id,
         title=_text(values.get("title")),
         abstract=_text(values.get("abstract")),
-        year=year[0] if year else None,
+        year=year_in(values.get("year") or values.get("date")),
         venue=_text(next((values[name] for name in _VENUES if values.get(name)), None)),
         authors=_people(values.get("author") or values.get("editor") or ""),
         url=address,

@@ -24,9 +24,16 @@ _ACL_BARE = re.compile(
 )
 _DOI_BARE = re.compile(r"(?:doi:?\s{0,5})?(10\.\d{4,9}/[^\s\"<>{}]+)", re.IGNORECASE)
 _PMID_BARE = re.compile(r"[0-9]{1,8}")
+_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
 # What ends a sentence ends no DOI.
 _NOT_AT_THE_END = ".,;:"
 _MAX_CHARS = 4_000  # twice the longest address of a paper
+
+
+def year_in(text: str | None) -> str | None:
+    """The first year from 1500 to 2099 that stands in ``text``."""
+    found = _YEAR.search(text or "")
+    return None if found is None else found[0]
 
 
 @dataclass(frozen=True, slots=True)

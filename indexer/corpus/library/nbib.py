@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from indexer.corpus.library.chunks import entry_chunks
-from indexer.corpus.library.names import entry_names, usual_order
+from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
 from models.errors import InputError
@@ -12,7 +12,6 @@ from models.errors import InputError
 _BEGINS = re.compile(rb"PMID- ")
 _FIRST_LINE = re.compile(r"\s*+PMID-")
 _FIELD = re.compile(r"([A-Z]{2,4}) {0,2}- ?(.*)")
-_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
 _SUFFIX = re.compile(r" (?:Jr|Sr|[2-9](?:nd|rd|th))$")
 _GOES_ON = " " * 6
 _DOI = " [doi]"  # behind an id that is one
@@ -60,7 +59,6 @@ def _raw(fields: Mapping[str, Sequence[str]]) -> RawPaper:
         key=None,
         others=(),
     )
-    year = _YEAR.search(_first(fields, "DP") or "")
     authors = [_full(name) for name in fields.get("FAU", ())] or [
         _short(name) for name in fields.get("AU", ())
     ]
@@ -68,7 +66,7 @@ def _raw(fields: Mapping[str, Sequence[str]]) -> RawPaper:
         id=names.id,
         title=without_tags(_first(fields, "TI", "BTI")),
         abstract=without_tags(_first(fields, "AB", "OAB")),
-        year=year[0] if year else None,
+        year=year_in(_first(fields, "DP")),
         venue=_first(fields, "JT", "TA"),
         authors=[*authors, *fields.get("CN", ())],
         url=f"https://pubmed.ncbi.nlm.nih.gov/{number}/" if number else None,

@@ -7,7 +7,7 @@ from typing import Any
 import rispy
 
 from indexer.corpus.library.chunks import entry_chunks
-from indexer.corpus.library.names import entry_names, usual_order
+from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
 from models.checksums import hash64
@@ -15,7 +15,6 @@ from models.errors import InputError
 
 _BEGINS = re.compile(rb"TY  -")
 _NOT_BLANK = re.compile(r"\s*+TY  -")
-_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
 _TITLES = ("title", "primary_title")
 _ABSTRACTS = ("abstract", "notes_abstract")
 _YEARS = ("year", "publication_year", "date")
@@ -54,20 +53,20 @@ def _content(text: str) -> RawPaper | InputError:
 def _raw(entry: Mapping[str, Any]) -> RawPaper:
     addresses = [url for url in entry.get("urls", []) if url]
     title = without_tags(_first(entry, *_TITLES))
-    year = _YEAR.search(_first(entry, *_YEARS) or "")
+    year = year_in(_first(entry, *_YEARS))
     authors = [usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []]
     names = entry_names(
         doi=_first(entry, "doi"),
         arxiv=None,
         pmid=None,
-        key=_first(entry, "id", "accession_number") or _made_key(title, year[0] if year else "", authors),
+        key=_first(entry, "id", "accession_number") or _made_key(title, year or "", authors),
         others=(*addresses, _first(entry, "custom7"), _pmid(entry)),
     )
     return RawPaper(
         id=names.id,
         title=title,
         abstract=without_tags(_first(entry, *_ABSTRACTS)),
-        year=year[0] if year else None,
+        year=year,
         venue=_first(entry, *_VENUES),
         authors=authors,
         url=addresses[0] if addresses else None,
