@@ -15,12 +15,16 @@ _idle: Final = Semaphore(_N_CORES)
 _counted: ContextVar[bool] = ContextVar("counted", default=False)  # whether a thread has its core
 
 
-def on_spare_cores(tasks: Sequence[Callable[[], _Found]], *, idle: Semaphore = _idle) -> list[_Found]:
+def on_spare_cores(
+    tasks: Sequence[Callable[[], _Found]], *, worth_it: bool = True, idle: Semaphore = _idle
+) -> list[_Found]:
     """What each of ``tasks`` gives, in order: computed in this thread, and in one for each ``idle`` core.
 
-    Where every core is busy with such work this thread does all of it, so work for many takes no longer than
-    in turn. Raises what a task raises, once those that were begun have ended.
+    Where every core is busy with such work, or threads are not ``worth_it``, this one does all of it: work
+    for many takes no longer than in turn. Raises what a task raises, once those that were begun have ended.
     """
+    if not worth_it:
+        return [task() for task in tasks]
     numbers = count()  # the thread that takes a number does that task
     found: dict[int, _Found] = {}
     failed: list[BaseException] = []

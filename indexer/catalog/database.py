@@ -91,8 +91,8 @@ class Database:
     """A pool of connections to one database.
 
     SQLite runs in write-ahead mode and synchronises at every commit, so that what was acknowledged survives a
-    power cut; readers never wait for the writer. A file that this process may not write is read as long as
-    nobody else writes to it: such a writer's log lies beside it, and cannot be read from here.
+    power cut; readers never wait for the writer. A file on a read-only file system, or one that this process
+    may not write and nobody has open, is read without locks; not where a writer's log lies beside it.
 
     Args:
         url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.

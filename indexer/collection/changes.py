@@ -78,14 +78,15 @@ def absorb(
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
             with publishing(data, read) as served:
                 newer = catalog.changed_since(last)
-                is_outdated = any(newer.get(key, digest) != digest for key, digest in differing.items())
-                if (served is not read and is_outdated) or not served.manifest.is_made_like(read.manifest):
+                now = {key: newer.get(key, digest) for key, digest in differing.items()}
+                if (served is not read and now != differing) or not served.manifest.is_made_like(
+                    read.manifest
+                ):
                     base = served
                     continue  # what was read may be older than what is served by now
                 manifest = served.manifest
                 is_last = len(differing) < at_once
                 if differing_papers(catalog, served, since, most=1):  # no other process did the same
-                    now = {key: newer.get(key, digest) for key, digest in differing.items()}
                     deleted = [key for key, digest in differing.items() if None in (digest, now[key])]
                     change = max(last, manifest.change) if is_last else manifest.change
                     like = replace(manifest, change=change, catalog=catalog.identity())

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import UInt64
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
@@ -81,7 +82,9 @@ def purge_papers(
             locks.enter_context(folder.working(work, wait_s=wait_s))
         before = folder.generations()
         delete_papers(data, wanted, catalog, keep=_ALL)
-        holds = cache(partial(_segment_holds, wanted=wanted))  # each is read once, and not under the lock
+        holds = cache(
+            partial(_segment_holds, hashes=hashes64(wanted))
+        )  # each is read once, and not under the lock
         while True:
             base = open_snapshot(data, reread=False)
             names = [each.entry.name for each in base.segments if len(each.positions(wanted))]
@@ -126,13 +129,16 @@ def _generations_holding(data: Path, holds: Callable[[Path], bool], *, but: str)
     ]
 
 
-def _segment_holds(folder: Path, wanted: Sequence[str]) -> bool:
-    """Whether a segment holds one of the papers, or it cannot be known: the file need not be sorted."""
+def _segment_holds(folder: Path, hashes: UInt64[np.ndarray, " n_papers"]) -> bool:
+    """Whether a segment holds a paper with one of these hashes, or it cannot be known.
+
+    The file may be damaged: it need not be sorted.
+    """
     try:
         own = np.load(folder / IDS, mmap_mode="r")["hash"]
     except (OSError, ValueError, IndexError):
         return True
-    return bool(np.isin(own, hashes64(wanted)).any())
+    return bool(np.isin(own, hashes).any())
 
 
 def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -80,6 +79,7 @@ class KnownVersions:
         has_same = served is not None and served.manifest.models_key == like.models_key
         self._segments = served.segments if served is not None and has_same else ()
         self._verified = Verified(data)
+        self._is_whole: dict[str, bool] = {}  # of a segment, by its name
         self._parts: dict[Path, Part | None] = {}
         self._refused: dict[str, QuarantinedPaper] = {}
         self._folders: list[Path] = []
@@ -135,12 +135,15 @@ class KnownVersions:
 
         Copied unseen, damage would get a checksum of its own.
         """
-        folder, files = DataFolder(self._data).segment(segment.entry.name), segment.entry.files
-        with suppress(SnapshotCorruptError):
-            compare_files(folder, files, self._verified, reread=False)
-            self._verified.save()
-            return True
-        return False
+        name, files = segment.entry.name, segment.entry.files
+        if name not in self._is_whole:
+            try:
+                compare_files(DataFolder(self._data).segment(name), files, self._verified, reread=False)
+                self._is_whole[name] = True
+                self._verified.save()
+            except SnapshotCorruptError:
+                self._is_whole[name] = False
+        return self._is_whole[name]
 
 
 def encode_versions(

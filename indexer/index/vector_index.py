@@ -106,9 +106,8 @@ def look_up_here(
     def found(each: Lookup) -> Hits:
         return indexes[each.number].search(each.queries, each.k, allowed=each.allowed)
 
-    if sum(n_rows[each.number] for each in lookups) < worth_threads:
-        return [found(each) for each in lookups]
-    return on_spare_cores([partial(found, each) for each in lookups])
+    worth_it = sum(n_rows[each.number] for each in lookups) >= worth_threads
+    return on_spare_cores([partial(found, each) for each in lookups], worth_it=worth_it)
 
 
 class JoinedIndex:

@@ -169,8 +169,7 @@ class CollectionWords:
             partial(nearest_in, number, start, end)
             for number, (start, end) in enumerate(pairwise(self._starts.tolist()))
         ]
-        is_large = len(allowed) >= _WORTH_THREADS
-        found = on_spare_cores(tasks) if is_large else [task() for task in tasks]
+        found = on_spare_cores(tasks, worth_it=len(allowed) >= _WORTH_THREADS)
         positions = np.concatenate([np.empty(0, dtype=np.int64), *(places for places, _ in found)])
         alike = np.concatenate([np.empty(0), *(cosines for _, cosines in found)])
         return positions[np.lexsort((positions, -alike))[:n_papers]]

@@ -89,7 +89,8 @@ def nearest_rows(
             best[query] = _smallest(np.concatenate((best[query], better)), k)
 
     blocks = range(0, max(len(numbers), 1), block_rows)
-    on_spare_cores([partial(compare, numbers[start : start + block_rows]) for start in blocks])
+    tasks = [partial(compare, numbers[start : start + block_rows]) for start in blocks]
+    on_spare_cores(tasks, worth_it=len(tasks) > 1)
     best, *others = best_of_threads.values()
     if others:
         best = np.stack([_smallest(keys, k) for keys in np.concatenate([best, *others], axis=1)])
