@@ -83,7 +83,7 @@ def _made_corpus(folder: Path, n_papers: int) -> Path:
     papers = many_papers(n_papers)
     texts: list[Any] = [paper["abstract"] for paper in papers]
     for number, paper in enumerate(papers):
-        longer = chain.from_iterable(texts[number - 3 :][:3])
+        longer = chain(*(texts[number - back] for back in range(3)))
         paper["abstract"] = [*islice(longer, int(drawn[number].round()))]
     return write_corpus(folder / "papers.jsonl", papers)
 

@@ -10,15 +10,10 @@ from akin.cli import app as cli
 from akin.cli.training.sets import HELD_OUT, REPORT, read_citations, read_queries
 from evaluation.sets.pairs import EXAMPLES, TEXTS, read_set
 from models.errors import BrokenRowError, InputError
+from tests.support.examples.models.training_sets import citing_sentences, write_lines
 
 RUN = CliRunner()
 SENTENCES = ["We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time."]
-
-
-def write_lines(path: Path, rows: list[dict[str, object]]) -> Path:
-    """Write JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture
@@ -31,13 +26,7 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.fixture
 def contexts(tmp_path: Path) -> Path:
     """Sentences that cite paper 2i alone, and sentences that cite papers 2i and 2i + 1."""
-    rows: list[dict[str, object]] = []
-    for i in range(0, 40, 2):
-        words = " ".join("abcdefgh"[int(digit)] for digit in f"{i:05o}")
-        one, both = f"It was found that {words} holds (so).", f"Others found {words} to hold as well (so)."
-        rows.append({"citing": f"c{i}", "context": one, "cited": [f"p{i}"]})
-        rows.append({"citing": f"c{i}", "context": both, "cited": [f"p{i}", f"p{i + 1}"], "n_cited": 2})
-    return write_lines(tmp_path / "contexts.jsonl", rows)
+    return write_lines(tmp_path / "contexts.jsonl", citing_sentences(40))
 
 
 def made(tmp_path: Path, *args: object) -> tuple[str, Path]:

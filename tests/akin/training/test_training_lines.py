@@ -12,6 +12,7 @@ from tests.support.commands import run
 from tests.support.documents import shown_lines, words_of
 from tests.support.examples.evaluation import set_examples
 from tests.support.examples.models.tiny_bert import write_tiny_bert
+from tests.support.examples.models.training_sets import citing_sentences, write_lines
 
 DOCS = ROOT / "docs" / "how-to"
 SENTENCES = ["Little is known about rivers.", "We fit a graph network.", "Our results show that floods pass."]
@@ -41,22 +42,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "work"
 
 
-def write_lines(path: Path, rows: list[dict[str, object]]) -> None:
-    """Write JSON lines."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
 def test_an_encoder_is_trained_as_the_page_says(folder: Path) -> None:
     """Sets are made of a corpus, the page's own configuration is trained, measured and exported."""
     papers = [{"id": f"p{i}", "title": f"The {i}. of its kind", "abstract": SENTENCES} for i in range(80)]
     write_lines(folder / "papers.jsonl", papers)
-    contexts: list[dict[str, object]] = []
-    for i in range(0, 80, 2):
-        words = " ".join("abcdefgh"[int(digit)] for digit in f"{i:05o}")
-        one, both = f"It was found that {words} holds (so).", f"Others found {words} to hold as well (so)."
-        contexts.append({"citing": f"c{i}", "context": one, "cited": [f"p{i}"]})
-        contexts.append({"citing": f"c{i}", "context": both, "cited": [f"p{i}", f"p{i + 1}"], "n_cited": 2})
-    write_lines(folder / "contexts.jsonl", contexts)
+    write_lines(folder / "contexts.jsonl", citing_sentences(80))
     set_examples.csfcube(folder.parent / "csfcube")
     set_examples.beir(folder.parent / "scifact")
     given = ("--papers", "papers.jsonl", "--citations", "contexts.jsonl")

@@ -103,12 +103,17 @@ def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill:
     assert snapshot.find("p13") is None
 
 
-def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> None:
-    """A paper that was deleted and comes back, and a corpus that replaces all, take the vectors there are."""
+def go_and_come_back(data: Path) -> None:
+    """Delete a paper, and make its version current again in the catalog alone."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         versions = catalog.current_hashes(["p3"])
         delete_papers(data, ["p3"], catalog, keep=KEEP)
         catalog.restore(versions)
+
+
+def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> None:
+    """A paper that was deleted and comes back, and a corpus that replaces all, take the vectors there are."""
+    go_and_come_back(data)
     counting = Counting(hashing)
     assert (10, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
     report = build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
@@ -124,10 +129,7 @@ def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: En
     """However large the segment is in which it stands."""
     corpus, data = write_corpus(tmp_path / "c.jsonl", many_papers(1_100)), tmp_path / "data"
     build_quietly(corpus, data, hashing)
-    with Catalog.open(data / CATALOG_FILE) as catalog:
-        versions = catalog.current_hashes(["p3"])
-        delete_papers(data, ["p3"], catalog, keep=KEEP)
-        catalog.restore(versions)
+    go_and_come_back(data)
     counting = Counting(hashing)
     assert (1_100, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
 
@@ -159,10 +161,8 @@ def test_a_segment_is_compared_once_for_papers_that_come_back(
 def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> None:
     """Copied unseen, damage would get a checksum of its own: their papers are encoded."""
     counting, damaged = Counting(hashing), [*(data / "segments").rglob("vectors.npy")]
+    go_and_come_back(data)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        versions = catalog.current_hashes(["p3"])
-        delete_papers(data, ["p3"], catalog, keep=KEEP)
-        catalog.restore(versions)
         base = open_snapshot(data)  # compared when it was opened, and damaged since
         for path in damaged:
             flip(path)

@@ -52,3 +52,20 @@ def write_set(folder: Path, n_pairs: int = 10) -> None:
             examples.append({"query": f"p{number - 1}", "positive": f"p{number}"})
     for name, rows in (("texts.jsonl", texts), ("examples.jsonl", examples)):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_lines(path: Path, rows: list[dict[str, object]]) -> Path:
+    """Write JSON lines; returns the path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def citing_sentences(n_papers: int) -> list[dict[str, object]]:
+    """Sentences that cite paper 2i alone, and sentences that cite papers 2i and 2i + 1."""
+    rows: list[dict[str, object]] = []
+    for i in range(0, n_papers, 2):
+        words = " ".join("abcdefgh"[int(digit)] for digit in f"{i:05o}")
+        one, both = f"It was found that {words} holds (so).", f"Others found {words} to hold as well (so)."
+        rows.append({"citing": f"c{i}", "context": one, "cited": [f"p{i}"]})
+        rows.append({"citing": f"c{i}", "context": both, "cited": [f"p{i}", f"p{i + 1}"], "n_cited": 2})
+    return rows
