@@ -10,10 +10,8 @@ from models.transport.compiled import compiled
 from models.transport.exact import exact_transport
 from models.transport.newton import newton
 from models.transport.plan import SERVING, Plans, Scorer, TransportSettings
-from models.transport.problem import Outcome, Problem, distances, marginals, softmin
+from models.transport.problem import EASY_SPREAD, Outcome, Problem, distances, marginals, softmin
 from models.transport.sinkhorn import sinkhorn
-
-EASY_SPREAD = 40.0  # in epsilon; where distances spread further Newton is faster than Sinkhorn
 
 
 def score_papers(

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 from models.transport.compiled import compiled, compiled_reduction
 
 WEIGHT_FLOOR = 1e-12  # of the largest weight; a lighter sentence moves no score, and hinders the solvers
+EASY_SPREAD = 40.0  # in epsilon; where distances spread further Newton is faster than Sinkhorn
 
 
 class Problem(NamedTuple):

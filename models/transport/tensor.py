@@ -13,7 +13,7 @@ from torch import Tensor
 from models.errors import InputError
 from models.transport.plan import SERVING, Scorer, TransportSettings
 from models.transport.problem import WEIGHT_FLOOR
-from models.transport.semidual import solve
+from models.transport.sinkhorn_torch import solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,8 @@ def _transport_plans(
     b = _softmin(shielded.amin(dim=1), settings.tau)
     fixed = cost.detach()
     found = solve(fixed, a.detach(), b.detach(), settings=settings)
-    distance = (a * found.query_potentials).sum(dim=1) + (b * found.sentence_potentials).sum(dim=1)
+    f, g = _potentials(found.mass, fixed, a.detach(), b.detach(), settings.epsilon)
+    distance = (a * f).sum(dim=1) + (b * g).sum(dim=1)
     distance = distance + (found.mass * (cost - fixed)).sum(dim=(1, 2))
     row_error = (found.mass.sum(dim=2) - a.detach()).abs().sum(dim=1)
     return TensorPlans(
@@ -117,6 +118,28 @@ def _transport_plans(
         converged=found.converged,
         n_iterations=found.n_iterations,
     )
+
+
+def _potentials(
+    mass: Float64[Tensor, "b n m"],
+    cost: Float64[Tensor, "b n m"],
+    a: Float64[Tensor, "b n"],
+    b: Float64[Tensor, "b m"],
+    epsilon: float,
+) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, "b m"]]:
+    """f and g of P_ij = a_i b_j exp((f_i + g_j - cost_ij) / epsilon), finite also where a weight is 0.
+
+    Read off the row whose smallest mass is the largest, then a soft c-transform of each side (geomloss's
+    convention: <a, f> + <b, g> is the dual value). To rounding while that row's distances are within 600
+    epsilon; beyond, where its masses underflow, to some 1e-5 of the distance.
+    """
+    logs = mass.log() - a.log()[:, :, None] - b.log()[:, None, :]
+    smallest = torch.where((b > 0.0)[:, None, :], logs, torch.inf).amin(dim=2).nan_to_num(nan=-torch.inf)
+    best = smallest.argmax(dim=1)[:, None, None].expand(-1, 1, cost.shape[2])
+    g = (cost.gather(1, best) + epsilon * logs.gather(1, best)).nan_to_num(nan=0.0)  # (b, 1, m)
+    f = -epsilon * (b.log()[:, None, :] + (g - cost) / epsilon).logsumexp(dim=2, keepdim=True)
+    g = -epsilon * (a.log()[:, :, None] + (f - cost) / epsilon).logsumexp(dim=1)
+    return f[:, :, 0], g
 
 
 def _softmin(distances: Float64[Tensor, "b n"], tau: float) -> Float64[Tensor, "b n"]:

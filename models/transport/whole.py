@@ -21,8 +21,8 @@ from models.types import PackedVectors, rows_of
 
 # Rows that go to the device in one piece.
 _ROWS_AT_ONCE = 65_536
-# Numbers of 8 bytes that solving a pair takes a cell of its plan, and a cell of the shorter side's square.
-_NUMBERS_A_CELL, _NUMBERS_A_SQUARE = 24, 4
+# Numbers of 8 bytes that solving a pair takes a cell of its plan: 8 beside the distances, some to spare.
+_NUMBERS_A_CELL = 16
 _NUMBER_BYTES = 8
 # What the pairs solved at once may take: a CPU wants what its caches hold, a GPU most of what is free.
 _CPU_BYTES = 16 * 2**20
@@ -153,9 +153,7 @@ class WholeCollection:
         return ends[max(fitting, 1) - 1]
 
     def _pair_bytes(self, n_query: int, n_sentence: int) -> int:
-        shorter = min(n_query, n_sentence)
-        cells = _NUMBERS_A_CELL * n_query * n_sentence + _NUMBERS_A_SQUARE * shorter * shorter
-        return _NUMBER_BYTES * (cells + n_sentence * self._rows.shape[1])
+        return _NUMBER_BYTES * n_sentence * (_NUMBERS_A_CELL * n_query + self._rows.shape[1])
 
     def _batch_bytes(self) -> int:
         if self.device.type != "cuda":

@@ -14,7 +14,7 @@ from models.types import PackedVectors
 from tests.support.examples.models.vectors import clustered_vectors
 
 N_PAPERS = 40
-A_CELL = 24  # numbers that the solver holds for each cell of a plan
+A_CELL = 16  # numbers that the solver holds for each cell of a plan
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_a_batch_is_no_larger_than_asked(monkeypatch: pytest.MonkeyPatch) -> Non
         return solve(costs, *rest, **named)
 
     monkeypatch.setattr(models.transport.whole, "plans_of", counted)
-    whole.scores(query, batch_bytes=300_000)
+    whole.scores(query, batch_bytes=150_000)
     assert 3 < len(batches) < N_PAPERS
-    assert A_CELL * max(batches) <= 300_000
+    assert A_CELL * max(batches) <= 150_000
 
 
 def test_a_device_that_runs_out_of_memory_gets_half(monkeypatch: pytest.MonkeyPatch) -> None:
