@@ -23,7 +23,7 @@ from indexer.catalog.quarantine import (
 from indexer.catalog.saved_queries import remove_queries_holding
 from indexer.catalog.staging import (
     Version,
-    forget_loads,
+    forget_some,
     publish_staged,
     stage,
     staged_after,
@@ -34,17 +34,17 @@ from indexer.catalog.tables import CurrentRow, IdentityRow, PaperRow, StagedRow
 from indexer.catalog.versions import (
     UNSTORABLE,
     changed_after,
-    check,
+    checked_hashes,
     in_batches,
     insert_papers,
     is_known,
+    names_of,
     point,
     point_nowhere,
     read_papers,
     remove_batches,
     remove_versions,
 )
-from indexer.content_hash import content_hash
 from models.types import Paper
 
 _HAS_VERSION: Final = CurrentRow.paper_key.is_not(None)
@@ -102,7 +102,7 @@ class Catalog(Store):
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
             for batch in in_batches(papers):
-                hashes = _hashes(batch)
+                hashes = checked_hashes(batch)
                 n_new += insert_papers(connection, dict(zip(hashes, batch, strict=True)))
                 last = {paper.id: digest for paper, digest in zip(batch, hashes, strict=True)}
                 point(connection, list(last.values()), number)
@@ -115,7 +115,7 @@ class Catalog(Store):
         Those that it has are passed over; of several with one id the last counts. Raises as ``add``.
         """
         last = [*{paper.id: paper for paper in papers}.values()]
-        hashes = dict(zip(_hashes(last), last, strict=True))
+        hashes = dict(zip(checked_hashes(last), last, strict=True))
         with self.database.reading() as connection:
             there = staged_hashes(connection, [*hashes])
         if missing := {digest: paper for digest, paper in hashes.items() if digest not in there}:
@@ -123,9 +123,14 @@ class Catalog(Store):
                 stage(connection, load, missing)
 
     def forget_loads(self, *, but: str) -> None:
-        """Gives up what other loads left unpublished, with the text that only they brought."""
-        with self.database.writing() as connection:
-            forget_loads(connection, but=but)
+        """Gives up what other loads left unpublished, with the text that only they brought.
+
+        Some at a time, so that others may write meanwhile.
+        """
+        is_left = True
+        while is_left:
+            with self.database.writing() as connection:
+                is_left = forget_some(connection, but=but)
 
     def staged(self, load: str) -> Iterator[Version]:
         """What waits in a load, in the order in which its content first came in, read some at a time."""
@@ -152,10 +157,9 @@ class Catalog(Store):
 
         An id that the catalog never held is noted as deleted: a snapshot may hold it.
         """
-        storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
-            point_nowhere(connection, storable, number)
+            point_nowhere(connection, _storable(paper_ids), number)
             forget_outdated(connection)
             return _change(connection, number)
 
@@ -167,15 +171,19 @@ class Catalog(Store):
         the text; PostgreSQL's dead rows stay on the disk until they are vacuumed. That the papers were
         deleted stays noted by their ids.
         """
-        storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
         with self.database.writing() as connection:
-            present = [key for key in storable if is_known(connection, key)]
+            present = [key for key in _storable(paper_ids) if is_known(connection, key)]
             point_nowhere(connection, present, _last_change(connection) + 1)
             n_queries = remove_queries_holding(connection, present)
             n_versions = remove_versions(connection, present)
             n_batches = remove_batches(connection) if present else 0
         self.database.clear_freed_pages()
         return Purged(n_versions, n_batches, n_queries)
+
+    def names(self, paper_ids: Iterable[str]) -> set[str]:
+        """The titles and DOIs that any version of the papers has."""
+        with self.database.reading() as connection:
+            return names_of(connection, _storable(paper_ids))
 
     def restore(self, versions: Mapping[str, str | None]) -> Change:
         """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""
@@ -235,7 +243,7 @@ class Catalog(Store):
         """The content hashes of the current versions of those papers that are there, by id."""
         found: dict[str, str] = {}
         with self.database.reading() as connection:
-            for batch in in_batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
+            for batch in in_batches(_storable(paper_ids)):
                 rows = connection.execute(_CURRENT_VERSIONS.where(CurrentRow.paper_id.in_(batch)))
                 found.update({row.paper_id: row.content_hash for row in rows})
         return found
@@ -277,6 +285,11 @@ class Catalog(Store):
             return connection.execute(there).scalar_one()
 
 
+def _storable(paper_ids: Iterable[str]) -> list[str]:
+    """The ids that a database can hold."""
+    return [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
+
+
 def _last_change(connection: Connection) -> int:
     return connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
 
@@ -285,10 +298,3 @@ def _change(connection: Connection, number: int, *, n_new: int = 0) -> Change:
     of_this = select(func.count()).select_from(CurrentRow).where(CurrentRow.change == number)
     n_changed = connection.execute(of_this).scalar_one()
     return Change(number - 1, number if n_changed else number - 1, n_changed, n_new)
-
-
-def _hashes(papers: Sequence[Paper]) -> list[str]:
-    """Content hashes of papers; raises InputError for one that would not come back as it was given."""
-    for paper in papers:
-        check(paper)
-    return [content_hash(paper) for paper in papers]

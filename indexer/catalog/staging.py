@@ -83,22 +83,21 @@ def publish_staged(connection: Connection, load: str, up_to: int, change: int, *
     connection.execute(delete(StagedRow).where(*of_these))
 
 
-def forget_loads(connection: Connection, *, but: str) -> None:
-    """Give up every load but one, and remove the versions that no other paper or load has had."""
+def forget_some(connection: Connection, *, but: str) -> bool:
+    """Give up some of every load but one, and remove the versions that no other paper or load has had.
+
+    Returns whether there may be more.
+    """
     others = StagedRow.load != but
-    while keys := list(
-        connection.scalars(
-            select(StagedRow.paper_key).where(others).order_by(StagedRow.paper_key).limit(BATCH_PAPERS)
-        )
+    some = select(StagedRow.paper_key).where(others).order_by(StagedRow.paper_key).limit(BATCH_PAPERS)
+    keys = list(connection.scalars(some))
+    brought = select(StagedRow.paper_key).where(StagedRow.paper_key.in_(keys), StagedRow.brought == true())
+    alone = list(connection.scalars(brought))
+    connection.execute(delete(StagedRow).where(StagedRow.paper_key.in_(keys)))
+    for table, column in (
+        (QuarantineRow, QuarantineRow.paper_key),
+        (SentenceRow, SentenceRow.paper_key),
+        (PaperRow, PaperRow.key),
     ):
-        brought = select(StagedRow.paper_key).where(
-            StagedRow.paper_key.in_(keys), StagedRow.brought == true()
-        )
-        alone = list(connection.scalars(brought))
-        connection.execute(delete(StagedRow).where(StagedRow.paper_key.in_(keys)))
-        for table, column in (
-            (QuarantineRow, QuarantineRow.paper_key),
-            (SentenceRow, SentenceRow.paper_key),
-            (PaperRow, PaperRow.key),
-        ):
-            connection.execute(delete(table).where(column.in_(alone)))
+        connection.execute(delete(table).where(column.in_(alone)))
+    return len(keys) == BATCH_PAPERS

@@ -46,7 +46,12 @@ _REMEDY: Final = (
 _MAX_YEAR: Final = 2**31 - 1  # of a PostgreSQL integer
 
 
-def check(paper: Paper) -> None:
+def checked_hashes(papers: Iterable[Paper]) -> list[str]:
+    """Content hashes of papers; raises InputError for one that would not come back as it was given."""
+    return [_checked_hash(paper) for paper in papers]
+
+
+def _checked_hash(paper: Paper) -> str:
     """Refuses what one of the databases would refuse or change, so that both hold the same papers."""
     texts = (paper.id, paper.title, paper.abstract, paper.venue, paper.url, paper.doi)
     for text in (*texts, *paper.authors, *paper.fields):
@@ -63,6 +68,7 @@ def check(paper: Paper) -> None:
                 f"sentence {number} of paper {paper.id!r} is {sentence.text[:60]!r}, expected its abstract "
                 f"at [{sentence.start}:{sentence.end}]; split the abstract again"
             )
+    return content_hash(paper)
 
 
 def insert_on_conflict(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
@@ -200,6 +206,13 @@ def added_after(connection: Connection, change: int, *, most: int, not_before: i
         .limit(most)
     )
     return [AddedPaper(*row) for row in connection.execute(statement).all()]
+
+
+def names_of(connection: Connection, paper_ids: Sequence[str]) -> set[str]:
+    """The titles and DOIs that any version of the papers has."""
+    named = select(PaperRow.title, PaperRow.doi)
+    batches = (connection.execute(named.where(PaperRow.paper_id.in_(ids))) for ids in in_batches(paper_ids))
+    return {name for rows in batches for row in rows for name in row if name}
 
 
 def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ was encoded before an interruption stays in ``DATA/building/corpus`` until it is
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
@@ -13,26 +13,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+from jaxtyping import Int64
+
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.catalog.staging import Version
-from indexer.collection.changes import (
-    absorb,
-    expect_catalog_of_served,
-    readable_snapshot,
-)
+from indexer.collection.changes import absorb, expect_catalog_of_served, readable_snapshot
 from indexer.collection.growth import BOUNDS, NOTHING, Bounds, grow, prepare_segments
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import publishing, remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import (
-    EncodedVersions,
-    KnownVersions,
-    encode_versions,
-    none_encoded,
-)
+from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
@@ -45,6 +39,7 @@ from models.errors import BuildLockedError
 from models.types import ProgressFn, Unit
 
 KEEP: Final = 3  # generations
+_TIDYING_S: Final = 2.0  # that a service takes at most to remove what a killed build left
 _PUBLISHED: Final = "published.json"  # the segments of a load that is published bit by bit
 _NO_MORE: Final = 2**31 - 1  # keys
 
@@ -95,7 +90,7 @@ def build(
     folder = DataFolder(data)
     with (
         storage_errors(data),
-        folder.working(Work.CORPUS),
+        folder.working(Work.CORPUS, wait_s=_TIDYING_S),
         _open_catalog(data, catalog or folder.catalog) as papers,
         encode or nullcontext(EncodeHere(annotator)) as encoder,
     ):
@@ -214,8 +209,7 @@ class _Load:
             # What others changed since is pending, and stays so; what they deleted shows no more.
             newer = self.catalog.changed_since(change.number)
             new = [each.without(newer) for each in new] if newer else new
-            deleted = [key for key, digest in newer.items() if digest is None]
-            gone = NOTHING if base is None else base.find_all(deleted)
+            stays, gone = self._what_stays(base, newer)
             # What they changed before is pending, too.
             shows_all = self.replace or change.previous <= like.change
             like = replaced(
@@ -223,10 +217,10 @@ class _Load:
                 change=max(change.number, like.change) if shows_all else like.change,
                 catalog=self.catalog.identity(),
             )
-            manifest = grow(self.data, base, new, gone=gone, like=like, keep=self.keep)
-        n_before = 0 if base is None else len(base)
+            manifest = grow(self.data, stays, new, gone=gone, like=like, keep=self.keep)
+        n_before = 0 if stays is None else len(stays) - len(gone)
         self.n_replaced += encoded.n_papers + n_before - manifest.n_papers
-        before = set() if base is None else {segment.entry.name for segment in base.segments}
+        before = set() if stays is None else {segment.entry.name for segment in stays.segments}
         return {entry.name for entry in manifest.segments} - before
 
     @contextmanager
@@ -239,6 +233,21 @@ class _Load:
         with publishing(self.data, base) as now:
             expect_made_like(now.manifest, self.annotator, self.arguments)
             yield now
+
+    def _what_stays(
+        self, base: Snapshot | None, newer: Mapping[str, str | None]
+    ) -> tuple[Snapshot | None, Int64[np.ndarray, " n_gone"]]:
+        """What is added to, and where papers stand in it that show no more, by what others changed since.
+
+        Where all is replaced, what others have published since then stays, and nothing else.
+        """
+        if base is not None:
+            return base, base.find_all([key for key, digest in newer.items() if digest is None])
+        served = readable_snapshot(self.data) if self.replace and newer else None
+        if served is None or not served.manifest.is_made_like(self.like):
+            return None, NOTHING
+        shown = [key for key, digest in newer.items() if digest and served.content_hash(key) == digest]
+        return served, np.setdiff1d(served.positions, served.find_all(shown))
 
     def _base(self) -> Snapshot | None:
         """What is added to, made with the same models; none where all is replaced."""

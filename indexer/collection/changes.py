@@ -4,7 +4,7 @@ The catalog holds what was acknowledged; a generation says up to which change of
 stops a process in between, the next call goes on from there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,8 +77,10 @@ def absorb(
             encoded.note(catalog, read.manifest.models_key)
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
             with publishing(data, read) as served:
-                newer = catalog.changed_since(last)
-                now = {key: newer.get(key, digest) for key, digest in differing.items()}
+                now = differing
+                if catalog.last_change() != last:
+                    hashes = catalog.current_hashes(differing)
+                    now = {key: hashes.get(key) for key in differing}
                 if (served is not read and now != differing) or not served.manifest.is_made_like(
                     read.manifest
                 ):
@@ -86,7 +88,8 @@ def absorb(
                     continue  # what was read may be older than what is served by now
                 manifest = served.manifest
                 is_last = len(differing) < at_once
-                if differing_papers(catalog, served, since, most=1):  # no other process did the same
+                refused = {paper.paper_id for paper in encoded.quarantined}
+                if not _shows(served, now, but=refused):  # no other process did the same
                     deleted = [key for key, digest in differing.items() if None in (digest, now[key])]
                     change = max(last, manifest.change) if is_last else manifest.change
                     like = replace(manifest, change=change, catalog=catalog.identity())
@@ -125,10 +128,17 @@ def _encoded(
     return encoded
 
 
+def _shows(served: Snapshot, papers: Mapping[str, str | None], *, but: Collection[str]) -> bool:
+    """Whether ``served`` shows these versions of papers, content hashes by id; ``but`` are of no matter."""
+    return all(served.content_hash(key) == digest for key, digest in papers.items() if key not in but)
+
+
 def _tidy(data: Path, catalog: Catalog) -> None:
     """Remove what is encoded and published: also what a build left that died in between."""
     discard_folder(_work(data))
     left = DataFolder(data).work(Work.CORPUS)
+    if not left.is_dir():  # an `akin index` that starts now finds the lock free
+        return
     with suppress(BuildLockedError), DataFolder(data).working(Work.CORPUS):
         if left.is_dir() and not catalog.count_staged():
             discard_folder(left)

@@ -21,6 +21,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact
 from indexer.collection.publishing import publishing, remove_generations
+from indexer.corpus.lookup.found import forget
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import read_manifests
@@ -110,6 +111,7 @@ def purge_papers(
         with folder.working(Work.MERGE, wait_s=LOCK_WAIT_S):
             _drop_unfinished(folder.building, frozenset(wanted))
             discard_folder(folder.work(Work.MERGE))  # of a purge that was killed once it had merged
+        forget(folder.lookups, [*wanted, *catalog.names(wanted)])
         purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
     counts = (purged.n_versions, purged.n_batches, purged.n_queries)

@@ -20,7 +20,7 @@ from indexer.collection.changes import expect_catalog_of_served, readable_snapsh
 from indexer.collection.growth import BOUNDS, NOTHING, Bounds, NewSegment, grow, prepare_segments
 from indexer.encoding.arguments import BuildArguments, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
+from indexer.encoding.versions import KnownVersions, encode_versions, none_encoded
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.kept import kept
@@ -193,32 +193,30 @@ def publish_prepared(
     """
     like, work = prepared.snapshot.manifest, _work(data)
 
-    def made_of(changed: Mapping[str, str | None]) -> tuple[EncodedVersions, list[NewSegment]]:
+    def with_changes(segments: Sequence[NewSegment], changed: Mapping[str, str | None]) -> list[NewSegment]:
+        if not changed:
+            return list(segments)
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
-        return encoded, prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
+        encoded.note(catalog, like.models_key)
+        new = prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
+        return [*(each.without(changed) for each in segments), *new]
 
     hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
     # Read only where some are in quarantine.
     catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
+    segments, seen = list(prepared.segments), like.change
     while True:
         known = KnownVersions(data, like, readable_snapshot(data), into=work)
-        changed = catalog.changed_since(like.change)
-        encoded, new = made_of(changed)
-        segments = [*(each.without(changed) for each in prepared.segments), *new]
+        last, changed = catalog.last_change(), catalog.changed_since(seen)
+        segments, seen = with_changes(segments, changed), last
         with DataFolder(data).publishing():
             # What others publish they take from the catalog, so from here on nothing newer can be served.
-            last = catalog.last_change()
-            newer = dict(catalog.changed_since(like.change).items() - changed.items())
+            last, newer = catalog.last_change(), catalog.changed_since(seen)
             if len(newer) > _FEW_PAPERS:
-                continue
-            encoded.note(catalog, like.models_key)
-            if newer:
-                encoded, new = made_of(newer)
-                encoded.note(catalog, like.models_key)
-                segments = [*(each.without(newer) for each in segments), *new]
+                continue  # fewer each time: only those that changed since are encoded
             like = replace(like, change=last, catalog=catalog.identity())
-            manifest = grow(data, None, segments, like=like, keep=keep)
+            manifest = grow(data, None, with_changes(segments, newer), like=like, keep=keep)
         discard_folder(work)
         return manifest
 

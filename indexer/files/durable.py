@@ -71,15 +71,20 @@ def publish_folder(prepared: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Give ``path`` a new content in one step: a reader sees the old one or the new one, never half."""
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Give ``path`` a new content in one step: a reader sees the old one or the new one, never half.
+
+    Of one that is not ``durable``, a crash of the machine may leave either, or nothing.
+    """
     prepared = path.with_name(path.name + ".new")
     with prepared.open("wb") as stream:
         stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+        if durable:
+            stream.flush()
+            os.fsync(stream.fileno())
     prepared.replace(path)
-    sync(path.parent)
+    if durable:
+        sync(path.parent)
 
 
 def write_array(

@@ -11,12 +11,9 @@ _CHECKSUM: Final = "sha256"
 
 
 def write_note(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
-    """Write a note in one step; one that is not durable may be lost, or half there, which counts as lost."""
+    """Write a note in one step; one that is not durable may be lost by a crash of the machine."""
     note = json.dumps({**content, _CHECKSUM: digest_of(content)}).encode()
-    if durable:
-        replace_file(path, note)
-    else:
-        path.write_bytes(note)
+    replace_file(path, note, durable=durable)
 
 
 def read_note(path: Path) -> dict[str, Any]:

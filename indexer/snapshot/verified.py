@@ -24,7 +24,7 @@ class Verified:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._remembered: dict[str, list[object]] = read_note(DataFolder(data).verified).get("files", {})
+        self._remembered = _remembered_in(DataFolder(data).verified)
         self._is_new = False
 
     def holds(self, path: Path, sha256: str) -> bool:
@@ -46,13 +46,21 @@ class Verified:
 
     def save(self) -> None:
         """Keep it for the next process, of the files that are still there; not in a read-only folder."""
-        if self._is_new and DataFolder(self._data).building.is_dir():
-            files = {name: seen for name, seen in self._remembered.items() if (self._data / name).is_file()}
+        note = DataFolder(self._data).verified
+        if self._is_new and note.parent.is_dir():
+            # What other processes have seen meanwhile stays remembered.
+            remembered = _remembered_in(note) | self._remembered
+            files = {name: seen for name, seen in remembered.items() if (self._data / name).is_file()}
             with suppress(OSError):
-                write_note(DataFolder(self._data).verified, {"files": files}, durable=False)
+                write_note(note, {"files": files}, durable=False)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._data).as_posix()
+
+
+def _remembered_in(note: Path) -> dict[str, list[object]]:
+    remembered: dict[str, list[object]] = read_note(note).get("files", {})
+    return remembered
 
 
 def stamp_of(path: Path) -> list[int]:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ class FoundPapers(Mapping[str, RawPaper]):
     def __init__(self, folder: Path) -> None:
         self._path = folder / FOUND_FILE
         self._papers: dict[str, RawPaper] = {}
+        self.has_more = False  # the file: an older line of a paper, or half a line
         with storage_errors(self._path):
             lines = self._path.read_bytes().split(b"\n") if self._path.exists() else []
         for line in lines:
@@ -42,21 +43,65 @@ class FoundPapers(Mapping[str, RawPaper]):
 
     def add(self, papers: Mapping[str, RawPaper]) -> None:
         """Write papers down; half a line, which an interruption leaves, is passed over later."""
-        lines = [orjson.dumps(asdict(paper) | {"lookup": lookup}) for lookup, paper in papers.items()]
+        lines = _lines(papers)
         with storage_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("ab") as stream:
-                stream.write(b"".join(b"\n" + line for line in lines) + b"\n")
-        for line in lines:
+                stream.write(lines)
+        for line in lines.split(b"\n"):
             self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
-            return
+            record = None
         if isinstance(record, dict) and record.keys() == _FIELDS and isinstance(record["lookup"], str):
+            self.has_more |= record["lookup"] in self._papers
             self._papers[record["lookup"]] = RawPaper(**record)
+        elif line:
+            self.has_more = True
+
+
+def forget(folder: Path, names: Collection[str]) -> None:
+    """Remove the papers and the unresolved ids that have one of these ids, DOIs or titles; for a purge.
+
+    Half a line goes too: nobody knows whose it is.
+    """
+    wanted = {_name(name) for name in names}
+    found, unresolved = folder / FOUND_FILE, folder / UNRESOLVED_FILE
+    with storage_errors(folder):
+        if found.exists():
+            papers = FoundPapers(folder)
+            kept = {
+                lookup: paper
+                for lookup, paper in papers.items()
+                if wanted.isdisjoint(map(_name, (lookup, paper.id, paper.title, paper.doi)))
+            }
+            if len(kept) < len(papers) or papers.has_more:
+                replace_file(found, _lines(kept))
+        if unresolved.exists():
+            rows = _rows(unresolved)
+            others = [row for row in rows if wanted.isdisjoint(map(_name, row[:2]))]
+            if len(others) < len(rows):
+                replace_file(unresolved, _table(others))
+
+
+def _name(given: object) -> str:
+    """An id, DOI or title as it is compared."""
+    text = " ".join(str(given).casefold().split())
+    return text.removeprefix("doi:").removeprefix("https://doi.org/")
+
+
+def _lines(papers: Mapping[str, RawPaper]) -> bytes:
+    lines = [orjson.dumps(asdict(paper) | {"lookup": lookup}) for lookup, paper in papers.items()]
+    return b"".join(b"\n" + line for line in lines) + b"\n"
+
+
+def _table(rows: Iterable[Sequence[str]]) -> bytes:
+    table = io.StringIO(newline="")
+    csv.writer(table, quoting=csv.QUOTE_ALL).writerows([_COLUMNS, *rows])
+    return table.getvalue().encode()
 
 
 def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Iterable[Path]) -> Path | None:
@@ -74,10 +119,8 @@ def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Ite
         ]
         if not rows and not before:
             return None
-        table = io.StringIO(newline="")
-        csv.writer(table, quoting=csv.QUOTE_ALL).writerows([_COLUMNS, *rows])
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(path, table.getvalue().encode())
+        replace_file(path, _table(rows))
     return path if rows else None
 
 

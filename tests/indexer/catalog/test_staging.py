@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 from indexer.catalog.catalog import Catalog, Change
 from indexer.content_hash import content_hash
@@ -81,6 +83,21 @@ def test_a_load_that_is_given_up_leaves_no_text(catalog: Catalog) -> None:
     assert (0, ["a", "d"]) == (catalog.count_staged(), known(catalog, *given))
     assert catalog.restore({"d": content_hash(given[2])}).n_changed == 1
     assert ["a", "b", "d"] == [*papers_in(catalog)]
+
+
+def test_others_write_while_a_load_is_given_up(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some papers a transaction, not all in one."""
+    monkeypatch.setattr("indexer.catalog.staging.BATCH_PAPERS", 2)
+    catalog.stage("load", [titled(f"p{i}") for i in range(5)])
+    writing, n_transactions = catalog.database.writing, []
+
+    def counted() -> AbstractContextManager[Connection]:
+        n_transactions.append(catalog.count_staged())
+        return writing()
+
+    monkeypatch.setattr(catalog.database, "writing", counted)
+    catalog.forget_loads(but="another")
+    assert ([5, 3, 1], 0) == (n_transactions, catalog.count_staged())
 
 
 def test_a_purge_takes_staged_text_too(catalog: Catalog) -> None:

@@ -3,13 +3,15 @@
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from indexer.catalog.catalog import Catalog
+from indexer.collection import changes
 from indexer.collection.build import KEEP
-from indexer.collection.changes import delete_papers
+from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
@@ -70,6 +72,7 @@ def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
     watch(snapshot_files, "compare_file")
     watch(shutil, "rmtree")
     watch(Catalog, "restore")
+    watch(changes, "differing_papers")
     return seen
 
 
@@ -80,7 +83,24 @@ def reindexed(data: Path, catalog: Catalog) -> None:
     publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=1)
 
 
+def absorbed(data: Path, catalog: Catalog) -> None:
+    """Serve two papers of which the catalog got one while the other was encoded."""
+    given = list(catalog.versions(catalog.current_hashes(["p3", "p4"]).values()))
+    catalog.add([replace(given[0], id="first")])
+    last_change = catalog.last_change
+
+    def then_another() -> int:
+        catalog.last_change = last_change  # type: ignore[method-assign]
+        change = last_change()
+        catalog.add([replace(given[1], id="second")])
+        return change
+
+    catalog.last_change = then_another  # type: ignore[method-assign]
+    absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=1)
+
+
 COMMANDS: dict[str, Command] = {
+    "absorb": absorbed,
     "delete": lambda data, catalog: delete_papers(data, ["p2"], catalog, keep=1),
     "rollback": lambda data, catalog: rollback(data, catalog=catalog),
     "merge": lambda data, _: merge(data, tiers=Tiers(fewest=2), keep=1),

@@ -1,5 +1,7 @@
 """Changes that were acknowledged and are not served yet, when a command comes that is newer than they are."""
 
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,67 @@ def test_what_others_change_before_a_corpus_is_served(
         if generation not in before and snapshot.find("p35") is not None:
             assert snapshot.find("p2") is None
     assert (38, "Whales") == (len(titles(data)), titles(data)["p39"])
+
+
+def test_what_others_publish_while_all_is_replaced_stays(
+    data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paper that came once the catalog was replaced, and is served, is in the next generation too."""
+    publish = Catalog.publish
+
+    def then_others(catalog: Catalog, *given: object, **named: object) -> Change:
+        change = publish(catalog, *given, **named)  # type: ignore[arg-type]  # passed on
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([Paper(key, "Whales", "Sing.", (Sentence("Sing.", 0, 5),)) for key in ("w", "p3")])
+            absorb(data, annotated(hashing), other, on_progress=quiet, keep=KEEP)
+        return change
+
+    shown: list[dict[str, str]] = []
+
+    def growing(*given: object, **named: object) -> Manifest:
+        manifest = grow(*given, **named)  # type: ignore[arg-type]  # passed on
+        shown.append(titles(data))
+        return manifest
+
+    monkeypatch.setattr(Catalog, "publish", then_others)
+    monkeypatch.setattr("indexer.collection.build.grow", growing)
+    write_corpus(corpus, many_papers(10))
+    build_quietly(corpus, data, hashing, replace=True)
+    assert (11, "Whales", "Whales") == (len(shown[0]), shown[0]["w"], shown[0]["p3"])
+    assert shown[0] == titles(data)
+
+
+def test_a_build_waits_while_a_service_tidies(data: Path, corpus: Path, hashing: Encoder) -> None:
+    """The lock of builds is held for a moment by whoever removes what a killed build left."""
+    folder, held, over = DataFolder(data), threading.Event(), threading.Event()
+
+    def tidying() -> None:
+        with folder.working(Work.CORPUS):
+            held.set()
+            over.wait(0.3)
+
+    tidier = threading.Thread(target=tidying)
+    tidier.start()
+    held.wait()
+    write_corpus(corpus, many_papers(31))
+    assert 31 == build_quietly(corpus, data, hashing).manifest.n_papers
+    tidier.join()
+
+
+def test_nothing_to_tidy_locks_no_build_out(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes are served without the lock of builds where no build has left anything."""
+    working, taken = DataFolder.working, []
+
+    def noting(folder: DataFolder, work: Work, **named: float) -> AbstractContextManager[None]:
+        taken.append(work)
+        return working(folder, work, **named)
+
+    monkeypatch.setattr(DataFolder, "working", noting)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        absorb(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP)
+    assert [Work.CHANGES] == taken
 
 
 def stop(*_: object, **__: object) -> None:

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -14,6 +15,9 @@ from indexer.catalog.catalog import Catalog, Purged
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.purge import Purge, purge_papers
+from indexer.corpus.lookup.found import FoundPapers, note_unresolved
+from indexer.corpus.read import Unresolved
+from indexer.corpus.rows import RawPaper
 from indexer.files.data_folder import CATALOG_FILE, DataFolder, Work
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import verify
@@ -138,6 +142,25 @@ def test_unfinished_work_is_looked_through(data: Path, tmp_path: Path, hashing: 
     assert 1 == len([*data.glob("building/corpus/part-*")])
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert 10 == catalog.count_staged()
+
+
+def test_what_was_looked_up_leaves_too(data: Path) -> None:
+    """Also ids that were not found, known by the title of any version, and lines that were superseded."""
+    lookups = DataFolder(data).lookups
+    found = FoundPapers(lookups)
+    lamps = RawPaper("doi:10.5/lamps", "Lamps", "Lamps are dim.", lookup="doi:10.5/lamps")
+    by_title = RawPaper("doi:10.5/z", f"on  {MARK.lower()} ONE", f"{MARK} flies.", lookup="doi:10.5/z")
+    by_id = RawPaper("p7", None, f"{MARK} flies.", lookup="doi:10.5/y")
+    found.add({str(paper.lookup): paper for paper in (lamps, by_title, by_id)})
+    found.add({"doi:10.5/lamps": replace(lamps, abstract="Lamps are bright.")})
+    unresolved = [Unresolved("arxiv:1", f"On {MARK} two", "c", 1), Unresolved("pmid:4", "Salt", "c", 2)]
+    note_unresolved(lookups, unresolved, [])
+    purge(data, "p7")
+    assert [] == places(data)
+    assert {"doi:10.5/lamps": "Lamps are bright."} == {
+        key: paper.abstract for key, paper in FoundPapers(lookups).items()
+    }
+    assert "Salt" in (lookups / "unresolved.csv").read_text()
 
 
 def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:

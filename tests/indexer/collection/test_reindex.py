@@ -14,13 +14,14 @@ from evaluation.tasks.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP, build
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.growth import BOUNDS, Bounds
+from indexer.collection.growth import BOUNDS, Bounds, NewSegment, prepare_segments
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.segment_writer import KeptPart
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import (
@@ -252,10 +253,13 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
     catalog.add([paper("one", "One."), paper("two", "Two."), paper("p5", "Five.")])
     last_change, counting = catalog.last_change, Counting(tiny)
 
+    asked = []
+
     def changed_again() -> int:
-        monkeypatch.undo()
-        catalog.add([paper("two", "Two again."), paper("p6", "Six.")])
-        catalog.delete(["one"])
+        asked.append(1)
+        if len(asked) == 2:  # under the lock
+            catalog.add([paper("two", "Two again."), paper("p6", "Six.")])
+            catalog.delete(["one"])
         return last_change()
 
     monkeypatch.setattr(catalog, "last_change", changed_again)
@@ -266,6 +270,29 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
     assert ["Two again.", "Five.", "Six."] == texts
     assert (N_PAPERS, None) == (len(snapshot), snapshot.find("one"))
     assert catalog.last_change() == snapshot.manifest.change
+
+
+def test_each_attempt_writes_only_what_changed_since_the_one_before(
+    data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a collection that changes all the time is never served: each attempt would take longer."""
+    done = prepared(data, tiny, catalog)
+    last_change, asked, written = catalog.last_change, [], []
+
+    def changing() -> int:
+        asked.append(1)
+        if len(asked) < 6:
+            catalog.add([paper(f"new {len(asked)} {i}", "Five.") for i in range(5)])
+        return last_change()
+
+    def counting(work: Path, parts: Sequence[KeptPart], **named: object) -> list[NewSegment]:
+        written.append(sum(map(len, parts)))
+        return prepare_segments(work, parts, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(catalog, "last_change", changing)
+    monkeypatch.setattr("indexer.collection.reindex.prepare_segments", counting)
+    manifest = publish_prepared(data, done, annotated(tiny), catalog, on_progress=quiet, keep=KEEP)
+    assert ([5, 10, 10], catalog.count()) == (written, manifest.n_papers)
 
 
 def test_papers_of_the_old_encoder_never_enter_the_new_generation(

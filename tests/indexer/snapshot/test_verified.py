@@ -12,10 +12,11 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot import folder
 from indexer.snapshot.folder import verify
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.verified import Verified, stamp_of
 from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import SnapshotCorruptError
@@ -120,3 +121,17 @@ def test_a_damaged_note_is_worth_nothing(rested: Path, tmp_path: Path, read: lis
     read.clear()
     verify(data, "000001", reread=False)
     assert {"vectors.npy", "papers.arrow"} <= compared(read)
+
+
+def test_what_two_processes_have_seen_is_remembered(tmp_path: Path) -> None:
+    """Whoever keeps it last keeps what the other has kept since."""
+    files = [tmp_path / "one", tmp_path / "two"]
+    for path in files:
+        path.write_bytes(b"same")
+    DataFolder(tmp_path).building.mkdir()
+    time.sleep(RESTED_S)
+    both = [Verified(tmp_path), Verified(tmp_path)]
+    for path, each in zip(files, both, strict=True):
+        each.remember(path, "digest", stamp_of(path))
+        each.save()
+    assert all(Verified(tmp_path).holds(path, "digest") for path in files)
