@@ -211,7 +211,7 @@ class Catalog(Store):
         with self.database.reading() as connection:
             return refused_papers(connection, models)
 
-    def quarantine(self, models: str, *, limit: int) -> Quarantine:
+    def quarantine(self, models: str, *, limit: int | None) -> Quarantine:
         """How many papers ``models`` could not encode, and the first ``limit`` of them with the reasons."""
         with self.database.reading() as connection:
             return read_quarantine(connection, models, limit)

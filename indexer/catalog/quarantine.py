@@ -77,8 +77,8 @@ def refused_papers(connection: Connection, models: str) -> dict[str, str]:
     return {row.content_hash: row.paper_id for row in connection.execute(statement)}
 
 
-def read_quarantine(connection: Connection, models: str, limit: int) -> Quarantine:
-    """How many papers ``models`` could not encode, and the first ``limit`` of them."""
+def read_quarantine(connection: Connection, models: str, limit: int | None) -> Quarantine:
+    """How many papers ``models`` could not encode, and the first ``limit`` of them, or all."""
     of_these = QuarantineRow.models == models
     n_papers = connection.execute(
         select(func.count()).select_from(QuarantineRow).where(of_these)

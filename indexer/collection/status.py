@@ -18,7 +18,7 @@ from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from models.errors import SnapshotError
 
-_NAMED: Final = 10  # of the papers in quarantine
+NAMED: Final = 10  # of the papers in quarantine
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,10 @@ class Status:
         return sum(each.size_bytes * each.n_deleted // max(each.n_papers, 1) for each in self.segments)
 
 
-def status_of(data: Path, catalog: Catalog, place: str | Path) -> Status:
+def status_of(data: Path, catalog: Catalog, place: str | Path, *, named: int | None = NAMED) -> Status:
     """What the collection in ``data`` is made of; ``place`` is where its ``catalog`` is.
+
+    Of the papers in quarantine the first ``named`` are listed, all where that is ``None``.
 
     Reads manifests and sizes; only where the catalog has changes that are not shown are files compared.
     Raises SnapshotError; StorageError, also where ``catalog`` is not that of the collection.
@@ -96,7 +98,7 @@ def status_of(data: Path, catalog: Catalog, place: str | Path) -> Status:
             segments=tuple(_segment(data, entry) for entry in manifest.segments),
             pending=_count_pending(data, manifest, catalog),
             staged=catalog.count_staged(),
-            quarantine=catalog.quarantine(manifest.models_key, limit=_NAMED),
+            quarantine=catalog.quarantine(manifest.models_key, limit=named),
             generations=tuple(_generations(data)),
             disk=Disk(
                 segments=_size(DataFolder(data).segments),

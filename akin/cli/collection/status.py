@@ -13,7 +13,7 @@ from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stdout
 from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
 from indexer.catalog.catalog import Catalog
-from indexer.collection.status import Status, status_of
+from indexer.collection.status import NAMED, Status, status_of
 from models.counts import counted
 
 
@@ -27,7 +27,7 @@ def status(
     data = data_folder(folder, data)
     place = catalog_place(data, catalog)
     with Catalog.open_existing(place) as opened:
-        found = status_of(data, opened, place)
+        found = status_of(data, opened, place, named=None if as_json else NAMED)
     if as_json:
         typer.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2).decode())
         return
@@ -51,6 +51,8 @@ def _overview(found: Status) -> Table:
     table.add_row("quarantined", f"{quarantined.n_papers:,}", style="yellow" if quarantined.n_papers else "")
     for paper in quarantined.first:
         table.add_row("", escape(f"{paper.paper_id}: {paper.reason}"))
+    if others := quarantined.n_papers - len(quarantined.first):
+        table.add_row("", f"and {others:,} more: --json lists all")
     table.add_row(
         "disk",
         f"{decimal(disk.segments)} segments, {decimal(disk.catalog)} catalog, "
@@ -101,7 +103,7 @@ def _as_json(found: Status) -> dict[str, Any]:
         "staged": found.staged,
         "quarantine": {
             "papers": found.quarantine.n_papers,
-            "first": [{"id": paper.paper_id, "reason": paper.reason} for paper in found.quarantine.first],
+            "listed": [{"id": paper.paper_id, "reason": paper.reason} for paper in found.quarantine.first],
         },
         "segments": [asdict(each) for each in found.segments],
         "generations": [asdict(each) for each in found.generations],

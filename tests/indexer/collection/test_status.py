@@ -89,9 +89,22 @@ def test_the_command_prints_tables_and_json(data: Path) -> None:
     assert "would make 1 segment of 2" in shown
     told = json.loads(run("status", "--data", data, "--json"))
     assert (24, 0, "000003") == (told["papers"], told["pending"], told["generation"])
-    assert [{"id": "[red]bad", "reason": "too [bold]odd"}] == told["quarantine"]["first"]
+    assert [{"id": "[red]bad", "reason": "too [bold]odd"}] == told["quarantine"]["listed"]
     assert ["000001", "000002"] == [each["name"] for each in told["segments"]]
     assert 1 == told["merge"]["segments"]
+
+
+def test_all_of_a_long_quarantine_are_listed_as_json(data: Path) -> None:
+    """The table names ten, and says how many others there are."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        bad = [paper(f"bad{number:02}") for number in range(12)]
+        change = catalog.add(bad).previous
+        refused = [QuarantinedPaper(key, str(of), "odd") for key, of in catalog.changed_since(change).items()]
+        catalog.note_encoding(status(data).manifest.models_key, [], refused)
+    shown = flat(run("status", "--data", data))
+    assert "bad09: odd and 2 more: --json lists all" in shown
+    listed = json.loads(run("status", "--data", data, "--json"))["quarantine"]["listed"]
+    assert [each.id for each in bad] == [each["id"] for each in listed]
 
 
 def test_full_segments_stay_apart(data: Path) -> None:
