@@ -42,8 +42,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from indexer.collection.build import KEEP
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import KEEP, DataFolder
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
 from service.validation import faults_of, sentence

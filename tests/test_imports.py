@@ -11,11 +11,21 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
+from models.encoder import Encoder
 from service.search.rerank import nearest_distances
+from tests.support.builds import build_quietly, many_papers, write_corpus
 
 ROOT = Path(__file__).parents[1]
 HTTP = {"fastapi", "starlette", "uvicorn", "jinja2"}
+DATABASES = {"sqlalchemy", "alembic", "psycopg"}
 CORE = ("service.search.engine", "service.search.query", "service.batches.worker", "akin.local.indexing")
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A small collection."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing)
+    return tmp_path / "data"
 
 
 @pytest.mark.system
@@ -24,6 +34,23 @@ def test_the_core_loads_no_http() -> None:
     code = f"import sys, {', '.join(CORE)}; print(*({HTTP} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "" == done.stdout.strip()
+
+
+@pytest.mark.system
+def test_searching_loads_no_database(data: Path) -> None:
+    """In a fresh interpreter, a collection is opened and searched without what reads and writes catalogs."""
+    code = f"""
+import sys
+from pathlib import Path
+from service.collection.generations import open_engine
+from service.search.query import SearchQuery, Seed
+from service.settings import Settings
+
+engine = open_engine(Settings(data=Path({str(data)!r}), device="cpu"))
+print(len(engine.search(SearchQuery((Seed("p1"),), limit=3)).results), *({DATABASES} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "3" == done.stdout.strip()
 
 
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))

@@ -16,9 +16,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from indexer.collection.build import KEEP, build
+from indexer.collection.build import build
 from indexer.collection.merging import compact
 from indexer.encoding.arguments import BuildArguments
+from indexer.files.data_folder import KEEP
 from indexer.index.backends.exact import ExactIndex
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot

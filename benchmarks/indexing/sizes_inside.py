@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb
 from indexer.collection.merging import TIERS, merge
 from indexer.corpus.read import read_corpus
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import KEEP, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.types import Paper, unseen

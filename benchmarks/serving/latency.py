@@ -23,9 +23,8 @@ from rich.table import Table
 from benchmarks.indexing.sizes_inside import Watch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import KEEP, DataFolder
 from models.annotator import load_annotator
 from models.types import Paper
 from service.collection.generations import open_engine

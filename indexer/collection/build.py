@@ -27,7 +27,7 @@ from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_c
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
-from indexer.files.data_folder import DataFolder, Work
+from indexer.files.data_folder import KEEP, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
@@ -38,7 +38,6 @@ from models.annotator import Annotator
 from models.errors import BuildLockedError
 from models.types import ProgressFn, Unit
 
-KEEP: Final = 3  # generations
 _TIDYING_S: Final = 2.0  # that a service takes at most to remove what a killed build left
 _PUBLISHED: Final = "published.json"  # the segments of a load that is published bit by bit
 _NO_MORE: Final = 2**31 - 1  # keys

@@ -37,6 +37,7 @@ from indexer.files.durable import storage_errors, writer_lock
 CATALOG_FILE: Final = "catalog.sqlite3"
 SECRET_FILE: Final = "SECRET"  # noqa: S105  # the name of the file, not what is in it
 _DISCARDED: Final = ".discarded"
+KEEP: Final = 3  # generations, unless told otherwise
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
 # Of six digits up to 999999, then of as many as it takes: one number has one name.
 _NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from models.encoder import load_encoder

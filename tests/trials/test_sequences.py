@@ -9,12 +9,11 @@ from unittest.mock import patch
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder

@@ -29,14 +29,14 @@ from akin.cli.options import (
 )
 from akin.cli.progress import show_progress
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.build import KEEP, BuildReport, build
+from indexer.collection.build import BuildReport, build
 from indexer.collection.growth import PUBLISH_EVERY, Bounds
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.arguments import BuildArguments, arguments_for, load_models
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.on_devices import encoding
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import KEEP, DataFolder
 from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator

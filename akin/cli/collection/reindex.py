@@ -24,10 +24,10 @@ from akin.cli.options import (
 from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments, built_with, load_models
 from indexer.encoding.on_devices import encoding
+from indexer.files.data_folder import KEEP
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator

@@ -8,9 +8,9 @@ from rich.table import Table
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, Folder, Keep, MaybeData, data_folder
 from akin.cli.progress import show_progress
-from indexer.collection.build import KEEP
 from indexer.collection.tuning import N_QUERIES, K
 from indexer.collection.tuning import tune as tune_collection
+from indexer.files.data_folder import KEEP
 from models.errors import InputError
 
 

@@ -7,11 +7,10 @@ import pytest
 from sqlalchemy import text
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.reindex import prepare
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Facet, Paper, Sentence

@@ -11,10 +11,9 @@ from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder

@@ -12,13 +12,12 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, absorb, delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.embed import embed
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError, EncoderError, StorageError, WeightsError

@@ -18,10 +18,10 @@ from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.collection import backup
 from indexer.collection.backup import back_up
-from indexer.collection.build import KEEP, build
+from indexer.collection.build import build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.folder import verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot

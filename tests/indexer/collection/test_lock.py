@@ -10,7 +10,6 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection import changes
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
@@ -18,7 +17,7 @@ from indexer.collection.purge import purge_papers
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.collection.upgrade import upgrade
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import writer_lock
 from indexer.snapshot import folder as snapshot_files
 from indexer.snapshot.opening import open_snapshot

@@ -9,12 +9,11 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection import merging
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers, differing_papers
 from indexer.collection.growth import Bounds, grow
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.files.data_folder import CATALOG_FILE, DataFolder, Work
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, Work
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder

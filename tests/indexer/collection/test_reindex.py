@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from evaluation.tasks.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP, build
+from indexer.collection.build import build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import BOUNDS, Bounds, NewSegment, prepare_segments
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot

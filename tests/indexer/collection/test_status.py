@@ -8,11 +8,10 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.growth import MOST_ROWS
 from indexer.collection.status import Status, status_of
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence

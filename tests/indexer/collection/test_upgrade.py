@@ -10,10 +10,9 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection import upgrade as upgrading
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.upgrade import upgrade
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.words.file import WORDS
 from models.checksums import digest_of

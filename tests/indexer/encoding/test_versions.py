@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import Bounds, prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.corpus.read import read_corpus
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.parts import EncodeHere, Part
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot

@@ -6,11 +6,10 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
 from indexer.collection.publishing import clear_away, rollback
-from indexer.files.data_folder import CATALOG_FILE, DataFolder, next_name, numbered
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, next_name, numbered
 from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot

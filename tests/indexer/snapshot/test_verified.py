@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot import folder
 from indexer.snapshot.folder import verify
 from indexer.snapshot.opening import open_snapshot

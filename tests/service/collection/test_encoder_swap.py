@@ -10,10 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP, build
+from indexer.collection.build import build
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import load_annotator
 from models.errors import SnapshotCorruptError

@@ -16,11 +16,10 @@ from fastapi.testclient import TestClient
 
 import akin
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.growth import grow
 from indexer.collection.publishing import rollback
-from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot

@@ -10,10 +10,9 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder

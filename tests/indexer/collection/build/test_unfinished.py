@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.files.data_folder import CATALOG_FILE
-from indexer.collection.build import KEEP
+from indexer.files.data_folder import KEEP, CATALOG_FILE
 from indexer.collection.growth import Bounds
 from indexer.encoding.arguments import BuildArguments
 from indexer.collection.changes import absorb
