@@ -10,9 +10,12 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import Bounds, grow
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
+from indexer.collection.reindex import prepare, publish_prepared
+from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
@@ -28,6 +31,7 @@ N_COMMANDS = 12
 # Of all 52 this one notices most of what merges could do wrong.
 SAMPLE = (7,)
 BESIDE = 10  # of all 51 this one notices most
+ALL = 1  # has all three
 TRIAL = [seed for seed in range(52) if seed not in SAMPLE]
 _POOL = many_papers(150)
 
@@ -51,6 +55,16 @@ class Grown:
             self._index, self._index, self._post, self._delete, self._unpost,
             self._merge, self._compact, self._roll_back, self._purge, self._replace,
         ]  # fmt: skip
+        command = self._random.choice(commands)
+        command()
+        self._of[current_generation(self.data)] = dict(self.rows)
+        return command.__name__
+
+    def run_of_all(self) -> str:
+        """As ``run``, of commands that write all papers anew, too."""
+        commands = [self._reindex, self._in_portions, self._replace_beside]
+        if self._random.random() < 0.6:
+            return self.run()
         command = self._random.choice(commands)
         command()
         self._of[current_generation(self.data)] = dict(self.rows)
@@ -113,6 +127,59 @@ class Grown:
             build_quietly(corpus, self.data, self._encoder, replace=True)
             self.rows = {row["id"]: row for row in rows}
 
+    def _in_portions(self) -> None:
+        """Rows that are published three at a time, of which the third portion finds others at work."""
+        rows, done = self._some(), list[int]()
+
+        def then_others(*given: Any, **named: Any) -> Any:
+            done.append(1)
+            manifest = grow(*given, **named)
+            if len(done) == 3:
+                with Catalog.open(self.data / CATALOG_FILE) as catalog:
+                    catalog.add([paper_of(row) for row in others])
+            return manifest
+
+        others = [row for row in self._some() if row["id"] not in {row["id"] for row in rows}]
+        if not rows:
+            return
+        corpus = write_corpus(self._folder / "c.jsonl", rows)
+        with patch("indexer.collection.build.grow", then_others):
+            build_quietly(corpus, self.data, self._encoder, bounds=Bounds(publish_every=3, part=2))
+        self.rows |= {row["id"]: row for row in rows + (others if len(done) > 2 else [])}
+
+    def _replace_beside(self) -> None:
+        """All is replaced while another changes and publishes papers."""
+        rows, publish, done = self._some(), Catalog.publish, list[str]()
+
+        def then_other(catalog: Catalog, *given: Any, **named: Any) -> Any:
+            change = publish(catalog, *given, **named)
+            if not done:
+                self.rows = {row["id"]: row for row in rows}
+                other = self._random.choice([self._post, self._unpost, self._delete])
+                done.append(other.__name__)
+                other()
+            return change
+
+        if len(rows) > 1:
+            corpus = write_corpus(self._folder / "c.jsonl", rows)
+            with patch.object(Catalog, "publish", then_other):
+                build_quietly(corpus, self.data, self._encoder, replace=True)
+
+    def _reindex(self) -> None:
+        """All is encoded anew, while some papers change."""
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            backend = self._random.choice(["exact", "flat"])
+            arguments = BuildArguments(encoder="hashing", backend=backend, device="cpu")
+            given = {"arguments": arguments, "on_progress": quiet}
+            prepared = prepare(self.data, hashing_annotator(), catalog, **given)
+            rows = self._some()
+            catalog.add([paper_of(row) for row in rows])
+            self.rows |= {row["id"]: row for row in rows}
+            ids = self._some_ids()
+            catalog.delete(ids)
+            self._forget(ids)
+            publish_prepared(self.data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+
     def _post(self) -> None:
         rows = self._some()
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
@@ -174,8 +241,7 @@ def paper_of(row: Row) -> Paper:
 def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing: Encoder) -> None:
     """Same papers, same scores to 1e-6, after any commands."""
     grown = Grown(tmp_path, hashing, seed)
-    commands = [grown.run() for _ in range(N_COMMANDS)]
-    tell(f"seed {seed}: {commands}")
+    tell(f"seed {seed}: {[command_of(grown, grown.run) for _ in range(N_COMMANDS)]}")
     assert_as_built_at_once(grown, tmp_path, hashing)
 
 
@@ -185,9 +251,25 @@ def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing:
 def test_what_others_do_beside_a_command_is_not_lost(seed: int, tmp_path: Path, hashing: Encoder) -> None:
     """The same where another changes and publishes papers while a command waits for its lock."""
     grown = Grown(tmp_path, hashing, seed)
-    commands = [grown.run_beside() for _ in range(N_COMMANDS)]
-    tell(f"seed {seed}: {commands}")
+    tell(f"seed {seed}: {[command_of(grown, grown.run_beside) for _ in range(N_COMMANDS)]}")
     assert_as_built_at_once(grown, tmp_path, hashing)
+
+
+@pytest.mark.parametrize(
+    "seed", [ALL, *(pytest.param(each, marks=pytest.mark.trial) for each in range(51) if each != ALL)]
+)
+def test_what_writes_all_anew_changes_no_answer(seed: int, tmp_path: Path, hashing: Encoder) -> None:
+    """The same with re-indexing, loads in portions, and replacing all while others write."""
+    grown = Grown(tmp_path, hashing, seed)
+    tell(f"seed {seed}: {[command_of(grown, grown.run_of_all) for _ in range(N_COMMANDS)]}")
+    assert_as_built_at_once(grown, tmp_path, hashing)
+
+
+def command_of(grown: Grown, run: Callable[[], str]) -> str:
+    """What ``run`` did, once the collection is found to hold the papers that it should."""
+    command = run()
+    assert sorted(grown.rows) == ids_of(open_snapshot(grown.data, reread=False)), command
+    return command
 
 
 def assert_as_built_at_once(grown: Grown, tmp_path: Path, hashing: Encoder) -> None:
