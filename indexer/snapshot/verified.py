@@ -1,7 +1,8 @@
 """Files that were compared with their checksums before: one that has not changed since is not read again.
 
-A command that deletes one paper need not read the whole collection for it. What the device itself loses is
-not noticed so: the service compares every file when it starts, and goes over them again and again (scrub).
+A command that deletes one paper need not read the whole collection for it, nor a service that starts again.
+What the device itself loses is not noticed so: a service that has started goes over all files again and again
+(scrub), and what it finds damaged is remembered no longer.
 """
 
 import time
@@ -51,6 +52,15 @@ class Verified:
             # What other processes have seen meanwhile stays remembered.
             remembered = _remembered_in(note) | self._remembered
             files = {name: seen for name, seen in remembered.items() if (self._data / name).is_file()}
+            with suppress(OSError):
+                write_note(note, {"files": files}, durable=False)
+
+    def forget(self, path: Path) -> None:
+        """The file is read again by the next process."""
+        self._remembered.pop(self._name(path), None)
+        note = DataFolder(self._data).verified
+        if note.parent.is_dir():
+            files = {name: seen for name, seen in _remembered_in(note).items() if name != self._name(path)}
             with suppress(OSError):
                 write_note(note, {"files": files}, durable=False)
 

@@ -236,7 +236,7 @@ def open_engine(
     segments, and the encoder where it is the same. Raises SnapshotMissingError, SnapshotCorruptError.
     """
     known = None if beside is None else beside.snapshot
-    snapshot = open_snapshot(settings.data, generation, device=settings.device, beside=known)
+    snapshot = open_snapshot(settings.data, generation, device=settings.device, beside=known, reread=False)
     snapshot = on_cluster(snapshot, settings)
     if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
         return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
@@ -252,7 +252,7 @@ def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
     generation = current_generation(settings.data)
     with ThreadPoolExecutor(1) as pool:
         models = pool.submit(_loader(settings, cache, read_manifest(settings.data, generation)))
-        snapshot = open_snapshot(settings.data, generation, device=settings.device)
+        snapshot = open_snapshot(settings.data, generation, device=settings.device, reread=False)
         snapshot = on_cluster(snapshot, settings)
         engine = SearchEngine(snapshot, models.result, n_candidates=settings.candidates)
         engine.warm_up()

@@ -1,7 +1,7 @@
 """The scrub: compares served files with their checksums, slowly and repeatedly.
 
-Opening a generation compares every file once; disks and memory may damage them later. What the system holds
-of a file in memory is compared as it stands there, which is also what searches read.
+Opening a generation compares every file that is new or has changed; disks and memory may damage any of them.
+What the system holds of a file in memory is compared as it stands there, which is also what searches read.
 """
 
 import hashlib
@@ -18,6 +18,7 @@ from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.verified import Verified
 from models.errors import SnapshotError
 from service.collection.generations import Engines
 from service.degradation import Degradation
@@ -151,6 +152,7 @@ class Scrub:
             self.files += 1
             if file not in self._damaged:
                 _log.error("damaged", file=str(file.path))
+                Verified(self._data).forget(file.path)  # whoever opens it next compares it
                 self._damaged |= {file}
                 self._elsewhere = self._generation_without()
 

@@ -1,6 +1,7 @@
 """Damage to any file of a collection is found before anything is served from it."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support.builds import build_quietly, files_of, many_papers, write_cor
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 from tests.support.trials.asked import SEED, tell, trials
 
+RESTED_S = 2.1  # so long a file must have been left alone to be remembered
 # How often: each file some times, and in the long trial each many times.
 TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(trials(5_000), marks=pytest.mark.trial)])
 # Every kind of file that a generation may consist of.
@@ -57,8 +59,10 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(collection: Path, tmp_path: Path) -> Path:
-    """A copy of the collection that a test may damage."""
+    """A copy of the collection that a test may damage; all its files are remembered as they are."""
     shutil.copytree(collection, tmp_path / "data")
+    time.sleep(RESTED_S)
+    open_snapshot(tmp_path / "data")
     return tmp_path / "data"
 
 
@@ -74,10 +78,11 @@ def in_turn(data: Path, n_times: int) -> Iterator[tuple[Path, bytes]]:
 
 
 def assert_found(data: Path, damaged: Path) -> None:
-    """The collection is refused."""
-    # What CURRENT names then may not be there.
-    with pytest.raises(SnapshotError if damaged.name == "CURRENT" else SnapshotCorruptError):
-        open_snapshot(data)
+    """The collection is refused, whether all files are read again or those that have changed."""
+    for reread in (True, False):
+        # What CURRENT names then may not be there.
+        with pytest.raises(SnapshotError if damaged.name == "CURRENT" else SnapshotCorruptError):
+            open_snapshot(data, reread=reread)
 
 
 @TIMES

@@ -19,6 +19,9 @@ from indexer.snapshot.verified import Verified, stamp_of
 from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import SnapshotCorruptError
+from service.cache.store import open_cache
+from service.collection.generations import open_engine, open_warm_engine
+from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 RESTED_S = 2.1  # so long a file must have been left alone
@@ -52,9 +55,12 @@ def compared(read: list[str]) -> set[str]:
     return {name for name in read if name.endswith((".npy", ".arrow", ".bin"))}
 
 
-def test_commands_read_no_file_twice(rested: Path, read: list[str]) -> None:
-    """A snapshot for a command reads no segment; the service's reads all of it."""
+def test_no_file_is_read_twice(rested: Path, read: list[str]) -> None:
+    """Commands, searches and a service that starts again read no segment; a backup, say, reads all of it."""
+    settings = Settings(data=rested, device="cpu")
     open_snapshot(rested, reread=False)
+    open_engine(settings)
+    open_warm_engine(settings, open_cache(settings))
     assert set() == compared(read)
     open_snapshot(rested)
     assert {"vectors.npy", "papers.arrow"} <= compared(read)

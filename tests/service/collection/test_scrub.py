@@ -15,11 +15,12 @@ from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.verified import Verified, stamp_of
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
 from models.types import Paper, Sentence
 from service.app import create_app
-from service.collection.generations import Engines
+from service.collection.generations import Engines, open_engine
 from service.collection.scrub import EVERY_S, Scrub
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -140,6 +141,23 @@ def test_a_missing_file_is_damage_but_not_one_that_is_served_no_more(data: Path)
     build_quietly(corpus, data, load_encoder("hashing"), replace=True)
     engines.current = engine_of(data)
     assert (0, []) == (scrub.damaged, scrub.degradations())
+
+
+def test_the_next_start_reads_what_the_scrub_found(data: Path) -> None:
+    """What the device lost changes no time of a file: the next start would take it for what it was."""
+    (path,) = data.rglob("vectors.npy")
+    sha256 = read_manifest(data, current_generation(data)).segments[0].files[path.name]
+    scrub, _ = scrub_of(data, Clock())
+    flip_a_bit(path)
+    time.sleep(2.1)  # a file must have been left alone to be remembered
+    verified = Verified(data)
+    verified.remember(path, sha256, stamp_of(path))
+    verified.save()
+    settings = Settings(data=data, device="cpu")
+    open_engine(settings)
+    scrub.step()
+    with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
+        open_engine(settings)
 
 
 def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) -> None:
