@@ -15,7 +15,7 @@ from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.changes import changes_content
 from models.errors import InputError
-from models.new_folder import new_folder
+from models.new_folder import expect_new, new_folder
 from models.registry import resolve
 from models.training.batches import Mixing, Schedule
 from models.training.examples import TrainingSet
@@ -87,14 +87,20 @@ class Run:
         return self.write(folder, share=self.config.share)
 
     def write(self, folder: Path, *, share: float, last: bool = False) -> str:
-        """Write a checkpoint as an encoder with its card, low-rank changes beside it; says what it did."""
+        """Write a checkpoint as an encoder with its card, low-rank changes beside it; says what it did.
+
+        The changes come first: a folder that is there means that all of it is. Raises StorageError where
+        ``folder`` has files or cannot be written.
+        """
+        expect_new(folder)
         state = self.restore(LAST if last or not (self._out / BEST).exists() else BEST)
-        self.export(folder, share=share, card=model_card(self.config, self.sets, state, share=share))
         if self.model.low_rank is not None:
             told = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
             beside = folder.with_name(f"{folder.name}-{CHANGES}")
             with storage_errors(beside):
+                beside.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(beside, changes_content(self.model.changes(), share=share, told=told))
+        self.export(folder, share=share, card=model_card(self.config, self.sets, state, share=share))
         better = " Held out, the encoder begun with measured better." if state.history.best == 0 else ""
         return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
 
@@ -126,14 +132,15 @@ class Run:
         )
 
     def _keep(self, state: State, is_best: bool) -> None:
+        """Write a checkpoint, LAST after all else: a run that ends in between comes here again."""
         content = state_content(state, config=self.digest)
         with storage_errors(self._out):
-            replace_file(self._out / LAST, content)
             if is_best:
                 replace_file(self._out / BEST, content)
             figures = {"losses": state.history.losses, "measured": state.history.measured}
             replace_file(self._out / FIGURES, orjson.dumps(figures))
             replace_file(self._out / CURVE, curve(state.history).encode())
+            replace_file(self._out / LAST, content)
 
 
 def build_objective(given: Mapping[str, object]) -> RetrievalObjective:
