@@ -1,9 +1,11 @@
 """The encoded texts of several forward passes as the batch that an objective gets."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 
 from models.training.examples import Example, TrainingSet
 from models.training.objectives.batch import EncodedBatch, Vectors
@@ -37,6 +39,7 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
         negative=vectors[torch.from_numpy(np.concatenate(negatives))],
         owner=torch.from_numpy(owner).to(device),
         same=torch.tensor(_same(examples, sets), device=device),
+        known=torch.from_numpy(_known(examples, sets)).to(device),
         aligned=torch.tensor(aligned, dtype=torch.int64, device=device),
     )
 
@@ -45,6 +48,20 @@ def _same(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> list[list
     """Whether positive j must not count against query i, nor query i against positive j."""
     known = list(zip(examples, sets, strict=True))
     return [[own is other or _belong(own, of, other) for other, _ in known] for own, of in known]
+
+
+def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.ndarray, "n n_negative"]:
+    """Whether negative j is query i, or belongs to it in an example of a set that takes part."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, name in enumerate(name for example in examples for name in example.negatives):
+        places[name].append(place)
+    known = np.zeros((len(examples), sum(map(len, places.values()))), dtype=np.bool_)
+    taking_part = list({id(of): of for of in sets}.values())
+    for row, example in enumerate(examples):
+        akin = {example.query}.union(*(of.akin.get(example.query, ()) for of in taking_part))
+        for name in akin & places.keys():
+            known[row, places[name]] = True
+    return known
 
 
 def _belong(own: Example, of: TrainingSet, other: Example) -> bool:

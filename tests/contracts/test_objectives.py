@@ -43,6 +43,7 @@ def loss_of(name: str, queries: Tensor, positives: Tensor, *, order: Tensor | No
             negative=negative,
             owner=torch.arange(N),
             same=torch.eye(N, dtype=torch.bool),
+            known=torch.zeros(N, N, dtype=torch.bool),
             aligned=torch.zeros(N, 2, dtype=torch.long),  # the first sentences belong together
         )
     )

@@ -28,6 +28,8 @@ class EncodedBatch:
 
     ``same[i, j]`` is True where positive ``j`` must not count as a negative for query ``i`` (nor query ``i``
     for positive ``j``): the two are one paper, or belong together in another example. The diagonal is True.
+    ``known[i, j]`` is True where negative ``j``, whosever it is, must not count as one for query ``i``: it is
+    that query or belongs to it in some example.
     ``aligned[i]`` are the sentences of query and positive that were found to say the same, -1 where none was.
     """
 
@@ -36,6 +38,7 @@ class EncodedBatch:
     negative: Vectors
     owner: Int64[torch.Tensor, " n_negative"]
     same: Bool[torch.Tensor, "n n"]
+    known: Bool[torch.Tensor, "n n_negative"]
     aligned: Int64[torch.Tensor, "n 2"]
 
 

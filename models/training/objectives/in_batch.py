@@ -53,7 +53,7 @@ class InBatch:
         if len(batch.negative):
             explicit = -all_distances(name, batch.query, batch.negative, tau=self.tau) / self.temperature
             foreign = batch.owner[None, :] != own[:, None]
-            asked = torch.cat([logits, explicit.masked_fill(foreign, -torch.inf)], dim=1)
+            asked = torch.cat([logits, explicit.masked_fill(foreign | batch.known, -torch.inf)], dim=1)
         there = torch.nn.functional.cross_entropy(asked, own)
         back = torch.nn.functional.cross_entropy(logits.mT, own)
         return (there + back) / 2

@@ -13,7 +13,8 @@ from models.training.objectives.batch import EncodedBatch
 class MultipleNegatives:
     """-log softmax_j(scale x cos(q_i, c_j))_i over all positives and all explicit negatives of the batch.
 
-    Cosines are those of document vectors. Papers that belong to query i in another example do not count.
+    Cosines are those of document vectors. Papers that are query i or belong to it in another example do not
+    count, be they positives or negatives of the batch.
     """
 
     scale: float = 20.0
@@ -29,6 +30,5 @@ class MultipleNegatives:
         cosines = unit(batch.query.documents.double(), dim=1) @ unit(candidates.double(), dim=1).mT
         n = len(batch.query)
         own = torch.arange(n, device=batch.same.device)
-        shut = torch.zeros_like(cosines, dtype=torch.bool)
-        shut[:, :n] = batch.same & (own[:, None] != own)
+        shut = torch.cat([batch.same & (own[:, None] != own), batch.known], dim=1)
         return torch.nn.functional.cross_entropy((self.scale * cosines).masked_fill(shut, -torch.inf), own)

@@ -30,22 +30,26 @@ class Triples:
 def draw_triples(batch: EncodedBatch) -> Triples:
     """One triple for each explicit negative, and one for each example without, drawn by torch's numbers.
 
-    Raises InputError where a batch gives no triple.
+    An explicit negative that belongs to its query in another example is none. Raises InputError where a
+    batch gives no triple.
     """
-    explicit = torch.bincount(batch.owner, minlength=len(batch.query)) > 0
+    places = torch.arange(len(batch.owner), device=batch.owner.device)
+    given = (~batch.known[batch.owner, places]).nonzero()[:, 0]
+    owner = batch.owner[given]
+    explicit = torch.bincount(owner, minlength=len(batch.query)) > 0
     rivals = ~batch.same & ~explicit[:, None]
     drawn = torch.rand(rivals.shape).to(rivals.device).masked_fill(~rivals, -1.0).argmax(dim=1)
     examples = rivals.any(dim=1).nonzero()[:, 0]
-    if len(batch.owner) + len(examples) == 0:
+    if len(owner) + len(examples) == 0:
         raise InputError(
             "A batch gives no triple: give examples negatives of their own, or batches of two examples and "
             "more whose papers do not belong together."
         )
     origin = drawn[examples]
     return Triples(
-        torch.cat([batch.owner, examples]),
-        _stacked(batch.negative, batch.positive[origin]),
-        torch.cat([torch.full_like(batch.owner, -1), origin]),
+        torch.cat([owner, examples]),
+        _stacked(batch.negative[given], batch.positive[origin]),
+        torch.cat([torch.full_like(owner, -1), origin]),
     )
 
 

@@ -172,6 +172,7 @@ def batch_of(queries: Vectors, positives: Vectors, negatives: Vectors) -> Encode
         negative=negatives,
         owner=torch.arange(len(negatives)),
         same=torch.eye(n, dtype=torch.bool),
+        known=torch.zeros(n, len(negatives), dtype=torch.bool),
         aligned=torch.tensor([[0, 1], [1, 0]] * n)[:n],
     )
 
@@ -240,6 +241,7 @@ def test_a_negative_is_never_the_own_positive_nor_one_that_belongs_to_the_query(
         none,
         torch.zeros(0, dtype=torch.int64),
         same,
+        torch.zeros(5, 0, dtype=torch.bool),
         torch.zeros(5, 2, dtype=torch.int64),
     )
     torch.manual_seed(0)

@@ -1,0 +1,106 @@
+"""Negatives of an example that belong to a query of the batch: they count for the other queries alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from models.registry import resolve
+from models.training.assembly import assembled
+from models.training.examples import Example, TrainingSet
+from models.training.objectives import OBJECTIVES
+from models.training.objectives.batch import EncodedBatch, RetrievalObjective, Vectors
+from models.types import Paper
+
+# The first three are the batch. c's negatives: a's positive, a itself, a's partner in the fourth example, a
+# free one. h's: one to which h belongs by the fifth, and a free one.
+EXAMPLES = (
+    Example("a", "b", ("free1",)),
+    Example("c", "d", ("b", "a", "partner", "free2")),
+    Example("h", "i", ("cites-h", "free3")),
+    Example("a", "partner"),
+    Example("cites-h", "h"),
+)
+BATCH = EXAMPLES[:3]
+NAMES = sorted({name for own in EXAMPLES for name in (own.query, own.positive, *own.negatives)})
+ROWS = dict(zip(NAMES, np.random.default_rng(5).normal(size=(len(NAMES), 4)), strict=True))
+TOGETHER = {frozenset((own.query, own.positive)) for own in EXAMPLES} | {frozenset((name,)) for name in NAMES}
+
+
+def batch() -> EncodedBatch:
+    """The batch of the first three, document vectors alone."""
+    texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in NAMES}
+    order = [name for own in BATCH for name in (own.query, own.positive, *own.negatives)]
+    rows = torch.from_numpy(np.stack([ROWS[name] for name in order])).float()
+    vectors = Vectors(rows[:, None], torch.ones(len(rows), 1, dtype=torch.bool), rows)
+    return assembled(vectors, BATCH, [TrainingSet("set", texts, EXAMPLES)] * len(BATCH))
+
+
+def build(name: str, **settings: object) -> RetrievalObjective:
+    """The objective of a name."""
+    built: RetrievalObjective = resolve(OBJECTIVES, name, "objective")(**settings)
+    return built
+
+
+def rivals(query: str, names: list[str]) -> list[str]:
+    """Those of the names that do not belong to the query."""
+    return [name for name in names if frozenset((query, name)) not in TOGETHER]
+
+
+def cosine(a: str, b: str) -> float:
+    """The cosine of two texts' vectors."""
+    return float(ROWS[a] @ ROWS[b] / np.linalg.norm(ROWS[a]) / np.linalg.norm(ROWS[b]))
+
+
+def apart(a: str, b: str) -> float:
+    """Their distance."""
+    return float(np.linalg.norm(ROWS[a] - ROWS[b]))
+
+
+def test_ranking_against_all_negatives_leaves_out_those_that_belong_to_the_query() -> None:
+    """Multiple-negatives ranking: over the own positive and what does not belong to the query."""
+    given = [own.positive for own in BATCH] + [name for own in BATCH for name in own.negatives]
+    total = 0.0
+    for own in BATCH:
+        scores = [20 * cosine(own.query, name) for name in (own.positive, *rivals(own.query, given))]
+        total += np.logaddexp.reduce(scores) - scores[0]
+    assert len(rivals("a", given)) == 2 + len(("free1", "free2", "cites-h", "free3"))
+    assert build("mnrl")(batch()).item() == pytest.approx(total / len(BATCH), rel=1e-5)
+
+
+def test_cross_entropy_leaves_out_an_own_negative_that_belongs_to_the_query() -> None:
+    """In-batch: others' positives, and the own negatives that belong to the query in no example."""
+    loss = 0.0
+    positives = [own.positive for own in BATCH]
+    for own in BATCH:
+        others = rivals(own.query, positives)
+        there = [-apart(own.query, name) for name in (own.positive, *others)]
+        there += [-apart(own.query, name) for name in rivals(own.query, list(own.negatives))]
+        back = [-apart(other.query, own.positive) for other in BATCH]
+        loss += np.logaddexp.reduce(there) - there[0] + np.logaddexp.reduce(back) + apart(*_pair(own))
+    found = build("in-batch", distances=("document",), temperature=1.0)(batch()).item()
+    assert found == pytest.approx(loss / 2 / len(BATCH), rel=1e-5)
+
+
+def _pair(own: Example) -> tuple[str, str]:
+    return own.query, own.positive
+
+
+def test_a_triplet_has_no_negative_that_belongs_to_its_query() -> None:
+    """Triplet margin: one triple for each own negative that does not belong to the query."""
+    triples = [(own, name) for own in BATCH for name in rivals(own.query, list(own.negatives))]
+    losses = [max(0.0, apart(*_pair(own)) - apart(own.query, name) + 1) for own, name in triples]
+    assert len(triples) == 6
+    assert build("specter")(batch()).item() == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+def test_an_example_whose_negatives_all_belong_to_it_gets_one_of_another() -> None:
+    """It is as one without negatives: a triple with another example's positive."""
+    own = (Example("a", "b", ("p",)), Example("c", "d"), Example("p", "a"))
+    texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in "abcdp"}
+    rows = torch.eye(5) * torch.tensor([1.0, 1.0, 9.0, 1.0, 1.0])
+    vectors = Vectors(rows[:, None], torch.ones(5, 1, dtype=torch.bool), rows)
+    made = assembled(vectors, own[:2], [TrainingSet("set", texts, own)] * 2)
+    # All but p are sqrt 2 apart, so each of the two triples has the margin for its loss; p is so far that a
+    # triple with it has none.
+    assert build("specter", mean=False)(made).item() == pytest.approx(2.0)
+    assert made.known.tolist() == [[True], [False]]
