@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float32
+from safetensors import safe_open
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from models.checkpoints.checkpoints import CONFIG, WEIGHTS, LocalCheckpoint, read_json
+from models.checkpoints.checkpoints import CONFIG, LAYER_MIX, WEIGHTS, LocalCheckpoint, read_json
 from models.encoders.changes import apply_changes
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError
@@ -57,6 +59,27 @@ def load_transformer(folder: Path) -> PreTrainedModel:
     if missing:
         raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
     return model
+
+
+def load_layer_mix(
+    checkpoint: LocalCheckpoint, *, n_layers: int
+) -> Float32[torch.Tensor, " n_states"] | None:
+    """The logits of a document checkpoint's learned mix of hidden states, embeddings first.
+
+    None where the last layer alone is read. Raises WeightsError for logits that do not fit ``n_layers``.
+    """
+    path = checkpoint.folder / WEIGHTS
+    if checkpoint.pooling.kind != "document":
+        return None
+    with safe_open(path, framework="pt") as tensors:
+        if LAYER_MIX not in tensors.keys():  # noqa: SIM118 - not a mapping
+            return None
+        logits: torch.Tensor = tensors.get_tensor(LAYER_MIX).float()
+    if logits.shape != (1, n_layers + 1):
+        raise WeightsError(
+            f"{path}: {LAYER_MIX} has shape {tuple(logits.shape)}, expected (1, {n_layers + 1})."
+        )
+    return logits[0]
 
 
 def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:

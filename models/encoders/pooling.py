@@ -38,6 +38,16 @@ def pad_batch(sequences: Sequence[Sequence[int]], windows: Sequence[Sequence[Win
     return PaddedBatch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(mean))
 
 
+def mixed_states(
+    states: Sequence[Float[torch.Tensor, "n_batch longest dim"]], logits: Float32[torch.Tensor, " n_states"]
+) -> Float32[torch.Tensor, "n_batch longest dim"]:
+    """The hidden states by the softmax of a learned mix, in float32; embeddings come first in both."""
+    mixed = torch.zeros_like(states[0], dtype=torch.float32)
+    for share, state in zip(torch.softmax(logits, dim=0).tolist(), states, strict=True):
+        mixed = mixed + share * state.float()
+    return mixed
+
+
 def pool_windows(
     batch: PaddedBatch, states: Float[torch.Tensor, "n_batch longest dim"]
 ) -> Float32[torch.Tensor, "n_batch n_window dim"]:

@@ -7,12 +7,9 @@ import numpy as np
 import structlog
 import torch
 from jaxtyping import Float32
-from safetensors import safe_open
 from transformers import PreTrainedModel
 
 from models.checkpoints.checkpoints import (
-    LAYER_MIX,
-    WEIGHTS,
     DocumentPooling,
     LocalCheckpoint,
     fingerprint,
@@ -26,10 +23,10 @@ from models.encoders.devices import (
     resolve_precision,
 )
 from models.encoders.int8 import multiply_in_int8
-from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
-from models.encoders.pooling import PaddedBatch, Window, pad_batch, pool_windows
+from models.encoders.loading import layers_of, load_checkpoint, load_layer_mix, load_wordpieces
+from models.encoders.pooling import PaddedBatch, Window, mixed_states, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
-from models.errors import EncoderError, WeightsError
+from models.errors import EncoderError
 from models.interruption import check_interruption
 from models.types import EncoderSpec, Paper, Precision, Unit
 
@@ -68,7 +65,7 @@ class Transformer:
         self.max_tokens = self.wordpieces.max_tokens
         self.dim = int(config.hidden_size)
         self.fingerprint = fingerprint(checkpoint, weights_sha256, max_tokens=self.max_tokens)
-        self._layer_mix = self._read_layer_mix(config.num_hidden_layers)
+        self._layer_mix = load_layer_mix(checkpoint, n_layers=config.num_hidden_layers)
 
     def spec(self, unit: Unit) -> EncoderSpec:
         """What a snapshot remembers of an encoder that pools this transformer's states by ``unit``."""
@@ -200,10 +197,7 @@ class Transformer:
         asked = [output.hidden_states[layer].float() for layer in layers]
         if self._layer_mix is None:
             return [output.last_hidden_state.float(), *asked]
-        mixed = torch.zeros_like(output.last_hidden_state, dtype=torch.float32)
-        for share, layer in zip(self._layer_mix, output.hidden_states, strict=True):
-            mixed += share * layer.float()
-        return [mixed, *asked]
+        return [mixed_states(output.hidden_states, self._layer_mix), *asked]
 
     def _load(self, device: torch.device) -> PreTrainedModel:
         model: Any = load_checkpoint(self.checkpoint)
@@ -219,21 +213,6 @@ class Transformer:
             # A pass over a long abstract takes a tenth of a second and more on a processor.
             layer.register_forward_pre_hook(_between_layers)
         return model.to(device).eval()  # type: ignore[no-any-return] # transformers is untyped here
-
-    def _read_layer_mix(self, n_layers: int) -> tuple[float, ...] | None:
-        """Weights of the hidden states, softmax applied, embeddings first; None for the last layer alone."""
-        path = self.checkpoint.folder / WEIGHTS
-        if self.checkpoint.pooling.kind != "document":
-            return None
-        with safe_open(path, framework="pt") as tensors:
-            if LAYER_MIX not in tensors.keys():  # noqa: SIM118 - not a mapping
-                return None
-            logits = tensors.get_tensor(LAYER_MIX).float()
-        if logits.shape != (1, n_layers + 1):
-            raise WeightsError(
-                f"{path}: {LAYER_MIX} has shape {tuple(logits.shape)}, expected (1, {n_layers + 1})."
-            )
-        return tuple(torch.softmax(logits[0], dim=0).tolist())
 
 
 def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n_rows dim"]:

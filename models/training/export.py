@@ -26,11 +26,14 @@ def write_encoder(
 def averaged(
     checkpoint: LocalCheckpoint, trained: Mapping[str, torch.Tensor], *, share: float
 ) -> dict[str, torch.Tensor]:
-    """``share`` of the way from the weights of ``checkpoint`` to ``trained`` ones (WiSE-FT)."""
+    """``share`` of the way from the weights of ``checkpoint`` to ``trained`` ones (WiSE-FT).
+
+    What is no part of the transformer, a learned mix of layers, is not trained and stays.
+    """
     before = load_checkpoint(checkpoint).state_dict()
     return {
         name: tensor
-        if share == 1 or not tensor.is_floating_point()
+        if share == 1 or name not in before or not tensor.is_floating_point()
         else torch.lerp(before[name], tensor, share)
         for name, tensor in trained.items()
     }

@@ -1,6 +1,7 @@
 """A checkpoint's transformer as training moves it: all of its weights, or low-rank changes of some (LoRA).
 
-Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), with gradients.
+Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), with gradients. A learned mix
+of hidden states (3.12) is read as it is, and stays as it is.
 """
 
 import warnings
@@ -11,10 +12,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from models.checkpoints.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
+from models.checkpoints.checkpoints import LAYER_MIX, DocumentPooling, LocalCheckpoint, verify_weights
 from models.encoders.devices import resolve_device, resolve_precision
-from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
-from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows
+from models.encoders.loading import layers_of, load_checkpoint, load_layer_mix, load_wordpieces
+from models.encoders.pooling import PaddedBatch, mixed_states, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import InputError
 from models.extras import needed
@@ -76,6 +77,7 @@ class Trainable:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: Any = base if low_rank is None else _with_low_rank(base, low_rank)
+        self._layer_mix = load_layer_mix(checkpoint, n_layers=base.config.num_hidden_layers)
         self._drops = dropout > 0 or (low_rank is not None and low_rank.dropout > 0)
         self._model = model.to(self.device)
 
@@ -107,8 +109,13 @@ class Trainable:
                 torch.manual_seed(seed)
             rounded = self._precision is Precision.BFLOAT16
             with torch.autocast(self.device.type, torch.bfloat16, enabled=rounded):
-                output = self._model(input_ids=batch.ids, attention_mask=batch.mask)
-        pooled = pool_windows(batch, output.last_hidden_state)  # (n, 1 + n_sentence, dim)
+                output = self._model(
+                    input_ids=batch.ids,
+                    attention_mask=batch.mask,
+                    output_hidden_states=self._layer_mix is not None,
+                )
+        mix, states = self._layer_mix, output.last_hidden_state
+        pooled = pool_windows(batch, states if mix is None else mixed_states(output.hidden_states, mix))
         if self.checkpoint.pooling.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1, eps=1e-12)
         mask = torch.zeros(pooled.shape[:2], dtype=torch.bool)
@@ -126,6 +133,8 @@ class Trainable:
                 change = changes.get(bare)
                 own = tensor.detach().cpu()
                 merged[bare] = own.clone() if change is None else own + change[0] @ change[1]
+        if self._layer_mix is not None:
+            merged[LAYER_MIX] = self._layer_mix[None].clone()
         return merged
 
     def changes(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:

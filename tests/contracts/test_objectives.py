@@ -1,5 +1,7 @@
 """Objectives of training, for retrieval and for functions: the contract of every name in both OBJECTIVES."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 from torch import Tensor
@@ -30,13 +32,21 @@ def drawn(seed: int, *, scale: float = 1.0) -> Tensor:
     return rows
 
 
-def loss_of(name: str, queries: Tensor, positives: Tensor, *, order: Tensor | None = None) -> Tensor:
+def loss_of(
+    name: str,
+    queries: Tensor,
+    positives: Tensor,
+    *,
+    order: Tensor | None = None,
+    with_tau: float | None = None,
+) -> Tensor:
     """The loss of a batch with a negative for each query, its examples in another order if asked."""
     order = torch.arange(N) if order is None else order
     query, positive, negative = (
         Vectors(rows[order, 1:], MASK[order], rows[order, 0]) for rows in (queries, positives, drawn(3))
     )
-    return objective(name)(
+    own = objective(name) if with_tau is None else resolve(RETRIEVAL, name, "objective")(tau=with_tau)
+    loss: Tensor = own(
         EncodedBatch(
             query=query,
             positive=positive,
@@ -47,6 +57,7 @@ def loss_of(name: str, queries: Tensor, positives: Tensor, *, order: Tensor | No
             aligned=torch.zeros(N, 2, dtype=torch.long),  # the first sentences belong together
         )
     )
+    return loss
 
 
 @pytest.mark.parametrize("name", RETRIEVAL)
@@ -61,6 +72,16 @@ class TestEveryRetrievalObjective:
             assert rows.grad is not None
             assert rows.grad.isfinite().all()
             assert rows.grad.abs().max() > 0
+
+    def test_a_search_reads_the_temperature_that_it_is_trained_at(self, name: str) -> None:
+        """``served_tau`` is its setting tau where that moves the loss; without one, or an idle one, None."""
+        kind = resolve(RETRIEVAL, name, "objective")
+        if "tau" not in {own.name for own in fields(kind)}:
+            assert kind().served_tau is None
+            return
+        losses = {tau: loss_of(name, drawn(1), drawn(2), with_tau=tau).item() for tau in (0.2, 0.7)}
+        assert losses[0.2] != losses[0.7]
+        assert [kind(tau=tau).served_tau for tau in losses] == [*losses]
 
     def test_padding_says_nothing(self, name: str) -> None:
         """What stands where a text has no sentence changes neither loss nor gradient."""

@@ -1,8 +1,8 @@
 """Runs ``akin train CONFIG.toml``: starts or resumes, measures, saves, and writes the encoder."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
@@ -40,6 +40,7 @@ class Run:
         self.sets = [read_set(own.path) for own in config.sets]
         self.held_out = None if config.held_out is None else read_set(config.held_out.path)
         self._objectives = [build_objective(own.objective) for own in config.sets]
+        self.tau = served_tau(self._objectives)
         if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
             raise InputError(
                 "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
@@ -112,7 +113,8 @@ class Run:
         checkpoint = self.model.checkpoint
         with new_folder(folder) as prepared:
             weights = averaged(checkpoint, self.model.merged(), share=share)
-            write_encoder(prepared, checkpoint.folder, weights, checkpoint.pooling)
+            pooling = checkpoint.pooling if self.tau is None else replace(checkpoint.pooling, tau=self.tau)
+            write_encoder(prepared, checkpoint.folder, weights, pooling)
             (prepared / CARD).write_text(card, encoding="utf-8")
 
     def restore(self, name: str) -> State:
@@ -159,6 +161,21 @@ def build_objective(given: Mapping[str, object]) -> RetrievalObjective:
     except TypeError as error:
         raise InputError(f"The objective {name!r} does not take {settings}: {error}.") from error
     return built
+
+
+def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
+    """The temperature that the encoder is trained for; None where no objective has one.
+
+    Raises InputError where objectives have different ones: a search has one.
+    """
+    taus = sorted({float(own.served_tau) for own in objectives if own.served_tau is not None})
+    if len(taus) > 1:
+        found = ", ".join(map(str, taus))
+        raise InputError(
+            f"The objectives of the sets have different temperatures tau: {found}. A search "
+            "compares papers at one; give all the same."
+        )
+    return taus[0] if taus else None
 
 
 def _digest(config: RunConfig, sets: list[TrainingSet]) -> str:

@@ -5,6 +5,7 @@ AbsAspire compares documents: ``abs``, in ``specter``.
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -19,6 +20,8 @@ class MaxTriplet:
     """Summed triplet margin on the L2 distance of the closest pair of sentences, without supervision."""
 
     margin: float = 1.0
+
+    served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; raises InputError for a batch without a negative."""
@@ -35,6 +38,11 @@ class AttentionTriplet:
 
     margin: float = 1.0
     tau: float = 0.5
+
+    @property
+    def served_tau(self) -> float:
+        """``tau``."""
+        return self.tau
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; raises InputError for a batch without a negative."""

@@ -21,6 +21,11 @@ class TransportTriplet:
     margin: float = 1.0
     tau: float = 0.5
 
+    @property
+    def served_tau(self) -> float:
+        """``tau``."""
+        return self.tau
+
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; raises InputError for a batch without a negative."""
         distance = partial(paired_distances, "ot", tau=self.tau, dual=True)

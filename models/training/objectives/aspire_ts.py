@@ -4,6 +4,7 @@ ASPIRE, section 3.2.1; semantics 3.10, 3.11. The pair is ``Example.aligned``.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int64
@@ -24,6 +25,8 @@ class TextualSupervision:
     """
 
     margin: float = 1.0
+
+    served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; raises InputError for an example without an aligned pair, or a batch without negative."""

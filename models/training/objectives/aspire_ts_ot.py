@@ -19,6 +19,11 @@ class SupervisedTransport:
     sentences: float = 1.0
     transport: float = 1.0
 
+    @property
+    def served_tau(self) -> float:
+        """``tau``."""
+        return self.tau
+
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; raises what the two raise."""
         supervised = TextualSupervision(self.margin)(batch)

@@ -46,6 +46,11 @@ class EncodedBatch:
 class RetrievalObjective(Protocol):
     """One training objective of retrieval."""
 
+    @property
+    def served_tau(self) -> float | None:
+        """The temperature that a search should compare at too, in units of distance; None without one."""
+        ...
+
     def __call__(self, batch: EncodedBatch) -> torch.Tensor:
         """The loss of a batch, a scalar to be made small; may draw from torch's random numbers."""
         ...

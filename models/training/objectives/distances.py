@@ -13,6 +13,7 @@ from models.transport.tensor import score_batch
 
 DOCUMENT = "document"
 DISTANCES = (Scorer.OT, Scorer.SINGLE, Scorer.MEAN_MIN, Scorer.ATTENTION, DOCUMENT)
+TEMPERED = frozenset({Scorer.OT, Scorer.ATTENTION})  # those that read tau
 _SMALLEST = 1e-12  # of a squared distance: the gradient of a root has no bound at 0
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import all_distances, require_distance
+from models.training.objectives.distances import TEMPERED, all_distances, require_distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class InBatch:
                 f"in-batch with distances {list(self.distances)} and temperature {self.temperature}: "
                 "expected at least one distance and a temperature above 0."
             )
+
+    @property
+    def served_tau(self) -> float | None:
+        """``tau`` where one of the distances reads it."""
+        return self.tau if TEMPERED.intersection(self.distances) else None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; a batch of one example without negatives has nothing to learn from and gives 0."""

@@ -1,6 +1,7 @@
 """Multiple-negatives ranking with explicit negatives (Zeta Alpha: Parisot and Zavrel 2022; semantics 4.3)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,8 @@ class MultipleNegatives:
     """
 
     scale: float = 20.0
+
+    served_tau: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         if not self.scale > 0:

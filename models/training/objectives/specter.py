@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -21,6 +22,8 @@ class DocumentTriplet:
 
     margin: float = 1.0
     mean: bool = True
+
+    served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """The loss; raises InputError for a batch without a negative."""

@@ -1,0 +1,84 @@
+"""What a trained encoder's folder says beside its weights: temperature, and a learned mix of layers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from akin.cli.training.config import read_config
+from akin.cli.training.run import Run
+from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
+from models.encoder import load_encoder
+from models.errors import InputError
+from models.types import unseen
+from service.search.rerank import default_tau
+from tests.support.examples.models.training_sets import LOW_RANK, write_run
+
+OBJECTIVE = '{ name = "in-batch", distances = ["ot", "document"], temperature = 0.2 }'
+
+
+def configured(folder: Path, objective: str, *, extra: str = "", more: str = "") -> Run:
+    """A run of an objective in TOML; ``more`` is TOML of another set."""
+    config = write_run(folder, extra=extra)
+    text = config.read_text()
+    assert OBJECTIVE in text
+    config.write_text(text.replace(OBJECTIVE, objective) + more)
+    return Run(read_config(config), folder / "out", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("objective", "before", "expected"),
+    [
+        ('{ name = "ot", tau = 0.3, margin = 0.1 }', None, 0.3),
+        ('{ name = "in-batch", distances = ["single", "ot"], tau = 1 }', 5000, 1.0),
+        ('{ name = "in-batch", distances = ["single"], tau = 0.3 }', 5000, 5000.0),
+        ('{ name = "mnrl" }', None, None),
+    ],
+)
+def test_a_search_takes_the_temperature_that_the_encoder_was_trained_at(
+    tmp_path: Path, objective: str, before: float | None, expected: float | None
+) -> None:
+    """Where no objective has one, that of the encoder begun with."""
+    running = configured(tmp_path, objective)
+    if before is not None:
+        (tmp_path / "encoder" / "akin.json").write_text(f'{{"normalise": true, "tau": {before}}}')
+        running = Run(running.config, tmp_path / "out", device="cpu")
+    running.export(tmp_path / "trained")
+    spec = load_encoder(str(tmp_path / "trained"), device="cpu").spec
+    assert spec.tau == expected
+    assert default_tau(spec) == (expected or 0.15)
+
+
+def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:
+    """Sets that are trained at two are refused before anything is trained."""
+    other = '[[sets]]\npath = "set"\nobjective = { name = "ot", tau = 0.3 }\n'
+    with pytest.raises(InputError, match=r"0\.2, 0\.3.*give all the same"):
+        configured(tmp_path, '{ name = "ts-ot", tau = 0.2 }', more=other)
+
+
+@pytest.mark.parametrize("extra", ["", LOW_RANK])
+def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra: str) -> None:
+    """What training reads and what is written give the vectors of the mixed layers, whatever is shared."""
+    running = configured(tmp_path, '{ name = "specter" }', extra=extra)
+    base = tmp_path / "encoder"
+    mix = torch.tensor([[0.3, -1.2, 0.9]])
+    save_file({**load_file(base / WEIGHTS), LAYER_MIX: mix}, base / WEIGHTS, metadata={"format": "pt"})
+    (base / "akin.json").write_text('{"kind": "document"}')
+    running = Run(running.config, tmp_path / "out", device="cpu")
+    papers = list(running.sets[0].texts.values())[:4]
+    expected = load_encoder(str(base), device="cpu").encode(papers)
+    with torch.no_grad():
+        before = running.model.encode(running.model.tokenise(papers), seed=None).documents
+    np.testing.assert_allclose(before.numpy(), [own.document for own in expected], atol=1e-5)
+    running.train(on_progress=unseen)
+    with torch.no_grad():
+        after = running.model.encode(running.model.tokenise(papers), seed=None).documents
+    assert (after - before).abs().max() > 1e-3
+    for share in (1.0, 0.5):
+        folder = tmp_path / f"trained-{share}"
+        running.export(folder, share=share)
+        assert torch.equal(load_file(folder / WEIGHTS)[LAYER_MIX], mix)
+    encoded = load_encoder(str(tmp_path / "trained-1.0"), device="cpu").encode(papers)
+    np.testing.assert_allclose(after.numpy(), [own.document for own in encoded], atol=1e-5)
