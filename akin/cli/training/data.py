@@ -73,7 +73,7 @@ def cocited(
 ) -> None:
     """Make pairs of papers that are cited in one sentence, as ASPIRE does."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples = cocited_papers(read_citations(citations), texts, min_contexts=min_contexts)
+    examples = cocited_papers(guard.of_others(read_citations(citations)), texts, min_contexts=min_contexts)
     if align is not None:
         from models.training.pairs import alignment
 
@@ -94,7 +94,7 @@ def contexts(
 ) -> None:
     """Make pairs of a citing sentence and the one paper it cites."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples, sentences = contexts_to_documents(read_citations(citations), texts)
+    examples, sentences = contexts_to_documents(guard.of_others(read_citations(citations)), texts)
     _write(out, "contexts", examples, texts | sentences, guard, held_out=held_out, seed=seed)
 
 
@@ -161,12 +161,13 @@ def queries(
     ],
     out: Out,
     leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
     """Make pairs of a query and a passage that answers it, with negatives, as in MS MARCO and InPars."""
     examples, texts = read_queries(files)
-    guard = _guard(leave_out)
+    guard = _guard(leave_out, leave_out_ids)
     kept = guard.without_leaks(texts)
     clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
     _write(out, "queries", clean, kept, guard, held_out=held_out, seed=seed)
@@ -180,7 +181,7 @@ def _guarded(
     return guard, guard.without_leaks(read_papers(papers))
 
 
-def _guard(leave_out: list[str] | None, ids: Path | None = None) -> LeakGuard:
+def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
     """A guard against the papers of evaluations, and those of a file of ids."""
     used = [paper for named in leave_out or () for paper in _papers_of(named)]
     return LeakGuard(used, ids=() if ids is None else read_ids(ids))

@@ -65,7 +65,8 @@ def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:
 def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]]:
     """Queries with passages, as of MS MARCO or InPars: ``{"query", "positive", "negatives"}`` on each line.
 
-    Each is a text, or an object with "title" and "text". Returns the texts, too; raises BrokenRowError.
+    Each is a text, or an object with "text" and, if known, "title" and "id"; the leak guard reads the id.
+    Returns the texts, too, by names of our own; raises BrokenRowError.
     """
     examples: list[Example] = []
     texts: dict[str, Paper] = {}
@@ -76,25 +77,30 @@ def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]
                 raise BrokenRowError(str(path), number, f'"negatives" is {negatives!r}, expected a list')
             given = [row.get("query"), row.get("positive"), *negatives]
             try:
-                papers = [_as_text(one) for one in given]
+                named = [_as_text(one) for one in given]
             except InputError as error:
                 raise BrokenRowError(str(path), number, str(error)) from error
-            names = [paper.id for paper in papers]
-            texts |= dict(zip(names, papers, strict=True))
+            names = [name for name, _ in named]
+            texts |= dict(named)
             kept = dict.fromkeys(name for name in names[2:] if name not in names[:2])
             examples.append(Example(names[0], names[1], tuple(kept)))
     return examples, texts
 
 
-def _as_text(given: object) -> Paper:
-    """The text or passage as a paper, named by a digest of what it says."""
-    title, text = ("", given) if not isinstance(given, dict) else (given.get("title", ""), given.get("text"))
-    if not (isinstance(title, str) and isinstance(text, str) and text.strip()):
+def _as_text(given: object) -> tuple[str, Paper]:
+    """The text or passage as a paper, and a name for it: a digest of what is told of it.
+
+    Ids of queries and of passages may be equal, so they are no names.
+    """
+    row = given if isinstance(given, dict) else {"text": given}
+    title, text, own = row.get("title", ""), row.get("text"), row.get("id", "")
+    if not (isinstance(title, str) and isinstance(own, str) and isinstance(text, str) and text.strip()):
         raise InputError(
-            'expected "query", "positive" and each of "negatives" as a text, or {"title", "text"}'
+            'expected "query", "positive" and each of "negatives" as a text, or {"id", "title", "text"}'
         )
-    name = f"text:{hashlib.sha256(orjson.dumps([title, text])).hexdigest()[:16]}"
-    return replace(short_text(name, text), title=title)
+    told = [title, text, own] if own else [title, text]
+    name = f"text:{hashlib.sha256(orjson.dumps(told)).hexdigest()[:16]}"
+    return name, replace(short_text(own or name, text), title=title)
 
 
 def read_papers(paths: Sequence[Path]) -> dict[str, Paper]:

@@ -37,6 +37,15 @@ def made(tmp_path: Path, *args: object) -> tuple[str, Path]:
     return result.output, out
 
 
+def write_beir(folder: Path, title: str) -> Path:
+    """Write a test collection of one paper."""
+    (folder / "qrels").mkdir(parents=True)
+    write_lines(folder / "corpus.jsonl", [{"_id": "x", "title": title, "text": "A text."}])
+    write_lines(folder / "queries.jsonl", [{"_id": "q", "text": "Is this a query?"}])
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tx\t1\n")
+    return folder
+
+
 def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Path, contexts: Path) -> None:
     """The set reads back, what is held out lies beside it, the report counts what was left out."""
     ids = tmp_path / "ids.txt"
@@ -57,15 +66,36 @@ def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Pat
     assert report["examples"] == 14
 
 
+@pytest.mark.parametrize("recipe", ["cocited", "contexts"])
+def test_sentences_of_papers_of_evaluations_are_left_out(
+    tmp_path: Path, corpus: Path, contexts: Path, recipe: str
+) -> None:
+    """Who wrote a citing sentence counts: by a given id, and by that of a paper left out by its title."""
+    leaked = [
+        {"id": "c4", "title": "Written by whom is evaluated", "abstract": SENTENCES},
+        {"id": "other", "title": "Nobody cites or evaluates this", "abstract": SENTENCES},
+    ]
+    more = write_lines(tmp_path / "more.jsonl", leaked)
+    ids = tmp_path / "ids.txt"
+    ids.write_text("c8\nc10\n")
+    beir = write_beir(tmp_path / "beir", "Written by whom is evaluated")
+    output, out = made(
+        tmp_path,
+        *(recipe, "--papers", corpus, "--papers", more, "--citations", contexts),
+        *("--leave-out-ids", ids, "--leave-out", f"beir={beir}"),
+    )
+    assert "1 by title" in output
+    assert "3 by id of the citing paper" in output
+    report = json.loads((out / REPORT).read_text())
+    assert report["left_out_by_the_leak_guard"] == {"id of the citing paper": 3, "title": 1}
+    own = read_set(out)
+    assert len(own.examples) == 17
+    assert not {"p4", "p8", "p10"} & own.texts.keys()
+
+
 def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: Path) -> None:
     """SET=PATH leaves out the papers of a test collection by their titles, whatever their ids."""
-    folder = tmp_path / "beir"
-    (folder / "qrels").mkdir(parents=True)
-    write_lines(
-        folder / "corpus.jsonl", [{"_id": "x", "title": "The 8. Study of its kind!", "text": "A text."}]
-    )
-    write_lines(folder / "queries.jsonl", [{"_id": "q", "text": "Is this a query?"}])
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tx\t1\n")
+    folder = write_beir(tmp_path / "beir", "The 8. Study of its kind!")
     args = ("contexts", "--papers", corpus, "--citations", contexts, "--leave-out", f"beir={folder}")
     output, out = made(tmp_path, *args)
     assert "1 by title" in output
@@ -106,6 +136,23 @@ def test_queries_with_passages(tmp_path: Path) -> None:
     assert texts[first.positive].title == "Folding"
     assert texts[first.query].abstract == "what folds?"
     assert [texts[name].abstract for name in second.negatives] == ["No."]
+
+
+def test_passages_of_evaluations_are_left_out_by_their_ids(tmp_path: Path) -> None:
+    """A query and a passage may have one id, a passage may come again: what has an id given is left out."""
+    rows: list[dict[str, object]] = [
+        {"query": {"id": "1", "text": "what folds?"}, "positive": {"id": "7", "text": "Proteins fold."}},
+        {"query": {"id": "7", "text": "what else?"}, "positive": {"id": "2", "text": "Cells do."}},
+        {"query": "and who?", "positive": "People do.", "negatives": [{"id": "9", "text": "Cells do."}]},
+        {"query": "where then?", "positive": {"id": "3", "text": "Cells do."}},
+    ]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("9\n7\n")
+    args = ("queries", "--queries", write_lines(tmp_path / "q.jsonl", rows), "--leave-out-ids", ids)
+    output, out = made(tmp_path, *args)
+    assert "3 by id" in output
+    own = read_set(out)
+    assert [own.texts[example.query].abstract for example in own.examples] == ["where then?"]
 
 
 @pytest.mark.parametrize(
