@@ -74,6 +74,10 @@ class Schedule:
             chosen += [(number, self._example(number, start + i)) for i in range(int(n_taken))]
         return Drawn(int(self._takes[step].argmax()), tuple(chosen))
 
+    def drawn(self, n_batches: int) -> tuple[int, ...]:
+        """How many examples the first ``n_batches`` draw of each set, repeated ones included."""
+        return tuple(int(count) for count in self._before[n_batches])
+
     def _example(self, number: int, place: int) -> int:
         lap, position = divmod(place, self._sizes[number])
         return int(_order(self._seed, number, lap, self._sizes[number])[position])

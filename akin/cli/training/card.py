@@ -11,29 +11,40 @@ from models.training.examples import TrainingSet
 from models.training.loop import State
 
 
-def model_card(config: RunConfig, sets: Sequence[TrainingSet], state: State, *, share: float) -> str:
-    """The card as Markdown; ``state`` is the checkpoint that was taken, ``share`` how much of the change."""
+def model_card(
+    config: RunConfig,
+    sets: Sequence[TrainingSet],
+    state: State,
+    *,
+    drawn: Sequence[int],
+    commands: Sequence[str],
+) -> str:
+    """The card as Markdown; ``config.share`` is how much of the change the encoder has.
+
+    ``state`` is the checkpoint that was taken, ``drawn`` how many examples of each set it had learnt from,
+    repeated ones included, ``commands`` are those that make the encoder.
+    """
     rank, steps = config.low_rank, config.steps
     kind = "all weights" if rank is None else f"low-rank changes (rank {rank.rank}, alpha {rank.alpha:g})"
     data = [
         f"- `{own.path.name}`: {len(made.examples):,} examples, {len(made.texts):,} texts, weight "
-        f"{own.weight:g}; objective {_inline(own.objective)}; licence: {own.licence}.{_left_out(own.path)}"
-        for own, made in zip(config.sets, sets, strict=True)
+        f"{own.weight:g}; {seen:,} drawn ({seen / len(made.examples):.2f} epochs); objective "
+        f"{_inline(own.objective)}; licence: {own.licence}.{_left_out(own.path)}"
+        for own, made, seen in zip(config.sets, sets, drawn, strict=True)
     ]
     settings = config.model_dump(mode="json", exclude={"sets", "held_out"}, exclude_none=True)
     written = orjson.dumps(settings, option=orjson.OPT_INDENT_2).decode().splitlines()
     how = (
-        f"`{config.encoder}`, trained further: {kind}, {share:g} of the change kept. Checkpoint of step "
-        f"{state.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} examples a step, sets mixed: "
-        f"{config.mixing}."
+        f"`{config.encoder}`, trained further: {kind}, {config.share:g} of the change kept. Checkpoint of "
+        f"step {state.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} examples a step, sets "
+        f"mixed: {config.mixing}."
     )
     lines = [
         f"# {config.name}",
         "",
         how,
         "",
-        "    akin train CONFIG.toml --out RUN",
-        "",
+        *(*(f"    {command}" for command in commands), "") * bool(commands),
         *("## Data", "", *data, ""),
         *("## Held-out pairs", "", *_measured(state), ""),
         *("## Configuration", "", *(f"    {line}" for line in written)),

@@ -67,31 +67,22 @@ class Run:
         """Begin, or go on where the last checkpoint ends; raises InputError or StorageError."""
         with storage_errors(self._out):
             self._out.mkdir(parents=True, exist_ok=True)
-        settings = self.settings
-        schedule = Schedule(
-            [len(own.examples) for own in self.sets],
-            [own.weight for own in self.config.sets],
-            mixing=self.config.mixing,
-            batch=settings.batch,
-            n_steps=settings.n_steps * settings.accumulate,
-            seed=settings.seed,
-        )
-        training = Training(self.model, self.sets, self._objectives, schedule, settings)
+        training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
         state = self._state(LAST) if (self._out / LAST).exists() else None
         return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
 
-    def finish(self) -> str:
-        """Write the best checkpoint as the run's encoder, where none is yet, and say so."""
+    def finish(self, *, commands: Sequence[str] = ()) -> str:
+        """Write the best checkpoint as the run's encoder, where none is yet, and say so; see ``write``."""
         folder = self._out / ENCODER
         if folder.exists():
             return f"{folder} is there already. Use it with: --encoder {folder}"
-        return self.write(folder, share=self.config.share)
+        return self.write(folder, share=self.config.share, commands=commands)
 
-    def write(self, folder: Path, *, share: float, last: bool = False) -> str:
+    def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:
         """Write a checkpoint as an encoder with its card, low-rank changes beside it; says what it did.
 
-        The changes come first: a folder that is there means that all of it is. Raises StorageError where
-        ``folder`` has files or cannot be written.
+        ``commands`` are those that make it, for the card. The changes come first: a folder that is
+        there means that all of it is. Raises StorageError where ``folder`` has files or cannot be written.
         """
         expect_new(folder)
         state = self.restore(LAST if last or not (self._out / BEST).exists() else BEST)
@@ -101,7 +92,11 @@ class Run:
             with storage_errors(beside):
                 beside.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(beside, changes_content(self.model.changes(), share=share, told=told))
-        self.export(folder, share=share, card=model_card(self.config, self.sets, state, share=share))
+        drawn = self._schedule().drawn(state.step * self.settings.accumulate)
+        config = self.config.model_copy(update={"share": share})
+        self.export(
+            folder, share=share, card=model_card(config, self.sets, state, drawn=drawn, commands=commands)
+        )
         better = " Held out, the encoder begun with measured better." if state.history.best == 0 else ""
         return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
 
@@ -122,6 +117,17 @@ class Run:
         state = self._state(name)
         self.model.restore(state.weights)
         return state
+
+    def _schedule(self) -> Schedule:
+        settings = self.settings
+        return Schedule(
+            [len(own.examples) for own in self.sets],
+            [own.weight for own in self.config.sets],
+            mixing=self.config.mixing,
+            batch=settings.batch,
+            n_steps=settings.n_steps * settings.accumulate,
+            seed=settings.seed,
+        )
 
     def _state(self, name: str) -> State:
         return read_state(self._out / name, config=self.digest)

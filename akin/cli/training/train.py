@@ -1,5 +1,6 @@
 """``akin train``: trains encoders, facet taggers and function encoders."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,7 +63,9 @@ def run(
     running = Run(read, out, device=device)
     with show_progress(stderr) as on_progress:
         running.train(on_progress=on_progress)
-    stdout.print(running.finish(), markup=False, soft_wrap=True)
+    given = ("--device", device) * (device != "auto") + ("--threads", str(threads)) * (threads is not None)
+    commands = [_train_command(config, out, *given)]
+    stdout.print(running.finish(commands=commands), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -83,7 +86,15 @@ def export(
     from akin.cli.training.run import Run
 
     running = Run(read_config(config), out, device="cpu")
-    stdout.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
+    words = ["akin", "train", "export", config.name, "--out", out.name, "--to", to.name]
+    exporting = shlex.join([*words, "--share", f"{share:g}", *["--last"] * last])
+    told = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
+    stdout.print(told, markup=False, soft_wrap=True)
+
+
+def _train_command(config: Path, out: Path, *given: str) -> str:
+    """The command of a run by the names of its files alone: a card is published, paths are not."""
+    return shlex.join(["akin", "train", config.name, "--out", out.name, *given])
 
 
 @app.command()

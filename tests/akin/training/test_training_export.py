@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
+from akin.cli.training import train
 from akin.cli.training.config import read_config
-from akin.cli.training.run import Run
+from akin.cli.training.run import CARD, ENCODER, Run
 from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
@@ -82,3 +84,29 @@ def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra:
         assert torch.equal(load_file(folder / WEIGHTS)[LAYER_MIX], mix)
     encoded = load_encoder(str(tmp_path / "trained-1.0"), device="cpu").encode(papers)
     np.testing.assert_allclose(after.numpy(), [own.document for own in encoded], atol=1e-5)
+
+
+def test_the_card_says_what_was_done(tmp_path: Path) -> None:
+    """Its commands make the encoder again, its share is the one kept, its examples those learnt from."""
+    config = write_run(tmp_path, extra=LOW_RANK, steps="accumulate = 2\n")
+    out, half = tmp_path / "my run", tmp_path / "half"
+    for args in (
+        [config, "--out", out, "--device", "cpu", "--threads", torch.get_num_threads()],
+        ["export", config, "--out", out, "--to", half, "--share", 0.5, "--last"],
+    ):
+        result = CliRunner().invoke(train.app, [str(arg) for arg in args])
+        assert result.exit_code == 0, result.output
+    whole_card, half_card = ((folder / CARD).read_text() for folder in (out / ENCODER, half))
+    threads = f"--device cpu --threads {torch.get_num_threads()}"
+    assert f"\n    akin train run.toml --out 'my run' {threads}\n\n## Data" in whole_card
+    assert (
+        "\n    akin train run.toml --out 'my run'\n"
+        "    akin train export run.toml --out 'my run' --to half --share 0.5 --last\n\n## Data"
+    ) in half_card
+    for card, share in ((whole_card, "1"), (half_card, "0.5")):
+        assert f"{share} of the change kept" in card
+        assert f'"share": {float(share)}' in card
+        assert "10 examples, 20 texts, weight 1; 64 drawn (6.40 epochs)" in card
+        assert str(tmp_path) not in card.partition("## Configuration")[0].replace(
+            str(tmp_path / "encoder"), ""
+        )

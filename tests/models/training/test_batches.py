@@ -28,6 +28,15 @@ def test_sets_take_part_by_their_weights_and_examples_in_turn(mixing: Mixing) ->
             assert sorted(own[start : start + size]) == list(range(size))
 
 
+@pytest.mark.parametrize("mixing", Mixing)
+def test_what_was_drawn_so_far_is_counted(mixing: Mixing) -> None:
+    """Of each set, after any number of batches."""
+    batches = schedule(mixing)
+    for n_batches in (0, 13, 40):
+        chosen = Counter(of for step in range(n_batches) for of, _ in batches[step].chosen)
+        assert batches.drawn(n_batches) == tuple(chosen[number] for number in range(3))
+
+
 def test_each_way_of_mixing_makes_its_batches() -> None:
     """In-batch mixes within a batch, alternating takes turns, sequential goes from one set to the next."""
     leaders = {
