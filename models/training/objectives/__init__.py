@@ -13,10 +13,11 @@ _ROOM = "models.training.objectives"
 OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
         "in-batch": f"{_ROOM}.in_batch:InBatch",  # Akin's own: what papers are ranked by, both ways
-        "specter": f"{_ROOM}.specter:DocumentTriplet",  # SPECTER; also SPECTER-CoCite, CoSentBert, AbsAspire
+        "specter": f"{_ROOM}.specter:DocumentTriplet",  # SPECTER; also SPECTER-CoCite, CoSentBert
         "ts": f"{_ROOM}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
         "ot": f"{_ROOM}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire
         "ts-ot": f"{_ROOM}.aspire_ts_ot:SupervisedTransport",  # ASPIRE: ts+otAspire
+        "abs": f"{_ROOM}.aspire_ablations:AbsTriplet",  # ASPIRE: AbsAspire
         "max": f"{_ROOM}.aspire_ablations:MaxTriplet",  # ASPIRE: MaxAspire
         "attention": f"{_ROOM}.aspire_ablations:AttentionTriplet",  # ASPIRE: AttAspire
         "mnrl": f"{_ROOM}.mnrl:MultipleNegatives",  # Zeta Alpha

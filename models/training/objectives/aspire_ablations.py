@@ -1,7 +1,4 @@
-"""ASPIRE's ablations that compare sentences otherwise: MaxAspire and AttAspire (semantics 3.10, 5).
-
-AbsAspire compares documents: ``abs``, in ``specter``.
-"""
+"""ASPIRE's ablations: AbsAspire, MaxAspire and AttAspire (Mysore et al. 2022; semantics 3.3, 3.10, 5)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,16 +8,34 @@ import torch
 from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import paired_distances
+from models.training.objectives.distances import DOCUMENT, paired_distances
 from models.training.objectives.negatives import margin_loss
 
 
 @dataclass(frozen=True, slots=True)
-class MaxTriplet:
-    """Summed triplet margin on the L2 distance of the closest pair of sentences, without supervision."""
+class AbsTriplet:
+    """AbsAspire: max(0, |q - p| - |q - n| + margin) on document vectors, summed (semantics 3.10).
+
+    ``margin`` is in units of distance. ``specter`` with the sum in place of the mean.
+    """
 
     margin: float = 1.0
+    served_tau: ClassVar[float | None] = None
 
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The loss; raises InputError for a batch without a negative."""
+        distance = partial(paired_distances, DOCUMENT, tau=1.0)
+        return margin_loss(batch, distance, margin=self.margin, mean=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MaxTriplet:
+    """MaxAspire: summed triplet margin on min_ij |q_i - p_j|, without supervision (semantics 3.3, 3.10).
+
+    ``margin`` is in units of distance.
+    """
+
+    margin: float = 1.0
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
@@ -31,9 +46,9 @@ class MaxTriplet:
 
 @dataclass(frozen=True, slots=True)
 class AttentionTriplet:
-    """Summed triplet margin on sum_ij w_ij d_ij with w = softmax(-d / tau) over all pairs of sentences.
+    """AttAspire: summed triplet margin on sum_ij w_ij d_ij, w = softmax_ij(-d_ij / tau) (semantics 5).
 
-    The gradient flows through the weights, too.
+    The gradient flows through the weights, too. ``margin`` and ``tau`` are in units of distance.
     """
 
     margin: float = 1.0

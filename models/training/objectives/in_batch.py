@@ -3,7 +3,8 @@
     loss = mean_i [-log softmax_j(-d(q_i, p_j) / temperature)_i] / 2, and the same from each p_i to the q_j
 
 with j over the positives of the batch and, from the query's side, its explicit negatives. The distances are
-those of semantics 3.3 and 3.4; transport's plan is detached.
+those of semantics 3.3 and 3.4; transport's plan is detached. Each direction is InfoNCE (van den Oord et al.
+2018, equation 4).
 """
 
 from dataclasses import dataclass

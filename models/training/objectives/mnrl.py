@@ -1,4 +1,7 @@
-"""Multiple-negatives ranking with explicit negatives (Zeta Alpha: Parisot and Zavrel 2022; semantics 4.3)."""
+"""Multiple-negatives ranking with explicit negatives (Zeta Alpha: Parisot and Zavrel 2022; semantics 4.3).
+
+The loss is Henderson et al.'s (2017) with explicit negatives, as in the paper's code, losses.py:90-113.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -17,7 +17,7 @@ class DocumentTriplet:
     """max(0, |q - p| - |q - n| + margin) on documents; SPECTER's mean over a batch, or ASPIRE's sum.
 
     SPECTER learns from citation triplets so, SPECTER-CoCite from co-cited papers, CoSentBert from sentences
-    that cite one paper together, AbsAspire (ASPIRE's ablation) from what OT learns from.
+    that cite the same papers together (semantics 3.10, 3.11). ``margin`` is in units of distance.
     """
 
     margin: float = 1.0
