@@ -22,7 +22,13 @@ from models.errors import InputError
 from models.registry import resolve
 from models.training.examples import Example
 from models.training.pairs.citations import citation_triplets
-from models.training.pairs.citing import cocited_papers, contexts_to_documents, hold_out, training_set
+from models.training.pairs.citing import (
+    cocited_papers,
+    cociting_sentences,
+    contexts_to_documents,
+    hold_out,
+    training_set,
+)
 from models.training.pairs.cropping import independent_crops, inverse_cloze
 from models.training.pairs.leaks import LeakGuard
 from models.types import Paper
@@ -80,6 +86,22 @@ def cocited(
         with show_progress(stderr) as on_progress:
             examples = alignment.align(examples, texts, load_encoder(align), on_progress=on_progress)
     _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def sentences(
+    papers: Papers,
+    citations: Citations,
+    out: Out,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Make pairs of sentences that cite the same papers, as ASPIRE does for its sentence encoder."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples, made = cociting_sentences(guard.of_others(read_citations(citations)), texts)
+    _write(out, "sentences", examples, made, guard, held_out=held_out, seed=seed)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Examples from citing sentences: co-cited papers, and contexts with the papers they cite."""
+"""Examples from citing sentences: co-cited papers, sentences that cite alike, contexts and what they cite."""
 
 import itertools
 import re
@@ -52,9 +52,43 @@ def cocited_papers(
 
     A sentence counts that cites two or three usable papers, has 5 to 60 words and a bracket; those that
     differ in digits alone count once, and so does a citing paper for each set of cited ones. A pair carries
-    the contexts of all sets it is in, ten at most; ``min_contexts`` 2 asks for two citing papers (the data
-    of sentence pairs). The order is that of the ids.
+    the contexts of all sets it is in, ten at most; ``min_contexts`` 2 asks for two citing papers. The order
+    is that of the ids.
     """
+    pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for known, cited_by in _cocited(citations, papers).items():
+        for pair in itertools.combinations(known, 2):
+            pairs[pair] |= cited_by
+    return [
+        Example(query, positive, contexts=tuple(list(cited_by.values())[:_MOST_CONTEXTS]))
+        for (query, positive), cited_by in sorted(pairs.items())
+        if len(cited_by) >= min_contexts
+    ]
+
+
+def cociting_sentences(
+    citations: Iterable[Citation], papers: Mapping[str, Paper]
+) -> tuple[list[Example], dict[str, Paper]]:
+    """Pairs of sentences that cite the same papers together: the data of CoSentBert (semantics 3.11).
+
+    Sentences count as in ``cocited_papers``; of a set of cited papers ten give all of their pairs. The order
+    is that of the cited ids. Returns the sentences as texts, too.
+    """
+    examples, texts = [], {}
+    for number, (_, cited_by) in enumerate(sorted(_cocited(citations, papers).items())):
+        names: list[str] = []
+        for context in list(cited_by.values())[:_MOST_CONTEXTS]:
+            name = f"cociting:{number}:{len(names)}"
+            texts[name] = short_text(name, context)
+            names.append(name)
+        examples += [Example(query, positive) for query, positive in itertools.combinations(names, 2)]
+    return examples, texts
+
+
+def _cocited(
+    citations: Iterable[Citation], papers: Mapping[str, Paper]
+) -> dict[tuple[str, ...], dict[str, str]]:
+    """For each set of papers that a usable sentence cites, sorted: one sentence of each citing paper."""
     contexts: defaultdict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     seen: set[str] = set()
     for citation in citations:
@@ -69,15 +103,7 @@ def cocited_papers(
             continue
         seen.add(wording)
         contexts[known].setdefault(citation.citing, citation.context)
-    pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for known, cited_by in contexts.items():
-        for pair in itertools.combinations(known, 2):
-            pairs[pair] |= cited_by
-    return [
-        Example(query, positive, contexts=tuple(list(cited_by.values())[:_MOST_CONTEXTS]))
-        for (query, positive), cited_by in sorted(pairs.items())
-        if len(cited_by) >= min_contexts
-    ]
+    return contexts
 
 
 def contexts_to_documents(

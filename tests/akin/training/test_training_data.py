@@ -102,6 +102,22 @@ def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: 
     assert len(read_set(out).examples) == 19
 
 
+def test_sentences_that_cite_the_same_papers(tmp_path: Path, corpus: Path, contexts: Path) -> None:
+    """A pair for each two papers that two others cite together, but where an evaluated paper wrote one."""
+    again = [
+        {**row, "citing": f"d{row['citing']}", "context": f"As before, we think: {row['context']}"}
+        for row in citing_sentences(40)
+    ]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("c0\ndc2\n")
+    citations = ("--citations", contexts, "--citations", write_lines(tmp_path / "again.jsonl", again))
+    _, out = made(tmp_path, "sentences", "--papers", corpus, *citations, "--leave-out-ids", ids)
+    own = read_set(out)
+    assert len(own.examples) == 18
+    first = own.examples[0]
+    assert own.texts[first.positive].abstract == f"As before, we think: {own.texts[first.query].abstract}"
+
+
 def test_sets_that_need_no_sentences_of_others(tmp_path: Path, corpus: Path) -> None:
     """Crops and cloze are made of papers alone, citations of who cites whom."""
     edges = write_lines(tmp_path / "edges.jsonl", [{"citing": "p0", "cited": ["p1", "p2"]}])

@@ -14,6 +14,7 @@ from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
     Citation,
     cocited_papers,
+    cociting_sentences,
     contexts_to_documents,
     hold_out,
     is_usable,
@@ -93,6 +94,31 @@ def test_strict_pairs_need_two_citing_papers() -> None:
     """With two contexts wanted, a pair cited by one paper alone is left out."""
     given = [citation("x", "a", "b"), citation("y", "a", "b"), citation("z", "a", "c")]
     assert pairs_of(cocited_papers(given, papers("a", "b", "c"), min_contexts=2)) == [("a", "b")]
+
+
+def test_sentences_that_cite_the_same_papers_belong_together() -> None:
+    """All pairs of the sentences of one set, each of another citing paper; a set cited once gives none."""
+    given = [
+        citation("y", "b", "a"),
+        citation("x", "a", "b", "unknown"),
+        citation("x", "a", "b", context="Another wording of the same (one)."),
+        citation("z", "a", "b", "c"),
+        citation("v", "a", "b"),
+        citation("short", "c", "b", context="Too short (1)."),
+        citation("w", "b", "c"),
+    ]
+    examples, texts = cociting_sentences(given, papers("a", "b", "c"))
+    found = {frozenset(texts[name].abstract.split()[-1] for name in (e.query, e.positive)) for e in examples}
+    assert found == {frozenset("yx"), frozenset("yv"), frozenset("xv")}
+    assert len(examples) == 3
+    assert all(text.title == "" for text in texts.values())
+
+
+def test_ten_sentences_of_a_set_give_pairs() -> None:
+    """More would crowd out other sets: ten give 45 pairs."""
+    many = [citation(f"z{'i' * i}", "a", "b") for i in range(15)]
+    examples, _ = cociting_sentences(many, papers("a", "b"))
+    assert len(examples) == 45
 
 
 @pytest.mark.parametrize(
