@@ -43,7 +43,9 @@ Papers = Annotated[
 ]
 Citations = Annotated[
     list[Path],
-    typer.Option("--citations", help='JSON lines: "citing", "context", "cited", "n_cited"; repeatable.'),
+    typer.Option(
+        "--citations", help='JSON lines: "citing", "context", "cited", "n_cited", or unarXive; repeatable.'
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The folder to write to.", file_okay=False)]
 LeaveOut = Annotated[
@@ -79,7 +81,9 @@ def cocited(
 ) -> None:
     """Make pairs of papers that are cited in one sentence, as ASPIRE does."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples = cocited_papers(guard.of_others(read_citations(citations)), texts, min_contexts=min_contexts)
+    examples = cocited_papers(
+        guard.of_others(read_citations(citations, texts)), texts, min_contexts=min_contexts
+    )
     if align is not None:
         from models.training.pairs import alignment
 
@@ -100,7 +104,7 @@ def sentences(
 ) -> None:
     """Make pairs of sentences that cite the same papers, as ASPIRE does for its sentence encoder."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples, made = cociting_sentences(guard.of_others(read_citations(citations)), texts)
+    examples, made = cociting_sentences(guard.of_others(read_citations(citations, texts)), texts)
     _write(out, "sentences", examples, made, guard, held_out=held_out, seed=seed)
 
 
@@ -116,7 +120,7 @@ def contexts(
 ) -> None:
     """Make pairs of a citing sentence and the one paper it cites."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples, sentences = contexts_to_documents(guard.of_others(read_citations(citations)), texts)
+    examples, sentences = contexts_to_documents(guard.of_others(read_citations(citations, texts)), texts)
     _write(out, "contexts", examples, texts | sentences, guard, held_out=held_out, seed=seed)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from akin.cli.training.full_texts import citing_sentences, is_full_text, names_of
 from evaluation.sets.files import JsonObject, json_lines
 from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
 from indexer.corpus.read import read_corpus
@@ -33,14 +34,22 @@ def write_set(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> Non
         replace_file(folder / REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def read_citations(paths: Sequence[Path]) -> Iterator[Citation]:
+def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterator[Citation]:
     """Citing sentences: ``{"citing": id, "context": text, "cited": [ids], "n_cited": n}`` on each line.
 
-    ``n_cited`` counts the papers that the sentence truly cites; without it, those of ``cited``.
+    ``n_cited`` counts the papers that the sentence truly cites; without it, those of ``cited``. A line may be
+    a full text of unarXive instead, whose sentences cite ``papers`` by any of their ids.
     Raises BrokenRowError.
     """
+    named = names_of(papers)
     for path in paths:
         for number, row in json_lines(path):
+            if is_full_text(row):
+                try:
+                    yield from citing_sentences(row, named)
+                except InputError as error:
+                    raise BrokenRowError(str(path), number, str(error)) from error
+                continue
             cited, context = row.get("cited"), row.get("context")
             if not isinstance(context, str) or not is_texts(cited):
                 raise BrokenRowError(str(path), number, 'expected "context" (a text) and "cited" (ids)')

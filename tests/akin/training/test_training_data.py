@@ -183,7 +183,7 @@ def test_broken_citations_are_named(tmp_path: Path, row: dict[str, object], said
     """A row that holds no citation is refused with file and line."""
     file = write_lines(tmp_path / "c.jsonl", [{"context": "Fine.", "cited": ["p"]}, row])
     with pytest.raises(BrokenRowError, match=said) as refused:
-        list(read_citations([file]))
+        list(read_citations([file], {}))
     assert refused.value.line == 2
 
 

@@ -1,0 +1,92 @@
+"""Citing sentences of unarXive's full texts, whose paragraphs mark ``{{cite:KEY}}`` where they cite.
+
+``bib_entries[KEY]["ids"]`` has what is known of the cited paper. A mark becomes its number in brackets; one
+of a formula, figure or table becomes that word in capitals.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from evaluation.sets.files import JsonObject
+from indexer.corpus.rows import at
+from models.errors import InputError
+from models.text.sentences import split_sentences
+from models.training.pairs.citing import Citation
+from models.types import Paper
+
+_MARK = re.compile(r"\{\{(\w{1,20}):([^{}]{1,80})\}\}")
+_CITE = "cite"
+_ARXIV, _DOI, _OPENALEX = "arxiv:", "doi:", "openalex:"
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A paragraph without marks, and where it cites: the offset of each number, and the key it stands for."""
+
+    text: str
+    places: tuple[tuple[int, str], ...]
+
+
+def is_full_text(row: JsonObject) -> bool:
+    """Whether a line is a paper of unarXive and not a citing sentence."""
+    return "body_text" in row and "bib_entries" in row
+
+
+def names_of(papers: Mapping[str, Paper]) -> dict[str, str]:
+    """The id of each paper by its id, and by its DOI after ``doi:``."""
+    named = {f"{_DOI}{paper.doi.casefold()}": name for name, paper in papers.items() if paper.doi}
+    return named | {name: name for name in papers}
+
+
+def citing_sentences(row: JsonObject, named: Mapping[str, str]) -> Iterator[Citation]:
+    """The sentences of a full text that cite, in order, with the ids of what they cite.
+
+    A cited paper has the id that ``named`` knows it by, else that of arXiv, OpenAlex or its DOI; one without
+    any counts in ``n_cited`` alone. Raises InputError for a line of another layout.
+    """
+    paragraphs, entries = row["body_text"], row["bib_entries"]
+    name = at(row, "metadata", "id") or row.get("paper_id")
+    if not (isinstance(paragraphs, list) and isinstance(entries, dict) and isinstance(name, str)):
+        raise InputError('expected "paper_id", "body_text" (a list) and "bib_entries" (an object)')
+    numbers = {key: number for number, key in enumerate(entries, start=1)}
+    for paragraph in paragraphs:
+        text = at(paragraph, "text")
+        if not isinstance(text, str):
+            raise InputError('expected "text" in each paragraph of "body_text"')
+        marked = _without_marks(text, numbers)
+        for sentence in split_sentences(marked.text):
+            keys = dict.fromkeys(key for at_, key in marked.places if sentence.start <= at_ < sentence.end)
+            if keys:
+                found = dict.fromkeys(_id_of(entries.get(key), named) for key in keys)
+                cited = tuple(one for one in found if one is not None)
+                yield Citation(f"{_ARXIV}{name}", " ".join(sentence.text.split()), cited, len(keys))
+
+
+def _without_marks(text: str, numbers: Mapping[str, int]) -> _Marked:
+    parts: list[str] = []
+    places: list[tuple[int, str]] = []
+    length = end = 0
+    for mark in _MARK.finditer(text):
+        kind, key = mark.groups()
+        before = text[end : mark.start()]
+        space = " " if (before or text[:end])[-1:].strip() else ""
+        shown = f"[{numbers.get(key, 0)}]" if kind == _CITE else kind.upper()
+        if kind == _CITE:
+            places.append((length + len(before) + len(space), key))
+        parts += [before, space, shown]
+        length += len(before) + len(space) + len(shown)
+        end = mark.end()
+    return _Marked("".join([*parts, text[end:]]), tuple(places))
+
+
+def _id_of(entry: object, named: Mapping[str, str]) -> str | None:
+    """The id of a cited paper, None where none is known."""
+    known = [at(entry, "ids", key) for key in ("arxiv_id", "open_alex_id", "doi")]
+    arxiv, openalex, doi = (one if isinstance(one, str) else "" for one in known)
+    names = [
+        *([f"{_ARXIV}{arxiv}"] if arxiv else []),
+        *([f"{_OPENALEX}{openalex.rpartition('/')[2]}"] if openalex else []),
+        *([f"{_DOI}{doi.casefold()}"] if doi else []),
+    ]
+    return next((named[one] for one in names if one in named), names[0] if names else None)
