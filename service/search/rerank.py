@@ -47,12 +47,13 @@ _Vectors = tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1
 def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
     """The temperature that an encoder was tuned at, or else that suits its vectors.
 
-    ``text``: of a short text beside words that count, which one sentence of a paper may say.
+    ``text``: of a short text beside words that count, which one sentence of a paper may say; how whole
+    abstracts were compared in training says nothing of it.
     """
-    if spec.tau is not None:
-        return spec.tau
     if text and spec.normalised:
         return _TAU_OF_TEXTS
+    if spec.tau is not None:
+        return spec.tau
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
 
 

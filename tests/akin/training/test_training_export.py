@@ -51,6 +51,7 @@ def test_a_search_takes_the_temperature_that_the_encoder_was_trained_at(
     spec = load_encoder(str(tmp_path / "trained"), device="cpu").spec
     assert spec.tau == expected
     assert default_tau(spec) == (expected or 0.15)
+    assert default_tau(spec, text=True) == 0.1  # that of short texts is another matter
 
 
 def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:
