@@ -108,7 +108,7 @@ class Collection(WithSavedQueries):
         while (request := pages.next_request()) is not None:
             body = checked(_SEARCH, request.body)
             found, cursor = self._page(body)
-            pages.take(as_answer(SearchAnswer, SearchOut.of(found, next_cursor=cursor)))
+            pages.take(as_answer(SearchAnswer, SearchOut.written(found, next_cursor=cursor)))
         return pages.answer()
 
     @same_as(Client.recommend)
@@ -121,7 +121,9 @@ class Collection(WithSavedQueries):
         while (request := pages.next_request()) is not None:
             body = checked(_RECOMMENDATIONS, request.body)
             found, cursor = self._page(body)
-            pages.take(as_answer(RecommendationsAnswer, RecommendationsOut.of(found, next_cursor=cursor)))
+            pages.take(
+                as_answer(RecommendationsAnswer, RecommendationsOut.written(found, next_cursor=cursor))
+            )
         return pages.answer()
 
     def _page(self, body: SearchIn | RecommendationsIn) -> tuple[Found, str | None]:

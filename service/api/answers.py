@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
+from service.api.schemas.writing import Written
 from service.cache.annotations import fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache
@@ -37,7 +38,7 @@ class Answers:
         self,
         engine: SearchEngine,
         query: object,
-        compute: Callable[[], BaseModel],
+        compute: Callable[[], BaseModel | Written],
         *,
         reads_text: bool,
         headers: Mapping[str, str] | None = None,
@@ -47,12 +48,18 @@ class Answers:
         return Response(content, media_type="application/json", headers=dict(headers or {}))
 
     def content(
-        self, engine: SearchEngine, query: object, compute: Callable[[], BaseModel], *, reads_text: bool
+        self,
+        engine: SearchEngine,
+        query: object,
+        compute: Callable[[], BaseModel | Written],
+        *,
+        reads_text: bool,
     ) -> bytes:
-        """The answer that ``compute`` gives, or gave before, as JSON; ``took_ms`` is the time it took now.
+        """The answer that ``compute`` gives, or gave before, as JSON.
 
-        ``query`` is all that it depends on beside the engine; ``reads_text`` says whether the encoder has a
-        part in it. Raises what ``compute`` raises, and DeadlineError.
+        Its ``took_ms`` is what the answer says where it is computed now, else the time of finding the one
+        that is kept. ``query`` is all that it depends on beside the engine; ``reads_text`` says whether the
+        encoder has a part in it. Raises what ``compute`` raises, and DeadlineError.
         """
         started = time.perf_counter()
         readers = fingerprints(engine.annotator) if reads_text else ()
@@ -64,25 +71,19 @@ class Answers:
             type(query).__name__,
             query,
         )
-        is_whole = True
+        made: Written | None = None
 
         def make() -> bytes:
-            nonlocal is_whole
+            nonlocal made
             answer = compute()
-            is_whole = getattr(answer, "coverage", 1.0) == 1
-            return _timeless(answer)
+            made = answer if isinstance(answer, Written) else Written.of(answer)
+            return made.content[: made.content.rindex(_TIME) + len(_TIME)]
 
         # Of a part of the collection it is not kept: soon there may be all of it.
         name = f"answer:{digest_of(question).hex()}"
-        timeless = self._cache.value(name, make, keep=lambda: is_whole)
-        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        timeless = self._cache.value(name, make, keep=lambda: made is None or made.coverage == 1)
+        took_ms = round((time.perf_counter() - started) * 1000, 3) if made is None else made.took_ms
         return timeless + orjson.dumps(took_ms) + b"}"
-
-
-def _timeless(answer: BaseModel) -> bytes:
-    """The answer's JSON up to the time it took."""
-    content = answer.model_dump_json(by_alias=True).encode()
-    return content[: content.rindex(_TIME) + len(_TIME)]
 
 
 def answer_page(
@@ -94,3 +95,9 @@ def answer_page(
     """
     answer, cursor = cursors.answered(query, engine)
     return out.of(answer, next_cursor=cursor)
+
+
+def write_page(out: type[RankedOut], engine: SearchEngine, cursors: Cursors, query: SearchQuery) -> Written:
+    """What ``answer_page`` gives, as JSON; raises what it raises."""
+    answer, cursor = cursors.answered(query, engine)
+    return out.written(answer, next_cursor=cursor)

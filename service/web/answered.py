@@ -7,11 +7,12 @@ from typing import Final
 
 from indexer.corpus.library.names import name_of
 from models.types import Paper
-from service.api.answers import Answers, RankedOut, answer_page
+from service.api.answers import Answers, RankedOut, write_page
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search.results import ResultOut, SearchOut
+from service.api.schemas.writing import Written
 from service.collection.cursors import Cursors
 from service.resolve.analysis import analyze
 from service.resolve.identifiers import Names, names_of
@@ -131,7 +132,7 @@ class _Understood:
         """Whether the newest papers come first."""
         return self.asked.order is Order.YEAR
 
-    def read(self, answers: Answers, question: object, compute: Callable[[], RankedOut]) -> RankedOut:
+    def read(self, answers: Answers, question: object, compute: Callable[[], Written]) -> RankedOut:
         """The answer to ``question`` that ``compute`` gives, or gave before."""
         content = answers.content(self.engine, question, compute, reads_text=self.query.reads_text)
         return self.out.model_validate_json(content)
@@ -140,7 +141,7 @@ class _Understood:
 def _by_strength(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
     """A page of the list as ``/v1`` answers it, and the ranks of its papers."""
     engine, query = given.engine, given.query
-    out = given.read(answers, query, lambda: answer_page(given.out, engine, cursors, query))
+    out = given.read(answers, query, lambda: write_page(given.out, engine, cursors, query))
     return out, range(query.page.offset + 1, query.page.offset + 1 + len(out.results))
 
 
@@ -150,7 +151,7 @@ def _by_year(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[Ra
     # Its best papers are the same whatever page is shown, and found once for all of them.
     best = replace(query, page=FIRST_PAGE)
     out = given.read(
-        answers, (best, MOST_SORTED), lambda: given.out.of(_first_papers(engine, best, MOST_SORTED))
+        answers, (best, MOST_SORTED), lambda: given.out.written(_first_papers(engine, best, MOST_SORTED))
     )
     ranks = newest_first(out.results)
     stop = query.page.offset + query.limit

@@ -165,6 +165,15 @@ class Out(BaseModel):
     model_config = ConfigDict(from_attributes=True, frozen=True)
 
 
+TookMs = Annotated[
+    float,
+    Field(
+        description="Milliseconds of the work itself: reading the query, finding, comparing, explaining. Not "
+        "counted are waiting in a queue and writing the answer. Of an answer that was kept: of finding it."
+    ),
+]
+
+
 class WarningOut(Out):
     """What to know of an answer: ``message`` says in words what was found and what to do.
 

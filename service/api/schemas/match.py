@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
-from service.api.schemas.base import WHOLE, Out, PaperName, Strict, WarningOut
+from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut
 from service.api.schemas.saved.profiles import MOST_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search.query import QueryIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
@@ -237,7 +237,7 @@ class MatchOut(BaseModel):
     unresolved: list[LostPapersOut]
     generation: str
     warnings: tuple[WarningOut, ...]
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, answer: MatchAnswer) -> "MatchOut":

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from service.api.schemas.base import Limit, Strict
+from service.api.schemas.base import Limit, Strict, TookMs
 from service.api.schemas.search.sentences import PaperHeadOut
 from service.search.lookup import Suggestions, TitleAnswer
 from service.search.query import Reason
@@ -38,7 +38,7 @@ class TitlesOut(BaseModel):
     generation: str
     reason: Reason | None
     detail: str | None
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, answer: TitleAnswer) -> "TitlesOut":
@@ -68,7 +68,7 @@ class SuggestionsOut(BaseModel):
     generation: str
     reason: Reason | None
     detail: str | None
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, answer: Suggestions) -> "SuggestionsOut":

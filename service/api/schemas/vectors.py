@@ -9,7 +9,7 @@ from jaxtyping import Float32
 from pydantic import BaseModel, Field
 
 from models.types import EncoderSpec, Unit
-from service.api.schemas.base import SentenceOut, Strict, WarningOut
+from service.api.schemas.base import SentenceOut, Strict, TookMs, WarningOut
 from service.api.schemas.search.query import PastedIn
 from service.resolve.embedding import Embedding, PaperVectors
 
@@ -113,7 +113,7 @@ class EmbedOut(BaseModel):
     encoder: EncoderOut
     papers: list[PaperVectorsOut]
     warnings: tuple[WarningOut, ...]
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, embedding: Embedding, encoding: VectorEncoding) -> "EmbedOut":

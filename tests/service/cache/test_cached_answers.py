@@ -15,15 +15,18 @@ from models.annotator import AnnotatedPaper, Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
 from models.types import Paper, Precision
+from service.api.answers import Answers
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
 from service.api.schemas.search.sentences import SentenceSearchOut
+from service.api.schemas.writing import Written
 from service.app import create_app
 from service.cache.annotations import CachedAnnotator, CachedEncoder, load_cached
 from service.cache.redis import RedisStore
 from service.cache.store import Cache, CacheStats
 from service.resolve.pasted import read_pasted
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger, annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -282,3 +285,15 @@ def test_the_setting_names_the_redis(hashed_data: Path, redis_server: RedisServe
         assert 200 == client.post("/v1/search", json=QUESTIONS[0][1]).status_code
         assert stats(client).redis_misses > 0
     assert Settings(redis_url=SecretStr("")).redis is None
+
+
+def test_the_time_is_that_of_the_search(plain_engine: SearchEngine) -> None:
+    """Writing an answer that is computed is not counted; of one that is kept, it is that of finding it."""
+    answers = Answers(Cache(memory_mib=1), device="cpu", precision="float32")
+    computed = Written(b'{"results":[],"took_ms":12345.5}', 12345.5)
+    first, again = (
+        answers.content(plain_engine, "a question", lambda: computed, reads_text=False) for _ in range(2)
+    )
+    assert computed.content == first
+    assert first != again
+    assert again.startswith(b'{"results":[],"took_ms":')

@@ -1,11 +1,12 @@
 """``POST /v1/search``: one paper in, ranked and explained papers out."""
 
+from functools import partial
 from itertools import count
 
 from fastapi import APIRouter, Response
 
 from service.access.policy import READ, requires
-from service.api.answers import RankedOut, answer_page
+from service.api.answers import answer_page, write_page
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
@@ -33,9 +34,8 @@ def search(
     """Papers akin to the one given, with the sentences that match and how much each match counts."""
     query, engine = paging.at(body.cursor, body.to_query())
 
-    def answered() -> RankedOut:
-        return answer_page(SearchOut, engine, paging.cursors, query)
-
     if form is Format.JSON:
-        return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
-    return ranked_file(form, answered(), name="akin-search", ranks=count(query.page.offset + 1))
+        write = partial(write_page, SearchOut, engine, paging.cursors, query)
+        return answers.respond(engine, query, write, reads_text=query.reads_text, headers=VARIES)
+    page = answer_page(SearchOut, engine, paging.cursors, query)
+    return ranked_file(form, page, name="akin-search", ranks=count(query.page.offset + 1))

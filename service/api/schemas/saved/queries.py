@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field, Tag, TypeAdapter, ValidationError
 
 from models.errors import QueryError
-from service.api.schemas.base import WHOLE, Strict, WarningOut, kind_of, tag
+from service.api.schemas.base import WHOLE, Strict, TookMs, WarningOut, kind_of, tag
 from service.api.schemas.search.recommendations import (
     FirstRecommendationsIn,
     RecommendationOut,
@@ -163,7 +163,7 @@ class NewsOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, head: SavedQueryHead, news: News) -> "NewsOut":

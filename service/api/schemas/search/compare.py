@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from models.types import Facet
-from service.api.schemas.base import SentenceOut, Strict, WarningOut
+from service.api.schemas.base import SentenceOut, Strict, TookMs, WarningOut
 from service.api.schemas.search.query import QueryIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.match.side_by_side import Side, SideBySide
@@ -101,7 +101,7 @@ class CompareOut(BaseModel):
     facets: list[FacetShareOut]
     generation: str
     warnings: tuple[WarningOut, ...]
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, compared: SideBySide) -> "CompareOut":

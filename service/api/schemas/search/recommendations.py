@@ -1,15 +1,17 @@
 """``POST /v1/recommendations``: seeds and negatives, and the papers akin to them, explained."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
-from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
+from service.api.schemas.base import CursorIn, Out, SentenceOut, TookMs, WarningOut
 from service.api.schemas.search.query import SeedIn, to_seed
 from service.api.schemas.search.results import AlignmentOut, ResultOut
 from service.api.schemas.search.search import ResultsIn, SpecificityIn, WordsIn
+from service.api.schemas.writing import Written, writer
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
@@ -177,7 +179,7 @@ class RecommendationsOut(BaseModel):
     coverage: float = Field(
         description="The share of the collection's papers that could be found.", ge=0, le=1
     )
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "RecommendationsOut":
@@ -195,3 +197,12 @@ class RecommendationsOut(BaseModel):
             coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )
+
+    @classmethod
+    def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> Written:
+        """What ``of`` gives, as JSON, in a third of the time."""
+        rest = cls.of(replace(answer, results=()), next_cursor=next_cursor)
+        return Written.of(rest).with_results(_write_results(answer.results))
+
+
+_write_results = writer(RecommendationOut)

@@ -1,5 +1,7 @@
 """The answer of a search: ranked papers with their explanation."""
 
+from dataclasses import replace
+
 from pydantic import BaseModel, Field
 
 from models.types import StrengthLabel
@@ -7,8 +9,10 @@ from service.api.schemas.base import (
     Out,
     PaperOut,
     SentenceOut,
+    TookMs,
     WarningOut,
 )
+from service.api.schemas.writing import Written, writer
 from service.search.query import Reason, SearchAnswer
 
 
@@ -145,7 +149,7 @@ class SearchOut(BaseModel):
     coverage: float = Field(
         description="The share of the collection's papers that could be found.", ge=0, le=1
     )
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "SearchOut":
@@ -171,3 +175,12 @@ class SearchOut(BaseModel):
             coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )
+
+    @classmethod
+    def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> Written:
+        """What ``of`` gives, as JSON, in a third of the time."""
+        rest = cls.of(replace(answer, results=()), next_cursor=next_cursor)
+        return Written.of(rest).with_results(_write_results(answer.results))
+
+
+_write_results = writer(ResultOut)

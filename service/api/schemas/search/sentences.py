@@ -18,6 +18,7 @@ from service.api.schemas.base import (
     PaperName,
     SentenceOut,
     Strict,
+    TookMs,
     WarningOut,
     facet_tuple,
     kind_of,
@@ -151,7 +152,7 @@ class SentenceSearchOut(BaseModel):
     coverage: float = Field(
         description="The share of the collection's papers that could be found.", ge=0, le=1
     )
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, answer: SentenceAnswer) -> "SentenceSearchOut":
@@ -184,7 +185,7 @@ class AnalyzeOut(BaseModel):
     dropped_sentences: int
     tagger: str
     warnings: tuple[WarningOut, ...]
-    took_ms: float
+    took_ms: TookMs
 
     @classmethod
     def of(cls, analysis: Analysis) -> "AnalyzeOut":
