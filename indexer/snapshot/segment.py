@@ -149,9 +149,9 @@ class Segment:
         ids: list[str] = self._columns.take(positions, ["id"])["id"].to_pylist()
         return ids
 
-    def paper(self, position: int) -> Paper:
-        """The paper at ``position`` (0 <= position < len(self))."""
-        return self._columns.paper(position)
+    def paper(self, position: int, *, text: bool = True) -> Paper:
+        """The paper at ``position`` (0 <= position < len(self)), with its ``text`` or without."""
+        return self._columns.paper(position, text=text)
 
     def position(self, paper_id: str) -> int | None:
         """Where a paper stands, or ``None`` where it is not in this segment."""

@@ -99,10 +99,10 @@ class Snapshot:
         """Where the papers stand, the deleted ones left out."""
         return np.flatnonzero(self.living)
 
-    def paper(self, position: int) -> Paper:
-        """The paper at ``position``."""
+    def paper(self, position: int, *, text: bool = True) -> Paper:
+        """The paper at ``position``; without ``text`` its abstract and its sentences are not read."""
         number, own = self._locate(position)
-        return self.segments[number].paper(own)
+        return self.segments[number].paper(own, text=text)
 
     def find(self, paper_id: str) -> int | None:
         """Where a paper stands, or ``None`` where it is not there."""

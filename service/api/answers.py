@@ -20,7 +20,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery
 
 # Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 _TIME: Final = b'"took_ms":'  # the last member of every answer, and the one that is not the same each time
 
 # A page of a ranked list.

@@ -300,7 +300,7 @@ class SearchEngine:
                 )
             with stage("explain"):
                 for place, plans in enumerate(comparison.plans(ranked, stretch.skip, last), stretch.skip):
-                    paper = snapshot.paper(int(ranked.positions[place]))
+                    paper = snapshot.paper(int(ranked.positions[place]), text=bool(query.include))
                     yield explain(
                         paper,
                         parts,
@@ -309,7 +309,7 @@ class SearchEngine:
                         unit=encoder.unit,
                         include=query.include,
                         max_alignments=query.max_alignments,
-                        words=comparison.words(ranked, place, paper),
+                        words=comparison.words(ranked, place, paper if query.include else None),
                         compared=comparison.compared(int(ranked.positions[place])),
                         strength=self.strengths.of(float(ranked.reaches[place]), respect),
                     )

@@ -26,6 +26,8 @@ from service.search.query import MAX_ALIGNMENTS, Detail
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10
 
+# What is made of cells of plans.
+_OF_CELLS = frozenset({Detail.ALIGNMENTS, Detail.HIGHLIGHTS})
 # The most highlights of one result.
 MAX_HIGHLIGHTS = 32
 
@@ -62,37 +64,59 @@ def explain(
     part counts, under 0 for what the paper should be unlike. The cells of what it should be like come first,
     then those of what it should be unlike, whose weights are under 0; of each side the heaviest first. Past
     ``max_alignments``, shared equally by the sides, a side's lightest cells are summed up. Highlights are the
-    sentences that match what the paper should be like; the lightest past MAX_HIGHLIGHTS are left out.
+    sentences that match what the paper should be like; the lightest past MAX_HIGHLIGHTS are left out. Where
+    neither are to ``include``, no cell is looked at.
 
     Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``, or number
     ``j`` of those ``compared`` with its part; with one vector a paper, the only cell belongs to the two whole
     abstracts. Raises DeadlineError.
     """
     check_deadline()
-    cells = _cells(plans, weights, compared)
-    away = cells.weights < 0
-    # Heaviest first, those of equal weight in the order of parts, rows and columns.
-    order = np.argsort(-np.abs(cells.weights), kind="stable")
-    akin, unlike = (order, order[:0]) if not away.any() else (order[~away[order]], order[away[order]])
-    most = max_alignments // (2 if len(unlike) else 1)
-    alignments: list[Alignment] = []
-    omitted: list[Omitted] = []
-    if Detail.ALIGNMENTS in include:
-        for side in (akin, unlike):
-            alignments += _alignments(cells.at(side[:most]), parts, unit=unit)
-            if len(side) > most:
-                omitted.append(_summed(cells.at(side[most:])))
+    alignments: tuple[Alignment, ...] = ()
+    omitted: tuple[Omitted, ...] = ()
+    highlights: tuple[Highlight, ...] = ()
+    if not _OF_CELLS.isdisjoint(include):
+        cells = _cells(plans, weights, compared)
+        sides = _sides(cells)
+        if Detail.ALIGNMENTS in include:
+            alignments, omitted = _heaviest(cells, sides, max_alignments, parts, unit=unit)
+        if Detail.HIGHLIGHTS in include:
+            highlights = _highlights(paper, cells.at(sides[0]), unit=unit)
     return RankedPaper(
         _shown(paper, include),
         score=_score(plans, weights, words),
-        alignments=tuple(alignments),
-        highlights=_highlights(paper, cells.at(akin), unit=unit) if Detail.HIGHLIGHTS in include else (),
+        alignments=alignments,
+        highlights=highlights,
         converged=all(plan.converged for _, plan in plans),
         gap=sum(abs(float(weights[number])) * plan.gap for number, plan in plans),
-        omitted=tuple(omitted),
+        omitted=omitted,
         words=words,
         strength=strength,
     )
+
+
+def _sides(cells: _Cells) -> tuple[Int64[np.ndarray, "..."], Int64[np.ndarray, "..."]]:
+    """The cells of what a paper should be like and of what it should be unlike, of each the heaviest first.
+
+    Those of equal weight come in the order of parts, rows and columns.
+    """
+    away = cells.weights < 0
+    order = np.argsort(-np.abs(cells.weights), kind="stable")
+    return (order, order[:0]) if not away.any() else (order[~away[order]], order[away[order]])
+
+
+def _heaviest(
+    cells: _Cells,
+    sides: Sequence[Int64[np.ndarray, "..."]],
+    max_alignments: int,
+    parts: Sequence[Part],
+    *,
+    unit: Unit,
+) -> tuple[tuple[Alignment, ...], tuple[Omitted, ...]]:
+    """The cells of the ``sides`` as alignments, at most so many of all; the others of a side summed up."""
+    most = max_alignments // (2 if len(sides[1]) else 1)
+    alignments = [each for side in sides for each in _alignments(cells.at(side[:most]), parts, unit=unit)]
+    return tuple(alignments), tuple(_summed(cells.at(side[most:])) for side in sides if len(side) > most)
 
 
 def _score(

@@ -217,8 +217,11 @@ class Comparison:
             ((best.plans,),),
         )
 
-    def words(self, ranked: Ranked, place: int, paper: Paper) -> MatchedWords:
-        """What words have to do with the score of the ``paper`` at ``place`` of ``ranked``."""
+    def words(self, ranked: Ranked, place: int, paper: Paper | None) -> MatchedWords:
+        """What words have to do with the score of the ``paper`` at ``place`` of ``ranked``.
+
+        Those that it shares are named where it is given.
+        """
         return self._words.matched(
             int(ranked.positions[place]),
             ranked.weights[:, place],

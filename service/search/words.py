@@ -153,15 +153,18 @@ class QueryVectors:
         counts: Float64[np.ndarray, " n_parts"],
         *,
         distance: float,
-        paper: Paper,
+        paper: Paper | None,
     ) -> MatchedWords:
         """What words have to do with the score of the ``paper`` at ``position``: those that count most.
 
-        ``counts`` are how much each part counts, under 0 for what the paper should be unlike; ``distance`` is
-        the sum of what they make of each part's.
+        Without the ``paper``, whose text shows how it writes them, none are named. ``counts`` are how much
+        each part counts, under 0 for what the paper should be unlike; ``distance`` is the sum of what they
+        make of each part's.
         """
         if self._words is None or not self.weight:
             return NO_WORDS
+        if paper is None:
+            return MatchedWords(self.weight, distance, ())
         added: dict[str, float] = {}
         for number in np.flatnonzero(counts).tolist():
             check_deadline()

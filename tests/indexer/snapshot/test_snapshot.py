@@ -74,6 +74,7 @@ def test_papers_survive_their_columns() -> None:
     bare = Paper(id="x", title="t", abstract="s", sentences=(Sentence("s", 0, 1),))
     table = papers_to_table([full, bare])
     assert [full, bare] == [Columns(table).paper(0), Columns(table).paper(1)]
+    assert replace(full, abstract="", sentences=()) == Columns(table).paper(0, text=False)
 
 
 @pytest.mark.parametrize(

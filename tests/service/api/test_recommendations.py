@@ -316,7 +316,10 @@ def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> 
 
 @pytest.mark.parametrize("path", ["search", "recommendations"])
 def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
-    """What is not to be included is empty, and nothing else changes; all is there where nothing is said."""
+    """What is not to be included is empty, and nothing else changes; all is there where nothing is said.
+
+    Shared words are listed unless nothing is to be included.
+    """
     body = {"query": {"paper_id": ID}} if path == "search" else {"seeds": by_id(ID, "demo:p00-m03")}
     whole = client.post(f"/v1/{path}", json=body).json()["results"]
     empty = {"abstract": "", "sentences": [], "alignments": [], "omitted": [], "highlights": []}
@@ -331,6 +334,7 @@ def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
         expected = [
             {**each, **{name: gone[name] for name in each if name in gone}}
             | {"paper": {**each["paper"], **{name: gone[name] for name in each["paper"] if name in gone}}}
+            | ({} if include else {"words": {**each["words"], "terms": []}})
             for each in whole
         ]
         assert expected == results

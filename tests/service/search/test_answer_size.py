@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
 from models.transport import Scorer
+from service.api.schemas.search.search import SearchIn
 from service.app import create_app
+from service.search.engine import SearchEngine
 from service.search.explain import MAX_ALIGNMENTS, MAX_HIGHLIGHTS
 from service.settings import Settings
 from tests.support.answers import explained
@@ -113,3 +116,29 @@ def test_an_answer_is_the_same_to_the_byte(client: TestClient) -> None:
             for _ in range(2)
         }
         assert 1 == len(contents)
+
+
+@pytest.mark.parametrize("contrast", [{}, {"facet": "method", "unlike": {"facet": "background"}}])
+def test_the_smallest_answer_has_the_same_papers_and_scores(
+    sentence_engine: SearchEngine, contrast: dict[str, Any]
+) -> None:
+    """With nothing to include neither texts nor what explains a score is read; the rest is as it was."""
+    asked = SearchIn.model_validate(
+        {"query": {"paper_id": "demo:p03-m07"}, "limit": 20, **contrast}
+    ).to_query()
+    whole = sentence_engine.search(asked).results
+    small = sentence_engine.search(replace(asked, include=frozenset())).results
+    assert whole[0].alignments
+    assert whole[0].words.terms
+    bare = [
+        replace(
+            each,
+            paper=replace(each.paper, abstract="", sentences=()),
+            alignments=(),
+            omitted=(),
+            highlights=(),
+            words=replace(each.words, terms=()),
+        )
+        for each in whole
+    ]
+    assert bare == list(small)

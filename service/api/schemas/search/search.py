@@ -28,7 +28,8 @@ class ResultsIn(Strict):
     ] = Field(
         default=list(Detail),
         description="What results hold beside the paper's title, its metadata and the score; what is not "
-        "named is left empty.",
+        "named is left empty. Without any of them neither are shared words listed: ids, metadata and scores "
+        "are the cheapest answer.",
     )
     max_alignments: Annotated[int, Field(ge=0, le=MAX_ALIGNMENTS), WHOLE] = Field(
         default=MAX_ALIGNMENTS,
