@@ -11,16 +11,15 @@ from jaxtyping import Bool, Float16, Float32, Int8, Int64
 
 from indexer.index.backends.nearest import widened
 from indexer.index.vector_index import JoinedIndex, VectorIndex
+from indexer.snapshot.facet_rows import FacetRows
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.segment import FEW_IDS, ID_HASHES, Segment
+from indexer.snapshot.sample import Samples
+from indexer.snapshot.segment import FEW_IDS, Segment
 from indexer.words.collection import CollectionWords
 from models.checksums import hashes64
 from models.errors import PaperNotFoundError
-from models.facets import FACETS, counted_as
 from models.types import Facet, Filters, Paper, Unit, rows_of
 
-# The most papers of a sample.
-MOST_SAMPLED = 128
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -83,6 +82,14 @@ class Snapshot:
     def paper_of_row(self) -> Int64[np.ndarray, " n_rows"]:
         """The position of the paper that owns each row."""
         return np.repeat(np.arange(len(self.living)), np.diff(self.offsets))
+
+    def rows_of_papers(self, papers: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_rows"]:
+        """Which rows are of the ``papers``: in a third of the time of asking each row for its paper."""
+        return np.repeat(papers, self._n_rows_of_paper)
+
+    @cached_property
+    def _n_rows_of_paper(self) -> Int64[np.ndarray, " n_positions"]:
+        return np.diff(self.offsets)
 
     @cached_property
     def living_rows(self) -> list[int]:
@@ -209,20 +216,20 @@ class Snapshot:
         n_rows: list[int] = np.diff(self._row_starts).tolist()
         return n_rows
 
-    def sample(
-        self, n_papers: int, among: Bool[np.ndarray, " n_rows"] | None = None
-    ) -> Int64[np.ndarray, " k"]:
+    def sample(self, n_papers: int, *having: Collection[Facet]) -> Int64[np.ndarray, " k"]:
         """The positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
 
-        They are those whose ids have the least hashes, where ``among`` is given of papers with a row among
-        these: the same papers, in the same order, whatever the collection was built by, and a paper more or
-        less changes at most one of them.
+        They are those whose ids have the least hashes, of papers ``having`` a sentence of some of these
+        facets, and of some of those: the same papers, in the same order, whatever the collection was built
+        by, and a paper more or less changes at most one of them.
         """
-        if among is None:
-            return self._sampled[:n_papers]
-        having = np.zeros_like(self.living)
-        having[self.paper_of_row[among]] = True
-        return self._of_least_hashes(having & self.living)[:n_papers]
+        if having:
+            return self._samples.having(having, self.papers_of_facets)[:n_papers]
+        return self._samples.of_all[:n_papers]
+
+    @cached_property
+    def _samples(self) -> Samples:
+        return Samples([segment.id_hashes for segment in self.segments], self.living)
 
     def sample_vectors(
         self, n_papers: int
@@ -234,22 +241,7 @@ class Snapshot:
 
     @cached_property
     def _sampled_vectors(self) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        return self.gather(self._sampled)
-
-    @cached_property
-    def _sampled(self) -> Int64[np.ndarray, " k"]:
-        return self._of_least_hashes(self.living)
-
-    def _of_least_hashes(self, wanted: Bool[np.ndarray, " n_positions"]) -> Int64[np.ndarray, " k"]:
-        first = []
-        for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
-            own = segment.id_hashes
-            kept = own[wanted[start:end][own["position"]]][:MOST_SAMPLED]
-            kept["position"] += start
-            first.append(kept)
-        joined = np.concatenate([np.empty(0, ID_HASHES), *first])
-        sampled: Int64[np.ndarray, " k"] = np.sort(joined, order="hash")["position"][:MOST_SAMPLED]
-        return sampled
+        return self.gather(self._samples.of_all)
 
     @cached_property
     def words(self) -> CollectionWords | None:
@@ -263,10 +255,17 @@ class Snapshot:
         """The facet of each row's sentence, as its position in FACETS; NO_FACET for a whole paper's row."""
         return np.concatenate([np.empty(0, np.int8), *(segment.row_facets for segment in self.segments)])
 
+    @cached_property
+    def _facet_rows(self) -> FacetRows:
+        return FacetRows(self.row_facets, self.paper_of_row, len(self.living))
+
     def rows_of_facets(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_rows"]:
-        """Which rows are sentences of any of the ``facets``; stated aims count as background."""
-        codes = [FACETS.index(counted) for facet in facets for counted in counted_as(facet)]
-        return np.isin(self.row_facets, codes)
+        """Which rows are sentences of any of the ``facets``; read-only, stated aims count as background."""
+        return self._facet_rows.rows(facets)
+
+    def papers_of_facets(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_positions"]:
+        """Which papers, also deleted ones, have such a row; read-only."""
+        return self._facet_rows.papers(facets)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of the papers by position, null where deleted; ``columns.py`` names them."""

@@ -204,7 +204,7 @@ def find_candidates(
     few = n_dropped <= _FEW_PAPERS if exact else n_dropped == 0
     # Nor is an index asked that is away.
     few = few and among is None and not snapshot.away
-    allowed_rows = None if few else allowed[snapshot.paper_of_row]
+    allowed_rows = None if few else snapshot.rows_of_papers(allowed)
     if among is not None:
         allowed_rows &= among
     n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))

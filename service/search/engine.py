@@ -212,9 +212,7 @@ class SearchEngine:
         own = [seed.position for seed in seeds if seed.position is not None]
         allowed[own] = False
         among = {part.beside: snapshot.rows_of_facets(part.beside) for part in parts if part.beside}
-        for rows in among.values():
-            having = np.zeros_like(allowed)
-            having[snapshot.paper_of_row[rows]] = True
+        for having in map(snapshot.papers_of_facets, among):
             if allowed.any() and not (allowed & having).any():
                 return _Page(0, reason=Reason.NO_SENTENCE_OF_THAT_FACET)
             allowed &= having

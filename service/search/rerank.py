@@ -298,17 +298,10 @@ class Comparison:
 
     def _sample(self, n_papers: int) -> tuple[Int64[np.ndarray, " k"], _Vectors | None]:
         """Papers of the collection that can be compared with every part; their vectors where kept."""
-        masks = [mask for mask in self._among.values() if mask is not None]
-        if not masks:
-            return self._snapshot.sample(n_papers), self._snapshot.sample_vectors(n_papers)
-        if len(masks) == 1:
-            return self._snapshot.sample(n_papers, *masks), None
-        having = np.ones(len(self._snapshot.living), dtype=bool)
-        for mask in masks:
-            own = np.zeros_like(having)
-            own[self._snapshot.paper_of_row[mask]] = True
-            having &= own
-        return self._snapshot.sample(n_papers, having[self._snapshot.paper_of_row]), None
+        having = [facets for facets, rows in self._among.items() if rows is not None]
+        if having:
+            return self._snapshot.sample(n_papers, *having), None
+        return self._snapshot.sample(n_papers), self._snapshot.sample_vectors(n_papers)
 
     def _reaches(
         self,

@@ -193,7 +193,7 @@ def _allowed_rows(
 ) -> Bool[np.ndarray, " n_rows"] | None:
     """Which rows may answer; ``None``: all."""
     papers = reach.within(snapshot.allowed_papers(filters))
-    allowed = None if papers.all() else papers[snapshot.paper_of_row]
+    allowed = None if papers.all() else snapshot.rows_of_papers(papers)
     if facets:
         of_facet = snapshot.rows_of_facets(facets)
         allowed = of_facet if allowed is None else allowed & of_facet

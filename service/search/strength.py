@@ -107,12 +107,12 @@ class Strengths:
     def _reaches(self, respect: Respect) -> Iterator[float]:
         """From papers of the collection to their nearest; of those that have the facets."""
         snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
-        of_facets = snapshot.rows_of_facets(respect.facets) if respect.facets else None
         text = respect.text and spec.unit is Unit.SENTENCE  # one vector a paper: no single sentence has one
-        among = of_facets if text else None
+        among = snapshot.rows_of_facets(respect.facets) if text and respect.facets else None
         weight = default_weight(spec) if respect.words else 0.0
         tau = default_tau(spec, text=text and weight > 0)
-        for position in snapshot.sample(_SAMPLE_PAPERS, of_facets).tolist():
+        having = [respect.facets] if respect.facets else []
+        for position in snapshot.sample(_SAMPLE_PAPERS, *having).tolist():
             parts = self._parts(position, respect.facets, text=text)
             if not parts:
                 continue

@@ -1,0 +1,69 @@
+"""Rows and papers by facets: what looking at each row gives, kept for the next that asks."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from indexer.snapshot.facet_rows import FacetRows
+from indexer.snapshot.snapshot import Snapshot
+from models.facets import FACETS, NO_FACET, counted_as
+from models.types import Facet
+
+SOME = [*combinations(Facet, 1), *combinations(Facet, 2), ()]
+
+
+@pytest.fixture(scope="module")
+def made_up() -> tuple[FacetRows, np.ndarray, np.ndarray]:
+    """Rows of 50 papers, their facets and their papers; two papers have no row."""
+    rng = np.random.default_rng(0)
+    facets = rng.integers(NO_FACET, len(FACETS), 200).astype(np.int8)
+    papers = np.sort(rng.choice(np.delete(np.arange(50), [7, 49]), 200))
+    return FacetRows(facets, papers, 50), facets, papers
+
+
+@pytest.mark.parametrize("facets", SOME)
+def test_rows_and_papers_have_one_of_the_facets(
+    made_up: tuple[FacetRows, np.ndarray, np.ndarray], facets: tuple[Facet, ...]
+) -> None:
+    """Stated aims count as background; a sentence without facet has none of them."""
+    found, row_facets, paper_of_row = made_up
+    names = {counted for facet in facets for counted in counted_as(facet)}
+    expected = np.array([code != NO_FACET and FACETS[code] in names for code in row_facets.tolist()])
+    assert expected.tolist() == found.rows(facets).tolist()
+    having = set(paper_of_row[expected].tolist())
+    assert [number in having for number in range(50)] == found.papers(facets).tolist()
+
+
+def test_what_was_asked_for_is_kept_for_all(made_up: tuple[FacetRows, np.ndarray, np.ndarray]) -> None:
+    """The same facets in any order share one array, which nobody can change."""
+    found, *_ = made_up
+    for of in (found.rows, found.papers):
+        first = of([Facet.METHOD, Facet.RESULT])
+        assert first is of((Facet.RESULT, Facet.METHOD))
+        with pytest.raises(ValueError, match="read-only"):
+            first[0] = True
+
+
+def test_rows_of_papers_are_those_that_they_own(hashed_snapshot: Snapshot) -> None:
+    """A filter of papers, row by row."""
+    papers = np.random.default_rng(1).random(len(hashed_snapshot.living)) < 0.5
+    expected = papers[hashed_snapshot.paper_of_row]
+    assert expected.tolist() == hashed_snapshot.rows_of_papers(papers).tolist()
+
+
+def test_a_sample_may_need_several_facets(hashed_snapshot: Snapshot) -> None:
+    """Then it is of the papers that have them all, in the order of the whole sample, asked once or again."""
+    groups = [[Facet.METHOD], [Facet.OBJECTIVE]]
+    having = [
+        place
+        for place in hashed_snapshot.sample(len(hashed_snapshot)).tolist()
+        if all(
+            {counted for facet in group for counted in counted_as(facet)}
+            & {each.facet for each in hashed_snapshot.paper(place).sentences}
+            for group in groups
+        )
+    ]
+    for wanted in (groups, groups[::-1]):
+        assert having[:5] == hashed_snapshot.sample(5, *wanted).tolist()
+    assert hashed_snapshot.sample(5, [Facet.METHOD]).tolist() != hashed_snapshot.sample(5, *groups).tolist()
