@@ -12,6 +12,7 @@ from threading import get_ident
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt64
 
+from indexer.index.backends.prefetch import disk_reads, prefetch
 from indexer.spare_cores import on_spare_cores
 from models.errors import InputError
 from models.transport.compiled import compiled_reduction
@@ -21,6 +22,8 @@ from models.types import Hits
 _BLOCK_ROWS = 16_384
 # A row number takes the low half of a 64-bit sort key.
 MAX_ROWS = 2**32 - 1
+# Rows that show whether those of some papers are in memory.
+_FIRST_ROWS = 16
 _NO_ROW = np.uint64(2**64 - 1)
 _HALF = np.uint64(32)
 
@@ -108,8 +111,12 @@ def rescored(
 
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
-    distances = np.empty(proposed.shape, np.float32)
-    _distances_to_own(_bits(rows), proposed, queries, distances)
+    distances, n_first = np.empty(proposed.shape, np.float32), 1
+    before = disk_reads()
+    _distances_to_own(_bits(rows), proposed[:n_first], queries[:n_first], distances[:n_first])
+    if disk_reads() > before:
+        prefetch(rows, proposed[n_first:][proposed[n_first:] >= 0])
+    _distances_to_own(_bits(rows), proposed[n_first:], queries[n_first:], distances[n_first:])
     keys = np.where(proposed >= 0, _keys(distances, proposed), _NO_ROW)
     missing = max(0, k - keys.shape[1])
     padded = np.pad(keys, ((0, 0), (0, missing)), constant_values=_NO_ROW)
@@ -117,9 +124,16 @@ def rescored(
 
 
 def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
-    """The rows of these ``numbers`` as float32, read where they lie: a tenth of NumPy's time for float16."""
+    """The rows of these ``numbers`` as float32, read where they lie: a tenth of NumPy's time for float16.
+
+    Where one of the first is not in memory, the others are asked for before they are read.
+    """
     wide = np.empty((len(numbers), rows.shape[1]), np.float32)
-    _widen_all(_bits(rows), numbers, wide)
+    before = disk_reads()
+    _widen_all(_bits(rows), numbers[:_FIRST_ROWS], wide[:_FIRST_ROWS])
+    if disk_reads() > before:
+        prefetch(rows, numbers[_FIRST_ROWS:])
+    _widen_all(_bits(rows), numbers[_FIRST_ROWS:], wide[_FIRST_ROWS:])
     return wide
 
 
