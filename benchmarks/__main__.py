@@ -1,9 +1,9 @@
 """The benchmark suite: ``python -m benchmarks [--suite quick|full] [--json FILE] [--corpus FILE]``.
 
 Every goal is a row: what Akin takes, what a peer or the least possible takes, measured in the same process in
-turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes some ten minutes; ``full``
-indexes as many papers of ``--corpus`` as it is told and searches two million rows. Peers that are not
-installed are left out: ``make bench`` installs them apart.
+turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes some twenty minutes;
+``full`` indexes as many papers of ``--corpus`` as it is told and searches two million rows. Peers that are
+not installed are left out: ``make bench`` installs them apart.
 """
 
 import os

@@ -3,12 +3,14 @@
 import json
 import math
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from benchmarks.relevance import objectives_page
 from benchmarks.suite.report import page, picture
+from benchmarks.suite.rows import STAGES, Row
 from evaluation.suite.figures import read_sections
 from evaluation.suite.listing import SUITE
 from evaluation.suite.page import filled
@@ -18,6 +20,14 @@ from tests.support.documents import DOCUMENTS
 # What the service does, as a system of the suite.
 DEFAULT = "minilm:ot:focus:words"
 MEASURED = ROOT / "docs" / "measured"
+# Of a page of speed that is made up.
+MACHINE = {
+    **dict.fromkeys(("processor", "system", "day", "commit"), "x"),
+    "cores": 2,
+    "memory_gib": 8,
+    "packages": {},
+}
+STAGE = Row(STAGES, "search by id: explaining", "ms", 3.0, "the whole search", 10.0, 0.3)
 # Pages that are made whole from files; a test compares each with its file.
 MADE = {MEASURED / name for name in ("objectives.md", "performance.md", "scale.md")}
 BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
@@ -175,3 +185,25 @@ def test_the_table_of_cost_against_size_is_that_of_its_file() -> None:
         assert float(exponent) == pytest.approx(power, abs=0.0051)
         for cell, name in ((own, "private_mib"), (peak, "peak_mib")):
             assert cell == ", ".join(f"{step[name]:,.0f}" for step in steps)
+
+
+def page_of(*rows: Row) -> str:
+    """The page that a run with these rows makes."""
+    return page({"suite": "quick", "machine": MACHINE, "rows": [asdict(row) for row in rows]})
+
+
+@pytest.mark.parametrize(("ours", "missed"), [(6.0, True), (4.0, False)])
+def test_a_missed_goal_has_its_reason(ours: float, missed: bool) -> None:
+    """One that is met has none, and stages are no goal."""
+    told = page_of(Row("P5", "search by id", "ms", ours, most=5.0), STAGE)
+    assert missed == ("Why not all of P5 is met" in told)
+    assert f"**{1 - missed} of 1 goals are met.**" in told
+    assert f"## {STAGES}" not in told
+
+
+def test_stages_are_shares_of_the_whole() -> None:
+    """Without stages there is no such section, nor what refers to it."""
+    assert "| search by id: explaining | 3 ms | 30 % |" in page_of(STAGE).split("## Where the time")[1]
+    bare = page_of(Row("P5", "search by id", "ms", 6.0, most=5.0))
+    assert "Where the time" not in bare
+    assert "Why not" not in bare

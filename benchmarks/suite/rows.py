@@ -14,6 +14,8 @@ from typing import Any, Final
 
 Actions = Mapping[str, Callable[[], object]]
 OURS: Final = "Akin"
+# What rows have in place of a goal that tell where the time of P5 and P6 goes.
+STAGES: Final = "stages"
 _PACKAGES: Final = (
     *("akin", "torch", "numpy", "numba", "faiss-cpu", "transformers", "pyarrow", "fastapi"),
     *("POT", "geomloss", "sentence-transformers", "onnxruntime", "txtai"),

@@ -1,0 +1,74 @@
+"""Where the time of a search goes: each stage's, and what is done with an answer of it.
+
+The parts are measured in the searches themselves, as the service's metrics are, or right after them.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from contextvars import copy_context
+from typing import Final
+
+import numpy as np
+
+from benchmarks.suite.rows import OURS, STAGES, Row, beside
+from models.types import Paper
+from service.api.schemas.search.results import SearchOut
+from service.context import Stages, set_stages
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
+
+_QUERIES, _LIMIT = 60, 10
+_STAGES: Final = ("encode", "candidates", "rerank", "explain")
+_SAID: Final = {
+    "encode": "encoding the query and finding its facets",
+    "candidates": "finding candidates: the index, the words, both in one list",
+    "rerank": "re-ranking them by transport",
+    "explain": "explaining 10 results: alignments, sentences, shared words, texts",
+}
+
+
+def rows(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
+    """The stages of a search by id and of one of a pasted paper, as shares of the whole search."""
+    drawn = np.random.default_rng(2).choice(len(papers), min(_QUERIES, len(papers)), replace=False).tolist()
+    asked = [papers[number] for number in drawn]
+    pasted = [Paper("", each.title, each.abstract, each.sentences) for each in asked]
+    for kind, seeds in (
+        ("by id", [Seed(each.id) for each in asked]),
+        ("of a pasted paper", [Seed(paper=each) for each in pasted]),
+    ):
+        whole, parts = _timed(engine, [SearchQuery((seed,), limit=_LIMIT) for seed in seeds])
+        for name, spent in parts.items():
+            if any(spent):
+                yield beside(
+                    {OURS: spent, "the whole search": whole},
+                    "the whole search",
+                    goal=STAGES,
+                    what=f"search {kind}: {name}",
+                    inverted=True,
+                )
+
+
+def _timed(
+    engine: SearchEngine, queries: Sequence[SearchQuery]
+) -> tuple[list[float], dict[str, list[float]]]:
+    """Seconds of each search, and of its parts; what no stage has is the rest."""
+    whole: list[float] = []
+    parts: dict[str, list[float]] = {said: [] for said in _SAID.values()}
+    parts["the rest: resolving the query, filters, strengths"] = rest = []
+    parts["beside it: writing the answer as JSON"] = written = []
+    for query in queries:
+        stages = Stages(lambda name, seconds: None, lambda name: nullcontext())
+        context = copy_context()
+        context.run(set_stages, stages)
+        start = time.perf_counter()
+        answer = context.run(engine.search, query)
+        whole.append(time.perf_counter() - start)
+        spent = [stages.seconds.get(name, 0.0) for name in _STAGES]
+        for name, seconds in zip(_STAGES, spent, strict=True):
+            parts[_SAID[name]].append(seconds)
+        rest.append(whole[-1] - sum(spent))
+        start = time.perf_counter()
+        SearchOut.written(answer)
+        written.append(time.perf_counter() - start)
+    return whole, parts

@@ -1,0 +1,160 @@
+"""What a collection takes on disk and in memory, and reading vectors that are not in memory: goal P8.
+
+A cold read is of a file of its own, through a new map, after the system was told to let go of its pages. What
+then came from the disk is counted: where it is less than what was read (a folder in memory), the row has no
+goal, and says so.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.suite.rows import OURS, Row, beside
+from indexer.index.backends.nearest import widened
+from models.encoder import load_encoder
+from models.types import rows_of
+from service.search.engine import SearchEngine
+from tests.support.builds import build_quietly, many_papers, write_corpus
+
+_PAPERS_READ: Final = 1_000
+_ROUNDS: Final = 5
+_PAPERS, _SENTENCES, _DIM = 250_000, 8, 384  # of the file that is read: 1.5 GB
+_TOUCH: Final = "np.memmap, paper by paper"
+# In a process of its own: what it takes once it has opened a collection and answered a search by id.
+_FRESH: Final = """
+import sys
+from pathlib import Path
+from service.collection.generations import open_engine
+from service.search.query import SearchQuery, Seed
+from service.settings import Settings
+
+engine = open_engine(Settings(data=Path(sys.argv[1]), device="cpu"))
+engine.search(SearchQuery((Seed(sys.argv[2]),)))
+lines = Path("/proc/self/status").read_text().splitlines()
+print(*(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon", "RssFile"))))
+"""
+
+
+def on_disk(engine: SearchEngine, data: Path) -> Iterator[Row]:
+    """Bytes of a sentence and of a paper in the files of a collection."""
+    snapshot = engine.snapshot
+    files = [path for path in data.rglob("*") if path.is_file()]
+    for kind, unit, of in (
+        ("vectors.npy", "bytes a sentence", snapshot.n_rows),
+        ("", "bytes a paper", len(snapshot)),
+    ):
+        size = sum(path.stat().st_size for path in files if path.name.startswith(kind))
+        yield Row("P8", f"on disk: {kind or 'all files of a collection'}", unit, size / of)
+
+
+def in_memory(engine: SearchEngine, data: Path) -> Iterator[Row]:
+    """What a fresh process takes for the collection, after one search, beside one for a single paper."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder) / "data"
+        corpus = write_corpus(Path(folder) / "papers.jsonl", many_papers(2))
+        build_quietly(corpus, alone, load_encoder("hashing"))
+        without = _taken(alone, "p0")
+    some_paper = engine.snapshot.paper(int(engine.snapshot.positions[0])).id
+    n_papers = len(engine.snapshot)
+    for what, before, after in zip(
+        ("own memory", "mapped files in memory"), without, _taken(data, some_paper), strict=True
+    ):
+        yield Row(
+            "P8",
+            f"{what} of a fresh process that opened {n_papers:,} papers and answered by id",
+            "bytes a paper",
+            (after - before) / n_papers,
+            note=f"{after / 2**20:.0f} MiB in all, {before / 2**20:.0f} for a collection of two papers; the "
+            "encoder is not loaded",
+        )
+
+
+def _taken(data: Path, paper_id: str) -> tuple[float, float]:
+    """Bytes of own memory and of mapped files, the medians of three processes."""
+    command = [sys.executable, "-c", _FRESH, str(data), paper_id]
+    taken = []
+    for _ in range(3):
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
+        own, mapped = ran.stdout.split()[-2:]
+        taken.append((int(own), int(mapped)))
+    own, mapped = (statistics.median(each) for each in zip(*taken, strict=True))
+    return own, mapped
+
+
+def cold_reads() -> Iterator[Row]:
+    """Vectors of random papers that are not in memory, as they are read for re-ranking."""
+    build = Path("build")  # on a disk more often than the folder of temporary files is
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        file = Path(folder) / "vectors.npy"
+        _make(file)
+        actions = {OURS: _gathered, _TOUCH: _touched}
+        spent: dict[str, list[float]] = {name: [] for name in actions}
+        read: dict[str, list[int]] = {name: [] for name in actions}
+        rng = np.random.default_rng(1)
+        _gathered(file, np.arange(3))  # compiles
+        for _ in range(_ROUNDS):
+            papers = np.sort(rng.choice(_PAPERS, _PAPERS_READ, replace=False))
+            for name, action in actions.items():
+                seconds, n_bytes = _cold(file, papers, action)
+                spent[name].append(seconds)
+                read[name].append(n_bytes)
+    yield from _rows(spent, {name: statistics.median(each) / 1e6 for name, each in read.items()})
+
+
+def _rows(spent: dict[str, list[float]], read_mb: dict[str, float]) -> Iterator[Row]:
+    asked_mb = _PAPERS_READ * _SENTENCES * _DIM * 2 / 1e6
+    cold = read_mb[OURS] >= asked_mb
+    told = (
+        f"{read_mb[OURS]:.0f} MB were read from the disk for {asked_mb:.0f}, {read_mb[_TOUCH]:.0f} by theirs"
+    )
+    note = told if cold else f"not cold, so without a goal: {told}"
+    what = f"vectors of {_PAPERS_READ:,} random papers of {_PAPERS:,} that are not in memory"
+    yield beside(spent, _TOUCH, goal="P8", what=what, least=50.0 if cold else None, note=note)
+    yield Row("P8", what, "ms", 1000 * statistics.median(spent[OURS]), most=25.0 if cold else None)
+
+
+def _make(file: Path) -> None:
+    """A file of vectors as a segment has it."""
+    rows = np.lib.format.open_memmap(file, "w+", np.float16, (_PAPERS * _SENTENCES, _DIM))
+    some = np.random.default_rng(0).standard_normal((_SENTENCES * 1_000, _DIM)).astype(np.float16)
+    for start in range(0, len(rows), len(some)):
+        rows[start : start + len(some)] = some
+    rows.flush()
+
+
+def _cold(file: Path, papers: np.ndarray, action: Callable[[Path, np.ndarray], object]) -> tuple[float, int]:
+    """Seconds that it takes once no page of the file is in memory, and bytes that came from the disk."""
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # nobody maps it: all pages go
+    before, start = _read_bytes(), time.perf_counter()
+    action(file, papers)
+    return time.perf_counter() - start, _read_bytes() - before
+
+
+def _read_bytes() -> int:
+    """What this process has had read from disks so far."""
+    lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+
+
+def _gathered(file: Path, papers: np.ndarray) -> None:
+    """As ``Snapshot.gather`` reads them."""
+    offsets = np.arange(_PAPERS + 1) * _SENTENCES
+    widened(np.load(file, mmap_mode="r"), rows_of(offsets, papers)[0])
+
+
+def _touched(file: Path, papers: np.ndarray) -> None:
+    """What one writes first."""
+    rows = np.load(file, mmap_mode="r")
+    for paper in papers.tolist():
+        rows[paper * _SENTENCES : (paper + 1) * _SENTENCES].astype(np.float32)
