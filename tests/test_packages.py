@@ -72,6 +72,12 @@ def files_of(package: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
 
 
+def installed(package: Path) -> set[str]:
+    """The files of an installed package, without byte code."""
+    files = (path for path in package.rglob("*") if path.is_file())
+    return {str(path.relative_to(package)) for path in files if "__pycache__" not in path.parts}
+
+
 @pytest.mark.system
 def test_both_distributions_hold_all_files(built: Path) -> None:
     """Code, templates, migrations, weights and the demo corpus; neither tests nor documents."""
@@ -85,6 +91,21 @@ def test_both_distributions_hold_all_files(built: Path) -> None:
     assert expected <= names
     assert {"LICENSE", "README.md"} <= names
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
+
+
+@pytest.mark.system
+def test_the_source_distribution_installs_what_the_wheel_does(
+    built: Path, alone: Path, tmp_path: Path
+) -> None:
+    """Built and installed into an empty environment, it has the wheel's files and prints its version."""
+    programs = install(built, tmp_path / "venv", kind="tar.gz", beside=("rich", "structlog", "typer"))
+    (packages,) = programs.parent.glob("lib/*/site-packages")
+    (of_wheel,) = alone.parent.glob("lib/*/site-packages")
+    for package in PACKAGES:
+        assert installed(of_wheel / package) == installed(packages / package)
+    (wheel,) = built.glob("*.whl")
+    assert f"akin {wheel.name.split('-')[1]}\n" == run(programs / "akin", "--version")
+    assert "akin.client" in run(programs / "python", "-P", "-c", "import akin; print(akin.Client)")
 
 
 @pytest.mark.system

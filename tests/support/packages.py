@@ -30,14 +30,15 @@ def build(scratch: Path) -> Path:
     return built
 
 
-def install(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = ()) -> Path:
-    """The programs of a new environment in ``folder`` with the wheel of ``built`` and some extras.
+def install(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = (), kind: str = "whl") -> Path:
+    """The programs of a new environment in ``folder`` with a distribution of ``built`` and some extras.
 
-    Byte code is made, as pip does. Versions are those of the lock; ``beside`` are other packages.
+    The distribution is the wheel, or of another ``kind``: ``tar.gz``. Byte code is made, as pip does.
+    Versions are those of the lock; ``beside`` are other packages.
     """
     run(UV, "venv", "--quiet", "--python", sys.executable, folder)
-    python, (wheel,) = folder / "bin" / "python", built.glob("*.whl")
-    wanted = f"akin[{','.join(extras)}] @ {wheel.as_uri()}"
+    python, (distribution,) = folder / "bin" / "python", built.glob(f"*.{kind}")
+    wanted = f"akin[{','.join(extras)}] @ {distribution.as_uri()}"
     given = ("--quiet", "--compile-bytecode", "--python", python, "--constraints", ROOT / "requirements.lock")
     run(UV, "pip", "install", *given, wanted, *beside)
     return python.parent
