@@ -8,17 +8,17 @@ with akin.Client("http://127.0.0.1:8000") as client:
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Unpack, cast
+from typing import Literal, cast
 
 from akin.client import requests
 from akin.client.library import Files, looked_up, seeds_of, with_libraries
 from akin.client.pagination import Pages
 from akin.client.params import (
+    Assign,
     DetailName,
     Draft,
     FacetName,
     Filters,
-    ListFilters,
     MatchRequest,
     ScorerName,
     Seed,
@@ -39,8 +39,8 @@ from akin.client.uploads import Papers
 class Client(Resources):
     """A client of the service at ``url``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
-    ``key`` is an API key, where the service wants one; ``timeout_s`` bounds the wait for each answer. Every
-    method raises ServiceError for what is no answer.
+    ``key`` is an API key, if the service requires one; ``timeout_s`` is the longest wait for each response.
+    Every method raises ServiceError if the service refuses the request or does not respond.
     """
 
     def search(
@@ -64,11 +64,11 @@ class Client(Resources):
         max_alignments: int | None = None,
         cursor: str | None = None,
     ) -> SearchAnswer:
-        """Papers akin to one, best first: by its name, pasted (``title``, ``abstract``), or to a short text.
+        """Papers similar to one, best first: give its name, its ``title`` and ``abstract``, or a short text.
 
-        ``facet``, or ``sentences`` by their numbers from 0, choose what of it counts; ``unlike`` says in what
-        papers should differ. ``limit`` may be any number: lists are read page by page, and end after 10,000
-        papers. ``cursor`` goes on where an answer ended.
+        ``facet``, or ``sentences`` by number from 0, restrict the search to parts of the query; ``unlike``
+        names parts in which results should differ. ``limit`` may be any number: pages are fetched as needed,
+        up to 10,000 papers. ``cursor`` continues after the last result of an earlier answer.
         """
         params = requests.given(
             paper_id=paper_id,
@@ -109,13 +109,13 @@ class Client(Resources):
         max_alignments: int | None = None,
         cursor: str | None = None,
     ) -> RecommendationsAnswer:
-        """Papers akin to several, best first: to ``seeds`` and to the papers of the library ``like``.
+        """Papers similar to several, best first: to ``seeds`` and to the papers of the library ``like``.
 
-        Seeds are names of papers, or ``Seed``s with what counts of each; a library is a file as reference
-        managers write it (``.bib``, ``.ris`` and others), or several. ``negatives`` and the library
-        ``unlike`` are papers to keep away from. ``facet`` counts of every seed that chooses nothing itself.
-        ``strategy``: papers similar to any of the seeds, or to what all of them share. ``limit``
-        and ``cursor`` are as in ``search``.
+        Seeds are names of papers, or ``Seed``s with the parts that count; a library is one or several files
+        of a reference manager (``.bib``, ``.ris`` and others). Results should be unlike ``negatives`` and the
+        papers of the library ``unlike``. ``facet`` applies to every seed that does not choose a part itself.
+        ``strategy``: similar to any of the seeds, or to what all of them share. ``limit`` and ``cursor`` are
+        as in ``search``.
         """
         params = requests.given(
             seeds=seeds_of(seeds),
@@ -146,9 +146,9 @@ class Client(Resources):
         filters: Filters | None = None,
         limit: int = 10,
     ) -> SentenceAnswer:
-        """The sentences nearest to one, which is a ``text`` or number ``sentence`` of a paper; 100 at most.
+        """The sentences nearest to a ``text``, or to number ``sentence`` of a paper; at most 100.
 
-        Near are those that say the same or, by ``function``, do the same in their abstracts.
+        ``by`` compares them by meaning, or by rhetorical function.
         """
         params = requests.given(
             text=text,
@@ -162,11 +162,11 @@ class Client(Resources):
         return self._send(requests.search_sentences(cast(SentenceRequest, params)))
 
     def embed(self, papers: Sequence[Draft]) -> Embedding:
-        """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
+        """The vectors of at most 32 drafts: one for each sentence, and one for the whole draft."""
         return self._send(requests.embed(papers))
 
     def vectors(self, name: str) -> PaperVectorsAnswer:
-        """The vectors of a paper's sentences as they are indexed, and that of the whole."""
+        """The stored vectors of a paper: one for each sentence, and one for the whole paper."""
         return self._send(requests.vectors(name))
 
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
@@ -177,16 +177,36 @@ class Client(Resources):
         self,
         submissions: Sequence[str | Seed],
         profiles: Mapping[str, Sequence[str] | None],
-        **params: Unpack[MatchRequest],
+        *,
+        conflicts: Sequence[tuple[int, str]] | None = None,
+        quotas: Mapping[str, int] | None = None,
+        assign: Assign | None = None,
+        limit: int | None = None,
+        reasons: int | None = None,
+        nearest: int | None = None,
+        own_conflicts: bool | None = None,
     ) -> MatchAnswer:
-        """How near profiles, sets of papers by name, are to submissions, and which to assign to which.
+        """The nearest ``profiles`` of each submission; a profile is a set of papers with a name.
 
-        Papers of ``None`` are those kept under the name.
+        ``None`` for the papers of a profile means the saved profile with that name. ``conflicts`` are pairs
+        of the number of a submission and the name of a profile. ``assign`` says whether, and how, to assign
+        profiles; ``quotas`` are the maximum numbers of submissions by name. ``limit`` is the number of
+        profiles listed for each submission, ``reasons`` the number of papers listed for each of these, and
+        ``nearest`` the number of a profile's papers that count for its affinity.
         """
-        return self._send(requests.match(submissions, profiles, params))
+        params = requests.given(
+            conflicts=conflicts,
+            quotas=quotas,
+            assign=assign,
+            limit=limit,
+            reasons=reasons,
+            nearest=nearest,
+            own_conflicts=own_conflicts,
+        )
+        return self._send(requests.match(submissions, profiles, cast(MatchRequest, params)))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
-        """The sentences of an abstract and what each does."""
+        """The sentences of an abstract with the facet of each."""
         return self._send(requests.analyze(title, abstract))
 
     def paper(self, paper_id: str) -> Paper:
@@ -209,10 +229,10 @@ class Client(Resources):
         authors: Sequence[str] | None = None,
         has_facets: Sequence[FacetName] | None = None,
     ) -> PaperList:
-        """The first ``limit`` papers that pass filters, in the order in which they came, and their number.
+        """The first ``limit`` papers that match the filters, in the order they were added, and their number.
 
-        Years are inclusive; of several names any one suffices. ``next_cursor`` of the answer, given as
-        ``cursor`` with the same filters, leads to those behind.
+        Years are inclusive; of several names, one has to match. To get the next papers, give ``next_cursor``
+        of the answer as ``cursor``, with the same filters.
         """
         params = requests.given(
             limit=limit,
@@ -226,25 +246,42 @@ class Client(Resources):
         )
         return self._listed(Pages(requests.list_papers, params))
 
-    def count_papers(self, **filters: Unpack[ListFilters]) -> int:
-        """How many papers pass filters, which are those of ``list_papers``."""
-        return self.list_papers(limit=1, **filters).total
+    def count_papers(
+        self,
+        *,
+        year_from: int | None = None,
+        year_to: int | None = None,
+        venues: Sequence[str] | None = None,
+        fields: Sequence[str] | None = None,
+        authors: Sequence[str] | None = None,
+        has_facets: Sequence[FacetName] | None = None,
+    ) -> int:
+        """The number of papers that match the filters, which are those of ``list_papers``."""
+        return self.list_papers(
+            limit=1,
+            year_from=year_from,
+            year_to=year_to,
+            venues=venues,
+            fields=fields,
+            authors=authors,
+            has_facets=has_facets,
+        ).total
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
-        """Papers by a title as it is remembered, misspelt or cut short, the most alike first."""
+        """Papers with a similar title, most similar first; ``title`` may be misspelt or shortened."""
         return self._send(requests.find_papers(title, limit))
 
     def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:
-        """Add papers, or replace those with their ids: all, or none; at most 1,000.
+        """Add up to 1,000 papers, or replace those with the same ids; either all are added or none.
 
-        Each is a dictionary, or a file of papers of any format, of which entries that cannot be used are
-        skipped with a warning; one may stand by itself.
+        Give a dictionary, a file of papers in any format, or a list of these. Entries of a file that cannot
+        be used are skipped with a warning.
 
-        With ``wait`` they are in answers when this returns, unless that takes more than five seconds.
+        With ``wait``, the papers are searchable when this returns, unless that takes more than five seconds.
         """
         return self._send(requests.add(papers, wait=wait))
 
     def delete(self, paper_id: str | Sequence[str]) -> None:
-        """Delete a paper, or several, one after the other; nothing happens where there is none."""
+        """Delete one paper or several; ids that the collection does not have are ignored."""
         for each in requests.ids_of(paper_id):
             self._send(requests.delete(each))

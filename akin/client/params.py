@@ -43,7 +43,7 @@ class Filters(ListFilters, total=False):
 
 
 class Results(TypedDict, total=False):
-    """Which papers to return, ``limit`` a page, and what of them: details to ``include``, alignments."""
+    """Which papers to return, ``limit`` per page, and with which details."""
 
     filters: Filters
     limit: int
@@ -52,7 +52,7 @@ class Results(TypedDict, total=False):
 
 
 class SearchShape(Results, total=False):
-    """What of a query counts, and what to return."""
+    """Which parts of a query count, and what to return."""
 
     sentences: Sequence[int]
     facet: FacetName | Sequence[FacetName]
@@ -83,7 +83,7 @@ class SearchRequest(SearchKeywords, total=False):
 
 
 class Seed(TypedDict, total=False):
-    """A paper or a short ``text``, the respect in which others should be akin to it, how much it counts."""
+    """A paper or a short ``text``, the parts of it that count, and its weight."""
 
     paper_id: str
     title: str
@@ -104,7 +104,7 @@ class Draft(TypedDict):
 
 
 class NewPaper(TypedDict):
-    """A paper to add, or to put in the place of the one with its id; ``facets`` are one a sentence."""
+    """A paper to add, or to replace the one with the same id; ``facets`` has one facet per sentence."""
 
     id: str
     title: str
@@ -119,7 +119,7 @@ class NewPaper(TypedDict):
 
 
 class RecommendationsShape(Results, total=False):
-    """Papers to keep away from, how papers are combined, and what to return.
+    """Papers that results should be unlike, how seeds are combined, and what to return.
 
     ``cursor`` is ``next_cursor`` of the answer before, given with the same other keywords.
     """
@@ -139,9 +139,9 @@ class RecommendationsRequest(RecommendationsShape, total=False):
 
 
 class RecommendKeywords(RecommendationsShape, total=False):
-    """The same with libraries: files to start from (``like``) and to keep away from (``unlike``).
+    """The same with libraries: files with seeds (``like``) and with negatives (``unlike``).
 
-    ``facet`` counts of the seeds that choose nothing themselves.
+    ``facet`` applies to the seeds that do not choose a part themselves.
     """
 
     like: str | Path | Sequence[str | Path]
@@ -150,7 +150,7 @@ class RecommendKeywords(RecommendationsShape, total=False):
 
 
 class SentenceKeywords(TypedDict, total=False):
-    """Number ``sentence`` of ``paper_id``, in what others should be like it, and which may be returned."""
+    """Number ``sentence`` of ``paper_id``, how to compare, and which sentences may be returned."""
 
     paper_id: str
     sentence: int
@@ -167,7 +167,7 @@ class SentenceRequest(SentenceKeywords, total=False):
 
 
 class Assign(TypedDict, total=False):
-    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+    """The number of profiles per submission, and the maximum number of submissions per profile."""
 
     per_submission: int
     per_profile: int
@@ -175,10 +175,10 @@ class Assign(TypedDict, total=False):
 
 
 class MatchRequest(TypedDict, total=False):
-    """``conflicts`` are numbers of submissions with names of profiles, ``quotas`` are by name.
+    """``conflicts`` are pairs (number of a submission, name of a profile); ``quotas`` are by name.
 
-    Told are the ``limit`` nearest profiles of each submission, with as many ``reasons``; ``nearest`` says how
-    many papers of a profile make its affinity.
+    The answer has the ``limit`` nearest profiles of each submission with ``reasons`` papers each; ``nearest``
+    papers of a profile count for its affinity.
     """
 
     conflicts: Sequence[tuple[int, str]]
@@ -191,9 +191,9 @@ class MatchRequest(TypedDict, total=False):
 
 
 class BatchMatch(TypedDict, total=False):
-    """A match of thousands of submissions with profiles, as in ``match`` but for quotas and assignments.
+    """A match of thousands of submissions with profiles, as in ``match``, without quotas and assignments.
 
-    ``limit`` may be the number of profiles where ``reasons`` is 0.
+    With ``reasons`` 0, ``limit`` may be the number of profiles.
     """
 
     submissions: Required[Sequence[str | Seed]]
@@ -206,17 +206,17 @@ class BatchMatch(TypedDict, total=False):
 
 
 class NamedRecommendations(RecommendationsRequest, total=False):
-    """Recommendations, and what their result is known by."""
+    """Recommendations, and a name for their result."""
 
     name: str
 
 
 class BatchRequest(SearchShape, total=False):
-    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
+    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all other keywords.
 
-    Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
-    of papers (``None``: those kept under the name), which share ``negatives``, ``strategy``,
-    ``negative_weight`` and what to return. Or a ``match``, of which each submission is a query.
+    Or many recommendations: ``recommendations``, each with its own keywords; or ``profiles``, sets of papers
+    by name (``None``: the saved profile), which share ``negatives``, ``strategy``, ``negative_weight`` and
+    what to return. Or a ``match``, in which each submission is a query.
     """
 
     seeds: Sequence[str | Seed]

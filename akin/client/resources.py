@@ -1,15 +1,27 @@
 """The client's methods for what a service stores: profiles, saved queries and batches."""
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Unpack
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, cast
 
 import httpx
 
 from akin.client import requests
 from akin.client.base_client import BaseClient
 from akin.client.batch_results import ResultsReader
-from akin.client.params import BatchRequest, RecommendationsRequest, SearchRequest
+from akin.client.params import (
+    BatchMatch,
+    BatchRequest,
+    DetailName,
+    FacetName,
+    Filters,
+    NamedRecommendations,
+    RecommendationsRequest,
+    ScorerName,
+    SearchRequest,
+    Seed,
+    Unlike,
+)
 from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
 from akin.client.responses.matches import Profile, ProfileHead
@@ -23,11 +35,11 @@ class Resources(BaseClient):
     def put_profile(
         self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
     ) -> Profile:
-        """Keep a set of papers under a name, in the place of the one that is there."""
+        """Save a set of papers under a name; it replaces a saved profile with the same name."""
         return self._send(requests.put_profile(name, papers, conflicts, quota))
 
     def profiles(self) -> Iterator[ProfileHead]:
-        """The profiles that are kept, by their names."""
+        """The saved profiles, ordered by name."""
         after: str | None = ""
         while after is not None:
             page = self._send(requests.profiles(after))
@@ -35,7 +47,7 @@ class Resources(BaseClient):
             after = page.next_after
 
     def delete_profile(self, name: str) -> None:
-        """Forget a profile; nothing happens where there is none."""
+        """Delete a saved profile, if it exists."""
         self._send(requests.delete_profile(name))
 
     def save_query(
@@ -45,50 +57,102 @@ class Resources(BaseClient):
         search: SearchRequest | None = None,
         recommendations: RecommendationsRequest | None = None,
     ) -> SavedQuery:
-        """Keep a query under a name: the keywords of one of the two methods, but for ``cursor``.
+        """Save a query under a name: the keywords of ``search`` or of ``recommend``, without ``cursor``.
 
-        The same name with the same query is there once.
+        Saving the same query under the same name again changes nothing.
         """
         return self._send(requests.save_query(name, search, recommendations))
 
     def saved_queries(self) -> tuple[SavedQueryHead, ...]:
-        """All that this key keeps, by their names."""
+        """All saved queries of this key, ordered by name."""
         return self._send(requests.saved_queries()).queries
 
     def saved_query(self, query_id: str) -> SavedQuery:
-        """One of them, with what it asks."""
+        """A saved query with its keywords."""
         return self._send(requests.saved_query(query_id))
 
     def delete_query(self, query_id: str) -> None:
-        """Forget a saved query, with its feed; nothing happens where there is none."""
+        """Delete a saved query and its feed, if it exists."""
         self._send(requests.delete_query(query_id))
 
     def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
-        """Papers that are new to a saved query and match, best first; also ``weak`` matches, if wanted."""
+        """New papers that match a saved query, best first; with ``weak``, weak matches too."""
         return self._send(requests.new_papers(query_id, limit, weak=weak))
 
     def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
-        """The news of a saved query were read, up to ``seen_up_to`` of theirs."""
+        """Mark the new papers of a saved query as seen; ``up_to`` is ``seen_up_to`` of ``new_papers``."""
         return self._send(requests.mark_seen(query_id, up_to))
 
     def open_feed(self, query_id: str) -> str:
-        """The address of an Atom feed of a saved query, made where there is none; it needs no key."""
+        """The address of the Atom feed of a saved query, which is created if needed; readers need no key."""
         return requests.feed_address(self._http.base_url, self._send(requests.open_feed(query_id)))
 
     def close_feed(self, query_id: str) -> None:
-        """Revoke the feed of a saved query: its address is good for nothing any more."""
+        """Delete the feed of a saved query; its address stops working."""
         self._send(requests.close_feed(query_id))
 
-    def batch(self, *, idempotency_key: str | None = None, **params: Unpack[BatchRequest]) -> Batch:
-        """Starts many searches at once, done in the background; BatchRequest tells the keywords."""
-        return self._send(requests.batch(params, idempotency_key))
+    def batch(
+        self,
+        *,
+        idempotency_key: str | None = None,
+        seeds: Sequence[str | Seed] | None = None,
+        queries: Sequence[SearchRequest] | None = None,
+        recommendations: Sequence[NamedRecommendations] | None = None,
+        profiles: Mapping[str, Sequence[str] | None] | None = None,
+        match: BatchMatch | None = None,
+        negatives: Sequence[str | Seed] | None = None,
+        strategy: Literal["any", "all"] | None = None,
+        negative_weight: float | None = None,
+        sentences: Sequence[int] | None = None,
+        facet: FacetName | Sequence[FacetName] | None = None,
+        unlike: Unlike | None = None,
+        focus: float | None = None,
+        scorer: ScorerName | None = None,
+        tau: float | None = None,
+        words: float | None = None,
+        specificity: float | None = None,
+        filters: Filters | None = None,
+        limit: int | None = None,
+        include: Sequence[DetailName] | None = None,
+        max_alignments: int | None = None,
+    ) -> Batch:
+        """Start many searches in the background; give one of the first five keywords after the key.
+
+        ``seeds`` are papers to search with, and all other keywords apply to each of them. ``queries`` and
+        ``recommendations`` have their own keywords. ``profiles`` are sets of papers by name (``None``: the
+        saved profile), which share ``negatives``, ``strategy`` and ``negative_weight``. ``match`` compares
+        submissions with profiles. Requests with the same ``idempotency_key`` start one batch.
+        """
+        params = requests.given(
+            seeds=seeds,
+            queries=queries,
+            recommendations=recommendations,
+            profiles=profiles,
+            match=match,
+            negatives=negatives,
+            strategy=strategy,
+            negative_weight=negative_weight,
+            sentences=sentences,
+            facet=facet,
+            unlike=unlike,
+            focus=focus,
+            scorer=scorer,
+            tau=tau,
+            words=words,
+            specificity=specificity,
+            filters=filters,
+            limit=limit,
+            include=include,
+            max_alignments=max_alignments,
+        )
+        return self._send(requests.batch(cast(BatchRequest, params), idempotency_key))
 
     def get_batch(self, batch_id: str) -> Batch:
-        """How far a batch is."""
+        """The state of a batch."""
         return self._send(requests.get_batch(batch_id))
 
     def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[BatchResult]:
-        """The results in order, from number ``start`` on, as they are done, whatever breaks in between."""
+        """The results in order, from number ``start``, as they are finished; interruptions are retried."""
         reader = ResultsReader(batch_id, start)
         while not reader.finished:
             wait_s = poll_s
@@ -110,5 +174,5 @@ class Resources(BaseClient):
                 time.sleep(wait_s)
 
     def cancel_batch(self, batch_id: str) -> None:
-        """Ends a batch where it is not finished, and removes it with its results."""
+        """Cancel a batch if it is not finished, and delete it with its results."""
         self._send(requests.cancel_batch(batch_id))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _Kind = TypeVar("_Kind", bound=type)
@@ -15,7 +15,8 @@ def same_as(method: Callable[..., Any]) -> Callable[[_Method], _Method]:
     """Shows a method with the keywords and the documentation of ``method``, which takes the same."""
 
     def shown(own: _Method) -> _Method:
-        own.__signature__ = signature(method)  # type: ignore[attr-defined]  # where inspect looks for it
+        taken = signature(method).replace(return_annotation=signature(own).return_annotation)
+        own.__signature__ = taken  # type: ignore[attr-defined]  # where inspect looks for it
         own.__doc__ = method.__doc__
         return own
 
@@ -45,15 +46,8 @@ def all_spelt(kind: _Kind) -> _Kind:
 
 
 def _keywords(method: Callable[..., Any]) -> list[str]:
-    """What a method takes by name; of ``**asked: Unpack[...]`` what the dictionary has."""
-    known = []
-    for each in signature(method).parameters.values():
-        if each.kind is each.VAR_KEYWORD:
-            (typed,) = get_args(each.annotation)
-            known += list(typed.__annotations__)
-        elif each.name != "self":
-            known.append(each.name)
-    return known
+    """What a method takes by name."""
+    return [name for name in signature(method).parameters if name != "self"]
 
 
 def _unknown(method: str, name: str, known: list[str]) -> str:

@@ -82,9 +82,9 @@ _LISTED: Final = 100  # papers, where no limit is given
 
 @spelt
 def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
-    """The collection in the folder ``data``; raises SnapshotMissingError where there is none.
+    """Open the collection in the folder ``data``; raises SnapshotMissingError if there is none.
 
-    The encoder is loaded when it is first needed, for what is pasted.
+    The encoder is loaded when it is first needed, to encode pasted text.
     """
     collection = Collection(Path(data), device=device)
     len(collection)
@@ -95,10 +95,10 @@ def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
 class Collection(WithSavedQueries):
     """The collection in ``data``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
-    It answers as ``Client`` does, and from what is served at the moment: what others add shows at once. The
-    catalog is that of AKIN_CATALOG_URL, or in ``data``. Whoever can read it needs no key: everybody's saved
-    queries are seen, and one that is saved here is nobody's. Methods raise InputError for what cannot be
-    asked, SnapshotError, EncoderError and StorageError.
+    It has the methods and answers of ``Client``. Papers that another process adds are searchable at once. The
+    catalog is that of AKIN_CATALOG_URL, or in ``data``. No key is needed: the saved queries of all keys are
+    visible, and a query that is saved here belongs to no key. Methods raise InputError for invalid input,
+    SnapshotError, EncoderError and StorageError.
     """
 
     @same_as(Client.search)
@@ -167,8 +167,9 @@ class Collection(WithSavedQueries):
         profiles: Mapping[str, Sequence[str] | None],
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
-        """As ``Client.match``, of profiles that are given with their papers."""
-        body = checked(_MATCH, requests.match(submissions, profiles, asked).body)
+        """As ``Client.match``, with profiles that are given with their papers."""
+        params = cast(MatchRequest, requests.given(**asked))
+        body = checked(_MATCH, requests.match(submissions, profiles, params).body)
         if body.named:
             raise InputError(
                 f"Give the papers of the profile {body.named[0][:60]!r}: a service keeps profiles."
@@ -194,9 +195,15 @@ class Collection(WithSavedQueries):
         )
         return as_answer(PaperVectorsAnswer, out)
 
-    @same_as(Client.add)
     def add(self, papers: Papers, *, wait: bool = True) -> PapersAccepted:
-        """As ``Client.add``; unless another process publishes at the moment, they are in answers at once."""
+        """Add up to 1,000 papers, or replace those with the same ids; either all are added or none.
+
+        Give a dictionary, a file of papers in any format, or a list of these. Entries of a file that cannot
+        be used are skipped with a warning.
+
+        With ``wait``, the papers are searchable when this returns, unless another process is publishing and
+        takes more than five seconds.
+        """
         given = checked(_PAPERS, requests.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
         self._ingest.absorb()
@@ -235,12 +242,12 @@ class Collection(WithSavedQueries):
 
     @same_as(Client.list_papers)
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
-        """As ``Client.list_papers``; a cursor is the number of the paper that it leads to."""
-        filters = {name: value for name, value in asked.items() if name not in {"limit", "cursor"}}
-        wanted: AddressFiltersIn = checked(_FILTERS, filters)
+        """As ``Client.list_papers``; a cursor is the number of the next paper."""
+        taken = requests.given(**asked)
+        start, limit = Page(int(taken.pop("cursor", "") or 0)), taken.pop("limit", _LISTED)
+        wanted: AddressFiltersIn = checked(_FILTERS, taken)
         engine = self._engine
-        start = Page(int(asked.get("cursor") or 0))
-        found = list_papers(engine, Listing(wanted.to_filters(), asked.get("limit", _LISTED), start))
+        found = list_papers(engine, Listing(wanted.to_filters(), limit, start))
         out = ListOut(
             papers=[PaperOut.model_validate(each) for each in found.papers],
             total=found.total,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from akin.client.responses.lists import titled
 from akin.client.responses.papers import AnswerWarning, PaperHead
 from akin.client.responses.ranked import Alignment, Omitted, Words
 
@@ -26,9 +27,9 @@ class ComparedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two papers, and the other seen from it: its score is minus the sum of all weight x distance.
+    """One of two papers, compared with the other; the score is minus the sum of all weight x distance.
 
-    ``affinity`` is 1 for the same text and about 0 for papers that have no more in common than is usual.
+    ``affinity`` is 1 for the same text and about 0 for papers with as much in common as is usual.
     ``only_words`` are words that the other paper lacks.
     """
 
@@ -47,7 +48,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class FacetShare:
-    """How much of the match from ``a`` to ``b`` lies between sentences of two facets."""
+    """The share of the match from ``a`` to ``b`` between sentences of two facets."""
 
     a: str | None
     b: str | None
@@ -55,9 +56,9 @@ class FacetShare:
     distance: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComparedPapers:
-    """Two papers compared both ways."""
+    """Two papers compared in both directions."""
 
     a: Side
     b: Side
@@ -66,10 +67,21 @@ class ComparedPapers:
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
 
+    def __repr__(self) -> str:
+        sides = ((self.a, self.b), (self.b, self.a))
+        names = [titled(side.title or side.id or "a text", None) for side, _ in sides]
+        alone = [sum(bool(each.alone) for each in side.sentences) for side, _ in sides]
+        affinities = f"{self.a.affinity:.3f} from A to B, {self.b.affinity:.3f} from B to A"
+        return (
+            f"<ComparedPapers: affinity {affinities}>\n"
+            f" A. {names[0]} ({alone[0]} of {len(self.a.sentences)} sentences only here)\n"
+            f" B. {names[1]} ({alone[1]} of {len(self.b.sentences)} sentences only here)"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A named set of papers that is kept; ``unresolved`` are names that no paper of the collection has."""
+    """A saved set of papers; ``unresolved`` are names that no paper of the collection has."""
 
     name: str
     papers: tuple[str, ...]
@@ -80,7 +92,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ProfileHead:
-    """A profile but for its papers."""
+    """A profile without its papers."""
 
     name: str
     quota: int | None
@@ -96,7 +108,7 @@ class ProfileList:
 
 @dataclass(frozen=True, slots=True)
 class MatchReason:
-    """A paper of a profile, and what makes its distance from the submission, which is minus its ``score``."""
+    """A paper of a profile; its distance from the submission is minus its ``score``."""
 
     paper: PaperHead
     share: float
@@ -108,10 +120,10 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True)
 class MatchedProfile:
-    """A profile beside a submission: 1 is the same text, about 0 no more in common than is usual.
+    """A profile compared with a submission: affinity 1 is the same text, about 0 is usual.
 
-    The affinity is 1 plus the sum of ``share`` x ``score`` over ``reasons``, plus ``rest``. ``papers`` of the
-    profile's papers are in the collection.
+    The affinity is 1 plus the sum of ``share`` x ``score`` over ``reasons``, plus ``rest``. ``papers`` is
+    the number of the profile's papers in the collection.
     """
 
     profile: str
@@ -134,7 +146,7 @@ class MatchedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class LostPapers:
-    """Papers and conflicts of a profile that the collection does not hold."""
+    """Papers and conflicts of a profile that are not in the collection."""
 
     profile: str
     papers: tuple[str, ...]
@@ -142,7 +154,7 @@ class LostPapers:
 
 @dataclass(frozen=True, slots=True)
 class MatchAnswer:
-    """Submissions in the order given, with the profiles near to each."""
+    """Submissions in the given order, with the nearest profiles of each."""
 
     submissions: tuple[MatchedSubmission, ...]
     unresolved: tuple[LostPapers, ...]

@@ -11,7 +11,7 @@ _MIN_HIGHLIGHT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How much a query and a result sentence count together; ``None`` where a paper has one vector."""
+    """A pair of a query sentence and a result sentence; ``None`` if the paper has only one vector."""
 
     query_sentence: int | None
     sentence: int | None
@@ -21,7 +21,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """The lightest alignments of a result, ``count`` of them, summed up; ``distance`` is their mean."""
+    """The sum of the ``count`` alignments with the smallest weights; ``distance`` is their mean."""
 
     count: int
     weight: float
@@ -40,7 +40,7 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class SharedWord:
-    """A word that query and result share, as the result writes it, and its share of what they all count."""
+    """A word that query and result share, as the result spells it, and its share among these words."""
 
     term: str
     share: float
@@ -48,7 +48,7 @@ class SharedWord:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How far apart query and result are by words, what that weighs, and the shared ones that count most."""
+    """The distance of query and result by words, its weight, and the shared words that count most."""
 
     weight: float
     distance: float
@@ -59,8 +59,8 @@ class Words:
 class Strength:
     """How good a match is, on one scale for all queries: ``label`` is strong, fair or weak.
 
-    ``nearer_than`` is the share of the collection's papers, of a sample, that are farther from their own
-    nearest paper than this one is from the query.
+    ``nearer_than`` is the share of papers, in a sample of the collection, whose own nearest paper is farther
+    away than this result is from the query.
     """
 
     label: str
@@ -71,8 +71,8 @@ class Strength:
 class Result:
     """One paper with its score, higher is better.
 
-    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``; ``gap`` says how
-    far at most what its plan minimises is from its least, in units of distance.
+    The score is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``. ``gap`` is
+    an upper bound on how far the objective of the transport plan is from its minimum, in units of distance.
     """
 
     paper: Paper
@@ -86,7 +86,7 @@ class Result:
     gap: float = 0.0
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
-        """The sentences that match most, with their shares; those that hardly count are left out."""
+        """The sentences that match best, with their shares; sentences under 5 % are left out."""
         ranked = sorted(self.highlights, key=lambda each: -each.weight)[:limit]
         counting = [each for each in ranked if each.weight >= _MIN_HIGHLIGHT]
         return tuple((self.paper.abstract[each.start : each.end], each.weight) for each in counting)
@@ -118,7 +118,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class QuerySentence:
-    """A sentence of the query with its text, and the facet it was taken to have."""
+    """A sentence of the query with its text and its facet."""
 
     start: int
     end: int
@@ -128,7 +128,7 @@ class QuerySentence:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the query was taken to be; ``selected`` and ``unlike`` are numbers of its sentences."""
+    """The query as it was read; ``selected`` and ``unlike`` are numbers of its sentences."""
 
     id: str | None
     title: str
