@@ -106,7 +106,8 @@ def read_run(path: Path, collection: Collection) -> Run:
     run = read_trec(path)
     if not any(query.id in run.scores for query in collection.queries):
         raise InputError(
-            f"{path} answers none of the {len(collection.queries)} queries of {collection.name}, such as "
+            f"{path} ranks papers for none of the {len(collection.queries)} queries of {collection.name}, "
+            "such as "
             f"{collection.queries[0].id!r}; give the collection that the run was made on."
             if collection.queries
             else f"{collection.name} has no queries to rank, so runs cannot be compared on it."
@@ -147,7 +148,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
         sources = [systems.source(encoder) for encoder in encoders]
         rows += reader.figures(path, sources, rows, functions=request.functions)
     if not rows:
-        raise InputError(f"None of the systems given can be measured on {name}; leave out --system.")
+        raise InputError(f"None of the given systems can be measured on {name}; leave out --system.")
     best = best_run(runs, rows, collection)
     return Measurement(
         collection,

@@ -97,7 +97,7 @@ class Published(Measure):
 # and ASPIRE's (ranks 1 and 2 undiscounted) is NDCG here, trec_eval's (rank 2 discounted) is nDCG.
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
-        "NDCG%p": Own("CSFCube's NDCG to a depth of p percent of the pool", _ndcg_percent),
+        "NDCG%p": Own("CSFCube's NDCG of the first p percent of the pool", _ndcg_percent),
         "NDCG@k": Own("CSFCube's NDCG to depth k", _ndcg),
         "NDCG": Own("CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)),
         "nDCG@k": Published("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
@@ -106,7 +106,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
             "mean over the relevant papers of the precision at their ranks", lambda grade, _: AP(rel=grade)
         ),
         "MAP@R": Own(
-            "the same over the first R ranks alone, R being the number of relevant papers", _map_at_r
+            "the same over the first R ranks only, where R is the number of relevant papers", _map_at_r
         ),
         "P@k": Published(
             "the share of the first k papers that is relevant", lambda grade, k: P(rel=grade) @ k
@@ -117,11 +117,11 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
         "F1@k": Own("the harmonic mean of P@k and R@k of each query", _f1),
         "RR": Published("one over the rank of the first relevant paper", lambda grade, _: RR(rel=grade)),
         "Rprec": Published(
-            "the share of the first R papers that is relevant, R as in MAP@R",
+            "the share of the first R papers that is relevant, with R as in MAP@R",
             lambda grade, _: Rprec(rel=grade),
         ),
         "precision@last-relevant": Own(
-            "R over the rank of the last relevant paper; in the papers, R-precision",
+            "R divided by the rank of the last relevant paper; the papers call it R-precision",
             _precision_at_last_relevant,
         ),
     }
@@ -188,7 +188,7 @@ def _measure(name: str) -> tuple[Measure, int]:
     family = name if match is None else match[1] + ("p" if match[1].endswith("%") else "k")
     if family not in MEASURES or (match is None and family[-2:] in {"@k", "%p"}):
         raise UnknownNameError(
-            f"Unknown measure {name!r}; known: {', '.join(MEASURES)}, with a number for k and p."
+            f"Unknown measure {name!r}; known: {', '.join(MEASURES)}, where k and p are numbers."
         )
     return MEASURES[family], 0 if match is None else int(match[2])
 

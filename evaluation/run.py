@@ -81,7 +81,7 @@ def read_trec(path: Path, *, system: str | None = None) -> Run:
             names.add(name)
     if system is None and len(names) != 1:
         raise InputError(
-            f"{path} holds the runs of {len(names)} systems ({', '.join(sorted(names))}), one was expected; "
+            f"{path} holds the runs of {len(names)} systems ({', '.join(sorted(names))}), expected one; "
             "split the file, or name the run."
         )
     return Run(system=names.pop() if system is None else system, scores=scores)

@@ -77,7 +77,8 @@ def _not_joined(address: str, error: Exception) -> InputError:
     reason = (str(error) or type(error).__name__).strip().splitlines()[0][:200]
     return InputError(
         f"Cannot join the Ray cluster at {address!r} ({reason}); give --ray local, or the address of a "
-        "cluster that this machine is one of (`ray start --address=HOST:6379`), with the same RAY_AUTH_TOKEN "
+        "cluster that this machine belongs to (`ray start --address=HOST:6379`), with the same "
+        "RAY_AUTH_TOKEN "
         "on all of them."
     )
 
@@ -90,7 +91,7 @@ def machines(ray: Any) -> list[str]:
     alive = [each for each in ray.nodes() if each["Alive"]]
     found = [each["NodeID"] for each in alive if each["Resources"].get("CPU", 0) > 0]
     if not found:
-        raise InputError("No machine of the cluster has a processor to compute with; add one to it.")
+        raise InputError("No machine of the cluster has a CPU to compute with; add a machine.")
     return found
 
 

@@ -81,7 +81,8 @@ def _expect_encoder(spec: TaggerSpec | FunctionSpec, encoder: Encoder) -> None:
     if spec.encoder is not None and spec.encoder != encoder.spec.fingerprint:
         raise EncoderError(
             f"{spec.name!r} reads hidden layers of the encoder {spec.encoder[:12]}, not of "
-            f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:12]}); use the two that belong together."
+            f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:12]}); use a tagger and an encoder that "
+            "belong together."
         )
 
 

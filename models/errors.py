@@ -1,26 +1,26 @@
 """Every error Akin raises on purpose.
 
     AkinError
-    ├── InputError                  what was given cannot be used
-    │   ├── UnknownNameError        a name that no registry holds
+    ├── InputError                  the input cannot be used
+    │   ├── UnknownNameError        a name that is in no registry
     │   ├── CorpusError             a corpus file as a whole
     │   │   ├── CorpusFormatError   no reader recognises the file
     │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
-    │   ├── CollectionMissingError  a test collection that is not where it was said to be
-    │   ├── DeviceFullError         an index that its device has no room for
-    │   ├── AnswerFormatError       an answer asked for in a format there is none in
-    │   ├── BatchNotFoundError      a batch that is not there, or not the caller's
-    │   ├── BatchUnfinishedError    something of a batch that only a finished one has
-    │   ├── IdempotencyError        an Idempotency-Key that was sent with something else before
-    │   ├── SavedQueryNotFoundError a saved query that is not there, or not the caller's
-    │   ├── SavedQueryConflictError a query that cannot be saved beside those there are
-    │   ├── ProfileNotFoundError    a profile that is not there, or not the caller's
+    │   ├── CollectionMissingError  a test collection that is not in the given folder
+    │   ├── DeviceFullError         a device without enough memory for an index
+    │   ├── AnswerFormatError       an answer in a format that it is not available in
+    │   ├── BatchNotFoundError      a batch that does not exist or belongs to another caller
+    │   ├── BatchUnfinishedError    a result that only a finished batch has
+    │   ├── IdempotencyError        an Idempotency-Key that was sent before with another request
+    │   ├── SavedQueryNotFoundError a saved query that does not exist or belongs to another caller
+    │   ├── SavedQueryConflictError a query whose name is taken, or one query too many
+    │   ├── ProfileNotFoundError    a profile that does not exist or belongs to another caller
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
     │       ├── SentenceSelectionError
     │       ├── MissingVectorsError
-    │       └── CursorError         a cursor that does not go with the search
+    │       └── CursorError         a cursor that does not belong to the search
     │           └── CursorExpiredError
     ├── EncoderError                an encoder that cannot be loaded or run
     │   └── WeightsError            weights absent, altered or in a refused format
@@ -31,17 +31,17 @@
     │   ├── SnapshotMissingError
     │   ├── SnapshotCorruptError
     │   └── EncoderMismatchError
-    ├── RefusedError                a request that is turned away, or given up, whatever it asks for
+    ├── RefusedError                a request that is refused or stopped, whatever its content
     │   ├── KeyRefusedError         no key, or one that is unknown, expired or revoked
-    │   ├── KeysUnknownError        nobody can be let in before the keys are read
-    │   ├── ScopeMissingError       a key that may not do this
+    │   ├── KeysUnknownError        the keys could not be read yet
+    │   ├── ScopeMissingError       a key without the required scope
     │   ├── RouteClosedError        a route that declares no access policy
     │   ├── BodyTooLargeError
     │   ├── RateLimitedError        too many requests by one client
-    │   ├── OverloadedError         too many requests by all of them
-    │   ├── ShardAwayError          machines of a cluster that hold parts of a collection do not answer
+    │   ├── OverloadedError         too many requests by all clients
+    │   ├── ShardAwayError          machines that hold parts of a collection do not respond
     │   └── DeadlineError
-    └── ServiceError                what a client got of a service instead of an answer
+    └── ServiceError                an error response of a service, or none
 
 A message says what was given, what was expected and what to do.
 """
@@ -52,11 +52,11 @@ class AkinError(Exception):
 
 
 class InputError(AkinError):
-    """What the caller gave cannot be used as it is."""
+    """The input of the caller cannot be used."""
 
 
 class UnknownNameError(InputError):
-    """A name that its registry does not hold; the message lists the names it does hold."""
+    """A name that is not in its registry; the message lists the known names."""
 
 
 class CorpusError(InputError):
@@ -68,7 +68,7 @@ class CorpusFormatError(CorpusError):
 
 
 class BrokenFileError(CorpusFormatError):
-    """A corpus file that cannot be read on from ``line``: cut short, damaged or refused by the parser."""
+    """A corpus file that cannot be read beyond ``line``: truncated, damaged or refused by the parser."""
 
     def __init__(self, path: str, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}. Fetch the file again or repair it.")
@@ -78,7 +78,7 @@ class BrokenFileError(CorpusFormatError):
 
 
 class BrokenRowError(CorpusError):
-    """One row of a corpus file that does not hold a usable paper."""
+    """One row of a corpus file without a usable paper."""
 
     def __init__(self, path: str, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}")
@@ -88,39 +88,39 @@ class BrokenRowError(CorpusError):
 
 
 class CollectionMissingError(InputError):
-    """A test collection that is not where it was said to be; the message tells where to get it."""
+    """A test collection that is not in the given folder; the message says where to download it."""
 
 
 class DeviceFullError(InputError):
-    """A device whose memory does not suffice for an index, or for a search in one."""
+    """A device without enough memory for an index, or for a search in one."""
 
 
 class AnswerFormatError(InputError):
-    """An answer asked for in a format there is none in; the message lists those there are."""
+    """An answer in a format that it is not available in; the message lists the available ones."""
 
 
 class BatchNotFoundError(InputError):
-    """A batch that is not there, or that another caller started."""
+    """A batch that does not exist or belongs to another caller."""
 
 
 class BatchUnfinishedError(InputError):
-    """Something of a batch that only a finished one has."""
+    """A result that only a finished batch has."""
 
 
 class IdempotencyError(InputError):
-    """An ``Idempotency-Key`` that the caller sent with another request before."""
+    """An ``Idempotency-Key`` that the caller sent before with another request."""
 
 
 class SavedQueryNotFoundError(InputError):
-    """A saved query, or a feed of one, that is not there, or that another caller saved."""
+    """A saved query, or its feed, that does not exist or belongs to another caller."""
 
 
 class SavedQueryConflictError(InputError):
-    """A query that cannot be saved beside those there are: its name is taken, or they are too many."""
+    """A query that cannot be saved: its name is taken, or the caller has too many."""
 
 
 class ProfileNotFoundError(InputError):
-    """A profile that is not there, or that another caller keeps."""
+    """A profile that does not exist or belongs to another caller."""
 
 
 class QueryError(InputError):
@@ -128,11 +128,11 @@ class QueryError(InputError):
 
 
 class PaperNotFoundError(QueryError):
-    """A paper id that the collection does not hold."""
+    """A paper id that is not in the collection."""
 
 
 class SentenceSelectionError(QueryError):
-    """Chosen sentences that the query paper does not have, or a facet none of its sentences has."""
+    """Chosen sentences, or a facet, that the query paper does not have."""
 
 
 class MissingVectorsError(QueryError):
@@ -152,11 +152,11 @@ class EncoderError(AkinError):
 
 
 class WeightsError(EncoderError):
-    """Model weights that are absent, altered, or in a format that is never loaded."""
+    """Model weights that are absent, altered, or in a format that Akin does not load."""
 
 
 class MissingPackageError(AkinError):
-    """A package that the request needs is not installed; the message carries the install line."""
+    """A package that the request needs is not installed; the message contains the install command."""
 
 
 class StorageError(AkinError):
@@ -184,13 +184,13 @@ class EncoderMismatchError(SnapshotError):
 
 
 class RefusedError(AkinError):
-    """A request that is turned away, or given up, whatever it asks for."""
+    """A request that is refused or stopped, whatever its content."""
 
     retry_after_s: int | None = None  # whole seconds after which trying again may help; None: it will not
 
 
 class KeyRefusedError(RefusedError):
-    """A request without a key where one is needed, or with one that is unknown, expired or revoked."""
+    """A request without a required key, or with a key that is unknown, expired or revoked."""
 
 
 class KeysUnknownError(RefusedError):
@@ -200,19 +200,19 @@ class KeysUnknownError(RefusedError):
 
 
 class ScopeMissingError(RefusedError):
-    """A request whose key is good, but not for this."""
+    """A request whose key does not have the required scope."""
 
 
 class RouteClosedError(RefusedError):
-    """A request for a route that declares no access policy, or another one than was applied."""
+    """A request for a route without an access policy, or with another one than was applied."""
 
 
 class BodyTooLargeError(RefusedError):
-    """A request whose body is larger than the service reads."""
+    """A request whose body is larger than the limit."""
 
 
 class RateLimitedError(RefusedError):
-    """One client's requests come faster than its share."""
+    """A client sends requests faster than its limit."""
 
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message)
@@ -228,20 +228,20 @@ class OverloadedError(RefusedError):
 
 
 class ShardAwayError(RefusedError):
-    """Machines of a cluster that do not answer, without which a query cannot be answered."""
+    """Machines of a cluster do not respond, and a query cannot be answered without them."""
 
     retry_after_s = 5
 
 
 class DeadlineError(RefusedError):
-    """A request that took longer than the service works on one, or whose client has gone."""
+    """A request that exceeded the time limit, or whose client disconnected."""
 
 
 class ServiceError(AkinError):
-    """What a client got of a service instead of an answer: a problem (RFC 9457), or nothing.
+    """An error response of a service (a problem of RFC 9457), or no response.
 
-    ``type`` is that of the problem, ``status`` the HTTP status, ``None`` where nothing was answered;
-    ``request_id`` finds the request in the service's log.
+    ``type`` is that of the problem, ``status`` the HTTP status (``None`` without a response), and
+    ``request_id`` the id of the request in the log of the service.
     """
 
     def __init__(

@@ -102,15 +102,15 @@ def read_metadata(path: Path) -> dict[str, Any]:
     Raises WeightsError where it is no tagger's.
     """
     if not path.is_file():
-        raise WeightsError(f"{path}: no such file of facet weights; make some with: akin train facets.")
+        raise WeightsError(f"{path}: no such file of facet weights; train them with: akin train facets.")
     try:
         with safe_open(path, framework="numpy") as tensors:
             told = json.loads((tensors.metadata() or {})[METADATA])
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise WeightsError(
-            f"{path} does not hold the weights of a facet tagger ({error}); make some with: "
-            "akin train facets."
+            f"{path} does not hold the weights of a facet tagger ({error}); train them with: akin train "
+            "facets."
         ) from error
     if not isinstance(told, dict) or not {"kind", "encoder"} <= told.keys():
-        raise WeightsError(f"{path} does not say which kind of tagger it is; train anew: akin train facets.")
+        raise WeightsError(f"{path} does not name the kind of the tagger; train it again: akin train facets.")
     return told

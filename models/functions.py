@@ -70,7 +70,7 @@ class TrainedFunctionEncoder:
             raise EncoderError(
                 f"{path} reads hidden layers of the encoder {told['encoder_name']!r} "
                 f"({told['encoder'][:12]}), not of {encoder.name!r} ({encoder.fingerprint[:12]}); name the "
-                "encoder it was trained on, or train anew: akin train functions."
+                "encoder it was trained on, or train again: akin train functions."
             )
         self._head = _read_head(path)
         self.spec = FunctionSpec(
@@ -85,8 +85,8 @@ class TrainedFunctionEncoder:
         n_inputs = len(self.spec.layers) * encoder.dim
         if self._head.weight.shape[1] != n_inputs:
             raise WeightsError(
-                f"{path} reads {self._head.weight.shape[1]} numbers a sentence, but its layers hold "
-                f"{n_inputs}; train anew: akin train functions."
+                f"{path} reads {self._head.weight.shape[1]} numbers per sentence, but its layers have "
+                f"{n_inputs}; train again: akin train functions."
             )
 
     def vectors(
@@ -126,7 +126,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise _unusable(path, error) from error
     if not isinstance(told, dict) or not {"encoder", "encoder_name", "layers"} <= told.keys():
-        raise _unusable(path, "it does not tell which encoder's layers it reads")
+        raise _unusable(path, "it does not name the encoder whose layers it reads")
     return told
 
 
@@ -143,6 +143,6 @@ def _read_head(path: Path) -> Head:
 
 def _unusable(path: Path, reason: object) -> WeightsError:
     return WeightsError(
-        f"{path} does not hold the weights of a function encoder ({reason}); make some with: "
-        "akin train functions."
+        f"{path} does not hold the weights of a function encoder ({reason}); train them with: akin train "
+        "functions."
     )

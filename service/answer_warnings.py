@@ -38,12 +38,13 @@ class AnswerWarning:
 
 
 _NOT_ENGLISH: Final = (
-    "looks like another language than English ({all}), and only English was learned; give it in English for "
-    "better results."
+    "does not seem to be English ({all}), and the encoder was trained on English; give it in English for "
+    "better "
+    "results."
 )
 _NOT_READ: Final = (
-    "The encoder does not read as far as sentence {first} (counted from 0), so what was chosen {purpose}from "
-    "there on does not count; choose earlier sentences, or shorten the abstract."
+    "The encoder's token limit ends before sentence {first} (counted from 0), so sentences chosen "
+    "{purpose}from there on do not count; choose earlier sentences, or shorten the abstract."
 )
 _MESSAGES: Final = {
     WarningCode.ABSTRACT_NOT_ENGLISH: f"The abstract {_NOT_ENGLISH}",
@@ -52,26 +53,26 @@ _MESSAGES: Final = {
     "has {all} more; shorten it if these matter.",
     WarningCode.SENTENCES_PAST_TOKEN_LIMIT: _NOT_READ.replace("{purpose}", ""),
     WarningCode.UNLIKE_SENTENCES_PAST_TOKEN_LIMIT: _NOT_READ.replace("{purpose}", "to be unlike "),
-    WarningCode.FACET_MISSING: "No sentence of the query has the facet {all}, so only the other facets "
-    "chosen count; choose sentences by number to count more.",
-    WarningCode.UNLIKE_FACET_MISSING: "No sentence of the query has the facet {all}, so there is none of it "
-    "to be unlike; choose sentences by number to keep away from them.",
-    WarningCode.INDEXED_WITH_OTHER_TAGGER: "Another tagger ({all}) found the collection's facets than those "
-    "of the query; choose sentences by number where that matters.",
+    WarningCode.FACET_MISSING: "No sentence of the query has the facet {all}, so only the other chosen "
+    "facets count; choose sentences by number to include more.",
+    WarningCode.UNLIKE_FACET_MISSING: "No sentence of the query has the facet {all}, so it cannot be used "
+    "with unlike; choose sentences by number instead.",
+    WarningCode.INDEXED_WITH_OTHER_TAGGER: "The facets of the collection come from another tagger ({all}) "
+    "than those of the query; choose sentences by number where this matters.",
     WarningCode.NOT_CONVERGED: "The match is less exact than usual for {all} of the results; take their "
     "scores as approximate.",
-    WarningCode.LIST_ENDS_AT: "The list ends after {all} papers, though more would follow; narrow it with "
-    "filters to see them.",
-    WarningCode.REPEATED_SENTENCES: "Sentences that repeat a nearer one were left out ({all}), so the list "
-    "is shorter than it might be; narrow it with filters to find others.",
-    WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
-    "and lacks those of {all} papers; run `akin compact` once to add them.",
-    WarningCode.NO_GOOD_MATCH: "There is no good match, since even the first result is {all}; try other "
+    WarningCode.LIST_ENDS_AT: "The list ends after {all} papers although there are more; add filters to see "
+    "others.",
+    WarningCode.REPEATED_SENTENCES: "Sentences with the same text as a nearer one were left out ({all}), so "
+    "the list is shorter than requested; add filters to find others.",
+    WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, because the collection was built by an older "
+    "version and has no words of {all} papers; run `akin compact` once to add them.",
+    WarningCode.NO_GOOD_MATCH: "There is no good match, because even the first result is {all}; try other "
     "words, or add papers.",
-    WarningCode.PARTIAL_COVERAGE: "Only {all} % of the collection could be searched, as machines that hold "
-    "the rest do not answer; ask again later for all of it.",
-    WarningCode.ONLY_LAST_ADDED: "More papers were added than are looked at together, so only the last {all} "
-    "count; mark them as seen more often.",
+    WarningCode.PARTIAL_COVERAGE: "Only {all} % of the collection could be searched, because machines that "
+    "hold the rest do not respond; search again later.",
+    WarningCode.ONLY_LAST_ADDED: "More papers were added than one search compares, so only the last {all} "
+    "count; mark papers as seen more often.",
 }
 
 

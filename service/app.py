@@ -194,7 +194,7 @@ def _add_gauges(app: FastAPI, metrics: Metrics, cache: Cache) -> None:
         return {(each.part,): 1.0 for each in services_of(app).degraded()}
 
     add_collection_metrics(metrics, lambda: services_of(app).collection)
-    metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
+    metrics.gauge("akin_degraded", "1 for each part that is degraded", degraded, labels=["part"])
     metrics.counter("akin_cache_lookups", "Values looked for", cache.lookups, labels=("layer", "outcome"))
     metrics.gauge("akin_cache_bytes", "Values kept in memory", lambda: cache.stats().memory_bytes)
     metrics.counter("akin_redis_errors", "Calls not answered", lambda: cache.stats().redis_errors)

@@ -21,7 +21,7 @@ from models.interruption import is_interrupted, set_interruption
 # For what asks the database beside the requests, of which nothing takes so long.
 ASIDE_S: Final = 5.0
 # What to ask for instead of a search that takes too long.
-LESS_OF_A_SEARCH: Final = "ask for less: fewer results, fewer sentences, or the scorer ot"
+LESS_OF_A_SEARCH: Final = "request less: fewer results, fewer sentences, or the scorer ot"
 _LOCK_LOOK_S: Final = 0.05
 _T = TypeVar("_T")
 
@@ -59,7 +59,7 @@ class Deadline:
         """Raises DeadlineError once it has passed."""
         if self.remaining_s <= 0:
             raise DeadlineError(
-                f"The request was given up after {self._seconds:g} s, the most the service works on one; "
+                f"The request was stopped after {self._seconds:g} s, the time limit of the service; "
                 f"{self.remedy}."
             )
 
@@ -94,7 +94,7 @@ def locked(lock: Lock) -> Iterator[None]:
     """Holds a lock under which the database is asked; raises StorageError where it is not free in time."""
     while not lock.acquire(timeout=_LOCK_LOOK_S):
         if is_interrupted():
-            raise StorageError("The database is being waited for by other requests; try again later.")
+            raise StorageError("Other requests are waiting for the database; try again later.")
     try:
         yield
     finally:

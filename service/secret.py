@@ -46,7 +46,7 @@ def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
                 "secret_not_kept",
                 folder=str(data),
                 reason=os.strerror(error.errno),
-                effect="cursors end with this process and are refused by others; set AKIN_SECRET",
+                effect="cursors are only valid in this process; set AKIN_SECRET",
             )
             return secret_of_process()
         with storage_errors(path):

@@ -82,7 +82,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             stderr.print(
-                "Interrupted. What was published before stays served; run the same command again to resume."
+                "Interrupted. Everything published so far is kept; run the same command again to resume."
             )
             raise typer.Exit(130) from interrupt
 

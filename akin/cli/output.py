@@ -53,7 +53,9 @@ def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperLi
     if form is Output.JSON:
         return as_json(answer)
     if form in _TABLES and isinstance(answer, PaperList):
-        raise InputError(f"--output {form} is for results of a search; list papers with --output csv.")
+        raise InputError(
+            f"--output {form} works only for the results of a search; use --output csv for lists of papers."
+        )
     # Only here: what is shown to a person need not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
 

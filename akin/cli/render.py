@@ -135,7 +135,7 @@ def heading(rank: int, result: Result | Recommendation | NewPaper) -> Text:
         beside.append(f"  {result.strength.label} match", style=_STRENGTHS[result.strength.label])
     if away := [a for a in result.alignments if a.weight < 0]:
         distance = sum(a.weight * a.distance for a in away) / sum(a.weight for a in away)
-        beside.append(f"  (at {distance:.4f} from what to be unlike)", style="red")
+        beside.append(f"  (distance {distance:.4f} from what results should be unlike)", style="red")
     text = Text(f"{rank:>2}. ", style="bold")
     text.append(_cut(result.paper.title, beside=len(text) + len(beside)), style="bold blue")
     text.append_text(beside)
@@ -158,7 +158,7 @@ def _explained(result: Result | Recommendation) -> Text:
     text = _abstract(result)
     for words, terms, style in (
         ("Words", [each for each in result.words.terms if each.share > 0], "green"),
-        ("Words to be unlike", [each for each in result.words.terms if each.share < 0], "red"),
+        ("Words to avoid", [each for each in result.words.terms if each.share < 0], "red"),
     ):
         if terms:
             named = ", ".join(f"{each.term} {abs(each.share):.0%}" for each in terms[:_MOST_WORDS])

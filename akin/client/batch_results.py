@@ -65,7 +65,7 @@ def _batch_result(line: bytes) -> BatchResult:
         return BatchResult(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
         raise ServiceError(
-            "A result is not what a service of Akin answers; look at the versions of both.",
+            "The result is not one of an Akin service; check the versions of client and service.",
             type="about:blank",
             status=None,
         ) from error

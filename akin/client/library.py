@@ -131,9 +131,7 @@ def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
         if seeds or name in sent:
             sent[name] = seeds
     if not sent.get("seeds"):
-        raise InputError(
-            "There is nothing to start from: give names of papers as seeds, or a library as like."
-        )
+        raise InputError("Nothing to start from: give papers as seeds, or a library as like.")
     return sent
 
 

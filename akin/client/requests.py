@@ -180,7 +180,7 @@ def ids_of(given: str | Sequence[str]) -> list[str]:
     """The ids of one paper or several; raises InputError for what is none."""
     ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     if not all(isinstance(each, str) for each in ids):
-        raise InputError("Papers are deleted by their ids, which are texts; give one, or a list of them.")
+        raise InputError("Give the id of a paper, or a list of ids; an id is a string.")
     return ids
 
 

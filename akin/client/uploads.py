@@ -40,7 +40,7 @@ def parts_of(given: Any) -> Iterable[Any]:
         return [given]
     if not isinstance(given, Iterable) or hasattr(given, "to_dict"):
         raise InputError(
-            f"Papers are dictionaries or files, not {type(given).__name__}; of a table of pandas give "
+            f"Papers are dictionaries or files, not {type(given).__name__}; for a pandas table, give "
             "table.to_dict('records')."
         )
     return given

@@ -101,7 +101,7 @@ def _line(paper: NewPaper) -> bytes:
         return orjson.dumps(paper, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as error:
         raise InputError(
-            f"A paper is a dictionary of texts, numbers and lists ({error}); of a table of pandas give "
+            f"A paper is a dictionary of texts, numbers and lists ({error}); for a pandas table, give "
             "table.to_dict('records')."
         ) from error
 

@@ -33,7 +33,7 @@ def of_recommendations(answer: RecommendationsAnswer) -> str:
 
 def of_sentences(answer: SentenceAnswer) -> str:
     """The sentences found, nearest first, each with its paper."""
-    lines = [f"Near by {answer.query.by}: {_sentence(answer.query.text)}"]
+    lines = [f"Nearest by {answer.query.by}: {_sentence(answer.query.text)}"]
     return _joined(lines, _found(answer.results), answer.detail, answer.warnings)
 
 

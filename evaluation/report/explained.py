@@ -68,8 +68,8 @@ def readable(collection: Collection, explained: ExplainedRanking, *, name: str) 
     query = next((query for query in collection.queries if query.id == explained.query_id), None)
     if query is None:
         raise InputError(
-            f"A ranking explains query {explained.query_id!r}, which {collection.name} does not hold; "
-            "explain queries of the collection that is reported."
+            f"A ranking explains query {explained.query_id!r}, which is not in {collection.name}; explain "
+            "queries of the reported collection."
         )
     grades = collection.qrels.get(query.id, {})
     papers = explained.papers[:MOST_PAPERS]

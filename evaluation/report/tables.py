@@ -20,9 +20,9 @@ _LATEX = str.maketrans(
 )
 # What stands below a table of comparisons.
 LEGEND = (
-    "In brackets the 95 % interval, paired by query. yes: holds when all comparisons of the table in that "
-    "measure are counted (Holm); alone: its own interval leaves zero out, but it does not hold with all "
-    "counted; no: cannot be told from chance."
+    "In brackets the 95 % interval, paired by query. yes: holds after correction for all comparisons of the "
+    "table in that measure (Holm); alone: its own interval excludes zero, but it does not hold after the "
+    "correction; no: consistent with chance."
 )
 
 
@@ -112,7 +112,7 @@ def comparison_table(compared: Sequence[Compared]) -> TextTable:
         found = (cells.get(((a, b, facet), measure)) for measure in measures)
         lines.append((a, b, *([facet] if facets else []), *map(_difference, found)))
     columns = ("first", "second", *(["facet"] if facets else []), *measures)
-    return TextTable("The first less the second, percentage points", columns, tuple(lines), n_names=2)
+    return TextTable("The first minus the second, percentage points", columns, tuple(lines), n_names=2)
 
 
 def verdict(comparison: Comparison) -> str:

@@ -120,7 +120,7 @@ def _grades(judged: JsonObject, file: Path, paper_id: str) -> dict[str, int]:
         pairs = list(zip(judged["cands"], judged["relevance_adju"], strict=True))
     except (KeyError, TypeError, ValueError) as error:
         raise CorpusFormatError(
-            f"{file}: query {paper_id} does not hold lists cands and relevance_adju of one length. "
+            f"{file}: query {paper_id} needs lists cands and relevance_adju of equal length. "
             "Fetch the file again."
         ) from error
     return {candidate: max(grade, 0) for candidate, grade in pairs if candidate != paper_id}
@@ -182,7 +182,10 @@ def _notes(queries: list[EvalQuery], folds: Mapping[str, str]) -> Iterator[str]:
     if absent:
         yield f"{absent} of the {len(folds)} queries of the splits have no judgements in this folder."
     if len({query.fold for query in queries}) == 1:
-        yield f"Only {queries[0].fold} is here: half of the collection, and not what the papers report."
+        yield (
+            f"Only {queries[0].fold} is here: half of the collection, so the figures are not comparable with "
+            "published ones."
+        )
     for query in queries:
         if query.selected is None:
             yield f"Query {query.id}: no sentence has its facet, so the whole abstract counts."

@@ -41,7 +41,7 @@ class DorisMaeSet:
             return _collection(told["Corpus"], told["Query"], told["Annotation"])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise CorpusFormatError(
-                f"{file} is not as its publishers offer it ({type(error).__name__}: {error}). Fetch it again."
+                f"{file} is not in the published format ({type(error).__name__}: {error}). Fetch it again."
             ) from error
 
 

@@ -28,8 +28,8 @@ def locate(reader: CollectionReader, folder: Path, *names: str) -> Path:
                 return path
     wanted = " or ".join(names)
     raise CollectionMissingError(
-        f"{folder} holds no {wanted}. Expected is the layout in which {reader.publisher} offers it:\n"
-        f"{reader.layout.strip()}\nFetch it there and give the folder."
+        f"{folder} holds no {wanted}. Expected is the layout of its publisher, {reader.publisher}:\n"
+        f"{reader.layout.strip()}\nFetch it there and name the folder."
     )
 
 
@@ -48,7 +48,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
         except orjson.JSONDecodeError as error:
             raise BrokenRowError(str(path), number, f"not valid JSON: {error.msg}") from error
         if not isinstance(record, dict):
-            raise BrokenRowError(str(path), number, "no JSON object {...}, as every line should hold")
+            raise BrokenRowError(str(path), number, "not a JSON object {...}, which every line must be")
         yield number, record
 
 
@@ -60,7 +60,7 @@ def json_document(path: Path) -> JsonObject:
         except orjson.JSONDecodeError as error:
             raise CorpusFormatError(f"{path} is not valid JSON ({error}). Fetch it again.") from error
     if not isinstance(document, dict):
-        raise CorpusFormatError(f"{path} holds no JSON object {{...}}, as it should. Fetch it again.")
+        raise CorpusFormatError(f"{path} is not a JSON object {{...}}. Fetch it again.")
     return document
 
 

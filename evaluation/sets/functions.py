@@ -116,7 +116,7 @@ class FunctionsSet:
         if strange := [each for each in functions if read_metadata(each)["encoder"] not in here]:
             raise InputError(
                 f"{strange[0]} reads layers of {read_metadata(strange[0])['encoder_name']!r}, which is not "
-                "measured here; name it with --encoder."
+                "among the measured encoders; name it with --encoder."
             )
         for source in sources:
             for system, vectors in sentence_vectors(papers, source, functions=functions).items():
@@ -216,7 +216,7 @@ def _csabstruct(path: Path) -> _Read:
     for line, record in json_lines(path):
         sentences, labels = record.get("sentences"), record.get("labels")
         if not isinstance(sentences, list) or not isinstance(labels, list) or len(sentences) != len(labels):
-            raise BrokenRowError(str(path), line, "no sentences and labels of one length")
+            raise BrokenRowError(str(path), line, "expected lists sentences and labels of equal length")
         if unknown := {str(label) for label in labels} - set(Facet):
             raise BrokenRowError(str(path), line, f"unknown labels {', '.join(sorted(unknown))}")
         # The file numbers every abstract 0; its line tells them apart.

@@ -34,7 +34,7 @@ def to_papers(texts: Iterable[PaperText]) -> tuple[dict[str, Paper], list[str]]:
     blank: list[str] = []
     for text in texts:
         if text.id in papers:
-            raise InputError(f"Paper {text.id!r} comes twice; every paper should stand in its file once.")
+            raise InputError(f"Paper {text.id!r} occurs twice; keep one.")
         if paper := _paper(text):
             papers[text.id] = paper
         else:
@@ -71,5 +71,5 @@ def notes_on(blank: Sequence[str], judged_but_absent: int = 0) -> tuple[str, ...
     if blank:
         notes.append(f"Papers left out, with neither title nor abstract: {len(blank):,}.")
     if judged_but_absent:
-        notes.append(f"Judged papers that the collection does not hold: {judged_but_absent:,}.")
+        notes.append(f"Judged papers that are not in the collection: {judged_but_absent:,}.")
     return tuple(notes)

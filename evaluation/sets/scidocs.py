@@ -112,7 +112,9 @@ class ScidocsSet:
         for source in sources:
             spec = source.encoder.spec
             if source.snapshot is not None and spec.unit is Unit.SENTENCE:
-                raise InputError("SciDocs needs document vectors, which a snapshot lacks; leave out --data.")
+                raise InputError(
+                    "SciDocs needs document vectors, which a snapshot does not have; leave out --data."
+                )
             system = f"{spec.name}:document"
             rows = self.evaluate(path, partial(_documents, source), system=system)
             yield from (*rows, *average([*ranked, *rows], system))
@@ -156,7 +158,7 @@ def _clicks(path: Path) -> list[Click]:
         shown = tuple(fields[2].strip().split(",")) if len(fields) == 3 else ()
         if fields[1:2] == [] or fields[1] not in shown:
             raise BrokenRowError(
-                str(path), number, "not query, clicked, and the papers shown, clicked among them"
+                str(path), number, "expected query, clicked, and the shown papers with the clicked one"
             )
         clicks.append(Click(fields[0], fields[1], shown))
     return clicks

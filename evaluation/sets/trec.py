@@ -101,7 +101,7 @@ def _query(topic: _Topic, papers: Mapping[str, Paper], path: Path) -> EvalQuery:
 
 
 def _topics(path: Path) -> list[_Topic]:
-    """The topics of a file, whose format is found by looking; raises InputError where an id comes twice."""
+    """The topics of a file of any known format; raises InputError if two topics have the same id."""
     head = read_head(path).lstrip()
     if head.startswith("{"):
         topics = [_json_topic(record, path, number) for number, record in json_lines(path)]
@@ -111,7 +111,7 @@ def _topics(path: Path) -> list[_Topic]:
     else:
         topics = list(_table_topics(path))
     if len({topic.id for topic in topics}) < len(topics):
-        raise InputError(f"{path}: two topics have one id; give each its own.")
+        raise InputError(f"{path}: two topics have the same id; give each its own.")
     return topics
 
 

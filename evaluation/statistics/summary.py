@@ -129,7 +129,9 @@ def summarise(
     """
     systems = [run.system for run in runs]
     if len(set(systems)) < len(systems):
-        raise InputError(f"Two runs have one name among {', '.join(systems)}; name each run differently.")
+        raise InputError(
+            f"Two runs have the same name among {', '.join(systems)}; name each run differently."
+        )
     values = {run.system: per_query(collection, run) for run in runs}
     if with_mean:
         systems.append(f"mean of {len(runs)} runs")

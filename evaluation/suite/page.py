@@ -32,7 +32,7 @@ def filled(text: str, sections: Mapping[str, Section]) -> str:
 
     def made(mark: re.Match[str]) -> str:
         if mark["name"] not in sections:
-            raise InputError(f"The figures hold no part {mark['name']!r}; measure it, or take its mark away.")
+            raise InputError(f"The figures hold no part {mark['name']!r}; measure it, or remove its mark.")
         content = _KINDS[mark["kind"]](sections[mark["name"]], tuple(mark["words"].split()))
         return f"{mark['begin']}\n{content}\n\n{mark['end']}"
 

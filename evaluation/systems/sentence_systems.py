@@ -73,5 +73,5 @@ def function_encoders(encoder: EncoderSpec, paths: Sequence[Path]) -> list[Funct
 def _of(paper: EncodedPaper, layers: tuple[int, ...]) -> Float32[np.ndarray, "n_layers n_sentence dim"]:
     """Some of the hidden layers of a paper that was read with all of them."""
     if paper.layers is None:
-        raise EncoderError("The encoder gave no hidden layers although it has some; this is a fault in it.")
+        raise EncoderError("The encoder returned no hidden layers although it has some; this is a bug in it.")
     return paper.layers[list(layers)]

@@ -70,7 +70,7 @@ def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> Au
     ]
     if not eligible:
         raise InputError(
-            f"{corpus}: no author has {_LEAST_EARLIER} papers before {split} and two from then on; give "
+            f"{corpus}: no author has {_LEAST_EARLIER} papers before {split} and two since then; give "
             "another --split, or a corpus with years and authors."
         )
     drawn = sorted(eligible, key=lambda name: hash64(f"{seed}:{name}"))[:n_authors]

@@ -96,17 +96,21 @@ def measure_facets(
     if not papers:
         raise InputError(f"{path} holds no labelled abstract to measure on.")
     if any(sentence.facet is None for paper in papers for sentence in paper.sentences):
-        raise InputError(f"The labels of {path} are no facets; `akin evaluate functions` measures by them.")
+        raise InputError(f"The labels of {path} are not facets; measure with `akin evaluate functions`.")
     name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
     predicted = {name: _codes([each.probabilities for each in annotated])}
     if name in BASELINES or (name == surface.spec.name and measured.spec != surface.spec):
-        raise InputError(f"{tagger} has the name of another system in this table; give the file another.")
+        raise InputError(
+            f"{tagger} has the name of another system in this table; choose another name for the file."
+        )
     predicted[surface.spec.name] = _codes(surface.tag(papers, []))
     tested = Labelled(papers, [each.encoded.sentences for each in annotated])
     notes, file = list(collection.notes), FunctionsSet().file(path)
     if file.name.startswith(_TRAIN):
-        notes.append("The shipped taggers learned from these abstracts: the figures say nothing of others.")
+        notes.append(
+            "The shipped taggers learned from these abstracts: the figures do not apply to other abstracts."
+        )
     elif is_there(file.parent, _TRAIN):
         predicted |= _of_baselines(_train_side(file.parent, encoder, cache, on_progress), tested, on_progress)
     else:

@@ -137,7 +137,7 @@ def _drawn(engine: SearchEngine, n_titles: int, seed: int) -> list[KnownItem]:
         if any(map(str.isalnum, paper.title)):
             by_title.setdefault(paper.title, []).append(paper.id)
     if not by_title:
-        raise InputError("No paper of the collection has a title; ask questions of it (--questions).")
+        raise InputError("No paper of the collection has a title; give questions with --questions.")
     titles = sorted(by_title)
     drawn = np.random.default_rng(seed).permutation(len(titles))[:n_titles]
     return [KnownItem(titles[each], frozenset(by_title[titles[each]])) for each in drawn.tolist()]
@@ -156,7 +156,7 @@ def _asked(engine: SearchEngine, questions: Path) -> Iterator[KnownItem]:
         n_items += 1
         yield KnownItem(question.strip(), frozenset({paper_id}))
     if not n_items:
-        raise InputError(f"{questions} holds no question; give a line for each: ID, a tab, the question.")
+        raise InputError(f"{questions} holds no question; each line is: ID, a tab, the question.")
 
 
 def _by_text(engine: SearchEngine, query: SearchQuery) -> Callable[[str], Sequence[str]]:

@@ -33,7 +33,7 @@ from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 from service.match.papers import matched_papers
 
-# Of all pairs, the main one first. Of the loss less is better.
+# Of all pairs, the main one first. For the loss, lower is better.
 LOSS, EASY, HARD = "loss", "easy", "hard"
 _EVALUATIONS = Path("data", "evaluations.csv")
 _N_RATED = 10
@@ -107,8 +107,8 @@ class ReviewerSet:
 
     def _missing(self, path: Path) -> CollectionMissingError:
         return CollectionMissingError(
-            f"There is no {path}. Expected is the layout in which {self.publisher} offers it:\n"
-            f"{self.layout.strip()}\nFetch it there and give the folder."
+            f"There is no {path}. Expected is the layout of its publisher, {self.publisher}:\n"
+            f"{self.layout.strip()}\nFetch it there and name the folder."
         )
 
 
@@ -212,11 +212,11 @@ def _check_any_counts(ratings: Ratings, datasets: Sequence[_Dataset], folder: Pa
         if len({rating for paper, rating in ratings[name].items() if paper not in lost}) > 1:
             return
     raise InputError(
-        f"No two ratings of {folder / _EVALUATIONS} can be compared: it takes two papers that one researcher "
-        f"rated differently. Of {len(ratings)} researchers {len(nameless)} have no profile in each of "
+        f"No two ratings of {folder / _EVALUATIONS} can be compared: a researcher has to rate two papers "
+        f"differently. Of {len(ratings)} researchers {len(nameless)} have no profile in each of "
         f"{len(datasets)} datasets{_some(nameless)}; of {len(papers)} papers {len(unknown)} are not in each"
-        f"{_some(unknown)}. ParticipantID is to be the name of a file in archives without .jsonl, Paper1 and "
-        "so on keys of submissions.json; fetch both from where the ratings are from."
+        f"{_some(unknown)}. ParticipantID must be the name of a file in archives without .jsonl, and Paper1 "
+        "and so on must be keys of submissions.json; fetch both from the source of the ratings."
     )
 
 
@@ -283,7 +283,7 @@ def _kept(
         for reviewer, rated in ratings.items()
     }
     n_lost = sum(map(len, ratings.values())) - sum(map(len, kept.values()))
-    note = f"{n_lost} ratings are of papers or researchers that a dataset lacks; they do not count."
+    note = f"{n_lost} ratings are of papers or researchers that are not in a dataset; they do not count."
     return {reviewer: rated for reviewer, rated in kept.items() if rated}, [note] if n_lost else []
 
 

@@ -49,17 +49,15 @@ _POOLS: Final[dict[str, dict[str, Any]]] = {
     "frozen": {"poolclass": NullPool},
 }
 
-_LET_IT_END: Final = (
-    "another process has been writing for as long as this could wait; let it end, then try again"
-)
+_LET_IT_END: Final = "another process is still writing; wait for it to end, then try again"
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
 _REMEDIES: Final = {
-    "SQLITE_FULL": "free disk space and try again; nothing was half-written",
+    "SQLITE_FULL": "free disk space and try again; nothing was written in part",
     "SQLITE_READONLY": "unless its file system is read-only, make the file and its folder writable",
     "SQLITE_PERM": "make the file and its folder writable for this user",
     "SQLITE_CANTOPEN": "name a file in a folder that exists and that this user may write to",
-    "SQLITE_NOTADB": "name another file, or move this one away and ingest the corpus again",
-    "SQLITE_CORRUPT": "restore the file from a backup, or move it away and ingest the corpus again",
+    "SQLITE_NOTADB": "name another file, or move this one away and index the corpus again",
+    "SQLITE_CORRUPT": "restore the file from a backup, or move it away and index the corpus again",
     "SQLITE_BUSY": _LET_IT_END,
     "SQLITE_IOERR": "check the disk and its mount, then try again",
     "25006": "connect to a server that accepts writes",
@@ -82,7 +80,7 @@ def expect_existing(url_or_path: str | Path) -> None:
     file = sqlite_file(url_or_path)
     if file is not None and not file.is_file():
         raise StorageError(
-            f"{file}: there is no catalog here; name the collection's own (--catalog, AKIN_CATALOG_URL), "
+            f"{file}: there is no catalog here; name that of the collection (--catalog, AKIN_CATALOG_URL), "
             "or index a corpus first."
         )
 
@@ -169,15 +167,15 @@ class Database:
             is_busy, *_ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise StorageError(
-                f"catalog {self.place}: {error}; what was deleted is still in free pages of the file: "
-                "see to it that there is disk for a second copy, then run the same command again"
+                f"catalog {self.place}: {error}; deleted text is still in free pages of the file: make room "
+                "on the disk for a second copy, then run the same command again"
             ) from error
         finally:
             pooled.close()
         if is_busy:
             raise StorageError(
-                f"catalog {self.place}: another process reads it, so that its log still holds what was "
-                "deleted; run the same command again"
+                f"catalog {self.place}: another process is reading it, so its log still contains deleted "
+                "text; run the same command again"
             )
 
     def close(self) -> None:
@@ -241,8 +239,8 @@ def sqlite_connection(file: Path, **options: Any) -> Any:
     log = file.with_name(file.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StorageError(
-            f"catalog {file}: it is read-only here, and another process has written to it; end that one, or "
-            "keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
+            f"catalog {file}: this process may only read it, and another process has written to it; stop "
+            "that process, or keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
         )
     return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True, **options)
 

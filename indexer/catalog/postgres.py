@@ -27,9 +27,7 @@ _CHECKS_SINCE: Final = 140_000  # the server's version
 class UnansweredError(psycopg.OperationalError):
     """The server was silent for too long, or nobody waits any more; whether it did as asked is not known."""
 
-    remedy = (
-        "it may be frozen or overloaded, or another process may have been writing all the time; try again"
-    )
+    remedy = "it may be overloaded, or another process may still be writing; try again"
 
 
 class Connection(psycopg.Connection[Any]):
@@ -82,7 +80,7 @@ def _bounded(gen: Generator[Any, Any, RV], give_up: Callable[[], None]) -> Gener
                 heard_at = time.monotonic()
             if is_interrupted() or time.monotonic() - heard_at > most_silent_s():
                 give_up()
-                raise UnansweredError("the server did not answer in the time there was for it")
+                raise UnansweredError("the server did not answer in time")
             awaited = gen.send(come)
     except StopIteration as end:
         answer: RV = end.value

@@ -40,8 +40,7 @@ _READ_AT_ONCE: Final = 1_000  # rows
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
 
 _REMEDY: Final = (
-    "restore the catalog from a backup, or delete the paper (`akin delete ID`) and index it again, "
-    "which writes it anew"
+    "restore the catalog from a backup, or delete the paper (`akin delete ID`) and index it again"
 )
 _MAX_YEAR: Final = 2**31 - 1  # of a PostgreSQL integer
 

@@ -33,7 +33,7 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
         if target.exists() and any(target.iterdir()):
             raise InputError(f"{target} is not empty; name a new folder for the backup.")
         if target.is_mount():
-            raise InputError(f"{target} is where a disk is mounted; name a new folder in it for the backup.")
+            raise InputError(f"{target} is a mount point; name a new folder in it for the backup.")
         # As long as it is open nobody clears away what it needs, however much is published meanwhile.
         snapshot = open_snapshot(data)
         with folder_lock(unfinished):
@@ -86,7 +86,7 @@ def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
 def copy_sqlite(source: Path, target: Path) -> None:
     """Copies a catalog that others may be writing to, as it is at one moment; raises StorageError."""
     if not source.is_file():
-        raise StorageError(f"{source}: there is no catalog here to copy; name it with --catalog.")
+        raise StorageError(f"{source}: there is no catalog here; name it with --catalog.")
     try:
         with closing(sqlite_connection(source)) as one, closing(sqlite3.connect(target)) as other:
             one.backup(other)

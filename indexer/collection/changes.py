@@ -185,7 +185,7 @@ def _despite_lock() -> Iterator[None]:
         yield
     except BuildLockedError as error:
         raise BuildLockedError(
-            f"{error}\nThe deletion is in the catalog, and shows with the next publication."
+            f"{error}\nThe deletion is in the catalog and takes effect with the next publication."
         ) from error
 
 

@@ -81,7 +81,7 @@ def prepare(
     with storage_errors(data), encode or nullcontext(EncodeHere(annotator)) as encoder:
         if not catalog.count():
             raise InputError(
-                "The catalog holds no paper to encode; name the collection's own with --catalog, or index a "
+                "The catalog has no paper to encode; name that of the collection with --catalog, or index a "
                 "corpus."
             )
         expect_catalog_of_served(data, catalog)

@@ -70,7 +70,8 @@ def tune(
     """
     if not 0 < recall <= 1 or n_queries < 1:
         raise InputError(
-            f"a recall of {recall} over {n_queries} queries; expected a share over 0, at most 1, and a query"
+            f"a recall of {recall} over {n_queries} queries; expected a share above 0 and at most 1, and at "
+            "least one query"
         )
     snapshot = open_snapshot(data, device=device, reread=False)
     indexes = [segment.index for segment in snapshot.segments]

@@ -24,11 +24,9 @@ def array_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tu
     while piece := lines.read(piece_bytes):
         yield from scanner.feed(piece, lines.number)
         if scanner.rest.strip():
-            raise BrokenFileError(
-                str(lines.path), lines.number, "something stands behind the end of the list"
-            )
+            raise BrokenFileError(str(lines.path), lines.number, "there is text after the end of the list")
     if not scanner.ended:
-        raise BrokenFileError(str(lines.path), max(scanner.line, 1), "the list that begins here has no end")
+        raise BrokenFileError(str(lines.path), max(scanner.line, 1), "the list that begins here does not end")
 
 
 class _Scanner:

@@ -137,7 +137,7 @@ class CorpusReport:
     def note_break(self, error: BrokenFileError) -> None:
         """Count a file that breaks off; kept however many rows are, for what it lost is not known."""
         self.broken += 1
-        reason = f"the file breaks off here: {error.reason}; what follows was not read"
+        reason = f"the file ends early here: {error.reason}; the rest was not read"
         self.broken_rows.append(BrokenRowError(error.path, error.line, reason))
 
     def note_without_abstract(self, path: Path, line: int, raw: RawPaper) -> None:

@@ -182,7 +182,7 @@ def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Ele
     except ParseError as error:
         raise _unusable(lines, f"the XML is cut short or broken here ({error})") from error
     except DefusedXmlException as error:
-        raise _unusable(lines, f"the XML declares entities, which are never expanded ({error})") from error
+        raise _unusable(lines, f"the XML declares entities, which are not supported ({error})") from error
     except (LookupError, ValueError) as error:  # both from encodings that Python or expat cannot do
         raise _unusable(lines, f"the XML declares an encoding that cannot be read ({error})") from error
 

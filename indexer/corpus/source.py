@@ -129,7 +129,8 @@ def read_head(path: Path) -> str:
         raise CorpusFormatError(f"{path} is empty; give a file with papers in it.")
     if b"\0" in head:
         raise CorpusFormatError(
-            f"{path} is not text (it has NUL bytes); give UTF-8 text, plain or gzipped, not a PDF."
+            f"{path} is not text (it has NUL bytes); give UTF-8 text, plain or gzipped (PDF is not "
+            "supported)."
         )
     return head.decode(errors="replace")
 

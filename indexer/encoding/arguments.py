@@ -121,9 +121,8 @@ def _expect_same(what: str, built_with: object, given: object) -> None:
     """Refuse what would make the papers added incomparable; raises EncoderMismatchError."""
     if built_with != given:
         raise EncoderMismatchError(
-            f"The collection was built with another {what} than is given now, so that papers added would "
-            "not be comparable; leave the option or setting out, or change the whole collection with "
-            "`akin reindex` (or --replace)."
+            f"The collection was built with another {what}, so added papers would not be comparable; leave "
+            "out the option or setting, or change the whole collection with `akin reindex` (or --replace)."
         )
 
 

@@ -35,7 +35,7 @@ class Encoder:
     def encode(self, into: Path, papers: Sequence[Paper], like: Manifest) -> Path:
         """The folder of the part; raises EncoderError, StorageError."""
         if not into.parent.is_dir():
-            raise StorageError(f"{into}: not there on a machine of the cluster; {_FOLDER_REMEDY}.")
+            raise StorageError(f"{into}: not found on a machine of the cluster; {_FOLDER_REMEDY}.")
         return encode_part(into, papers, self._annotator, like=like, on_progress=lambda n_papers: None).folder
 
 
@@ -76,7 +76,9 @@ class EncodeOnCluster:
             on_progress(len(papers))
             made = kept_part(into / folder.name)
             if made is None:
-                raise StorageError(f"{into}: what the cluster encoded is not here; {_FOLDER_REMEDY}.")
+                raise StorageError(
+                    f"{into}: the files that the cluster encoded are not here; {_FOLDER_REMEDY}."
+                )
             return made
 
         return part
@@ -101,6 +103,7 @@ class EncodeOnCluster:
             raise EncoderError(f"Encoding on the cluster failed: {error.cause!r}") from error
         except errors.RayError as error:
             raise EncoderError(
-                f"The cluster does not encode ({type(error).__name__}); give the command again to go on."
+                f"The cluster failed to encode ({type(error).__name__}); run the same command again to "
+                "resume."
             ) from error
         return folder

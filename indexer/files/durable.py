@@ -17,19 +17,21 @@ from models.errors import BuildLockedError, StorageError
 _LOCK_POLL_S = 0.02
 
 _REMEDIES = {
-    errno.ENOSPC: "the disk is full; free some space and run the same command again, it resumes",
-    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again, it resumes",
-    errno.EFBIG: "the file would pass the size limit; raise it and run the same command again, it resumes",
+    errno.ENOSPC: "the disk is full; free some space, then run the same command again to resume",
+    errno.EDQUOT: "the disk quota is used up; free some space, then run the same command again to resume",
+    errno.EFBIG: "the file would exceed the size limit; raise the limit, then run the same command again to "
+    "resume",
     errno.EACCES: "permission denied; give the current user read and write access to it",
     errno.EPERM: "not permitted; give the current user read and write access to it",
     errno.EROFS: "the file system is read-only; choose another folder with --data",
     errno.ENOENT: "no such file or folder",
-    errno.EISDIR: "a folder stands where a file is expected",
-    errno.ENOTDIR: "a file stands where a folder is expected; choose another folder with --data",
-    errno.ENOLCK: "the file system has no locks; keep the collection on a local disk, or on NFS 4",
-    errno.EOPNOTSUPP: "the file system has no locks; keep the collection on a local disk, or on NFS 4",
+    errno.EISDIR: "this is a folder, but a file is expected",
+    errno.ENOTDIR: "this is a file, but a folder is expected; choose another folder with --data",
+    errno.ENOLCK: "the file system does not support locks; keep the collection on a local disk, or on NFS 4",
+    errno.EOPNOTSUPP: "the file system does not support locks; keep the collection on a local disk, or on "
+    "NFS 4",
     errno.EBADF: "the file system cannot lock this; choose a folder on a local disk",
-    errno.ESTALE: "another machine removed it from the file system of the network; try again",
+    errno.ESTALE: "another machine removed it from the network file system; try again",
     errno.EIO: "the device failed to read or write; check the disk",
 }
 

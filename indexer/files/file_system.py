@@ -48,13 +48,13 @@ def limits_of(folder: Path, mounts: Path = _MOUNTS) -> dict[str, str]:
     limits = {}
     if is_read_only(folder):
         limits["folder_read_only"] = (
-            "the folder is read-only for this process: what is there is searched, nothing is added, deleted "
-            "or merged; a catalog in it is read as long as nobody else writes to it"
+            "the folder is read-only for this process: it can be searched, but nothing is added, deleted or "
+            "merged; a catalog in it can be read as long as no other process writes to it"
         )
     if kind := network_kind(folder, mounts):
         limits["folder_on_network"] = (
-            f"the file system is {kind}: it must have locks, as NFS 4 has; a catalog in this folder may be "
-            "used by one machine alone, several need PostgreSQL (AKIN_CATALOG_URL, --catalog); backups go "
+            f"the file system is {kind}: it must support locks, as NFS 4 does; only one machine may use a "
+            "catalog in this folder, several need PostgreSQL (AKIN_CATALOG_URL, --catalog); write backups "
             "to a local disk"
         )
     return limits

@@ -33,8 +33,8 @@ def current_generation(data: Path) -> str:
             return name
         if _pointer(data) == pointer:  # else superseded and cleared away between one look and the next
             raise SnapshotMissingError(
-                f"{data}/CURRENT names generation {name[:40]!r}, which is not there; write the name of the "
-                f"one to serve into it (`akin snapshot list --data {data}` shows all)"
+                f"{data}/CURRENT names generation {name[:40]!r}, which does not exist; write the name of "
+                f"the generation to serve into it (`akin snapshot list --data {data}` shows all)"
             )
 
 

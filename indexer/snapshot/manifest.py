@@ -14,9 +14,8 @@ from models.types import EncoderSpec, FunctionSpec, Precision, TaggerSpec, Unit
 
 FORMAT_VERSION = 3
 REMEDY = (
-    "run `akin reindex`, which makes all files anew from the catalog and loses nothing, or put the file "
-    "back from a backup; `akin snapshot rollback` and `akin index CORPUS --replace` take back what was added "
-    "since"
+    "run `akin reindex`, which rebuilds all files from the catalog without loss, or restore the file from a "
+    "backup; `akin snapshot rollback` and `akin index CORPUS --replace` lose papers that were added since"
 )
 
 
@@ -132,7 +131,7 @@ class Manifest:
         ``identity`` and ``last_change`` are those of the catalog given.
         """
         if self.catalog and identity != self.catalog:
-            wrong = f"Generation {self.generation} was made from another catalog than the one given"
+            wrong = f"Generation {self.generation} was made from another catalog"
         elif last_change < self.change:
             wrong = (
                 f"Generation {self.generation} shows change {self.change} of its catalog, the one given has "
@@ -142,7 +141,7 @@ class Manifest:
             return
         raise StorageError(
             f"{wrong}. Name the collection's own (--catalog, AKIN_CATALOG_URL), or copy it there first; "
-            "where it is lost, make a new folder from this one with `akin reindex`."
+            "if it is lost, make a new folder from this one with `akin reindex`."
         )
 
     def to_json(self) -> bytes:
@@ -157,7 +156,7 @@ class Manifest:
             fields = orjson.loads(content)
             stated = fields.pop("sha256")
             if stated != digest_of(fields):
-                raise SnapshotCorruptError(f"{path}: its content and its own checksum differ; {REMEDY}")
+                raise SnapshotCorruptError(f"{path}: its content does not match its own checksum; {REMEDY}")
             if fields["format_version"] != FORMAT_VERSION:
                 raise SnapshotCorruptError(
                     f"{path}: format version {fields['format_version']}, this Akin reads {FORMAT_VERSION}; "

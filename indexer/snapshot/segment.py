@@ -87,8 +87,8 @@ class Segment:
         """What the sentence of each row does, as unit vectors; raises MissingVectorsError."""
         if not self.has_functions:
             raise MissingVectorsError(
-                "This collection holds no vectors of what sentences do; index the corpus again with an "
-                "encoder for which they were trained, such as minilm."
+                "This collection has no function vectors; index the corpus again with an encoder that has a "
+                "function encoder, such as minilm."
             )
         vectors: np.ndarray = np.load(self._folder / FUNCTIONS, mmap_mode="r")
         return vectors

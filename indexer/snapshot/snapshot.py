@@ -126,7 +126,7 @@ class Snapshot:
         if position is None:
             example = f", the first is {self.paper(int(self.positions[0])).id!r}" if len(self) else ""
             raise PaperNotFoundError(
-                f"No paper of this collection has the id given; it holds {len(self)} papers{example}."
+                f"No paper of this collection has this id; it holds {len(self)} papers{example}."
             )
         return position
 

@@ -140,7 +140,7 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
     """
     if name == "hashing":
         raise UnknownNameError(
-            "The encoder 'hashing' has no checkpoint, for it needs no weights; expected one of "
+            "The encoder 'hashing' needs no weights and has no checkpoint; expected one of "
             f"{', '.join(sorted(CHECKPOINTS))}, or the path of a checkpoint folder."
         )
     if name not in CHECKPOINTS:

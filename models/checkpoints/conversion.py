@@ -83,7 +83,7 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
     tensors = {name.removeprefix(WRAPPER): tensor.contiguous().clone() for name, tensor in state.items()}
     if len(tensors) < len(state):
         raise WeightsError(
-            f"{found[0]} holds tensors with and without the prefix {WRAPPER!r}; which is meant?"
+            f"{found[0]} holds tensors with and without the prefix {WRAPPER!r}; remove one kind."
         )
     with new_folder(target) as prepared:
         save_file(tensors, prepared / WEIGHTS, metadata={"format": "pt"})
@@ -101,9 +101,7 @@ def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
-        raise WeightsError(
-            f"{path} is not a checkpoint of tensors alone and is not loaded: {error}"
-        ) from error
+        raise WeightsError(f"{path} contains more than tensors and is not loaded: {error}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise WeightsError(f"{path} must hold a flat mapping of names to tensors (a state dict).")
     return state

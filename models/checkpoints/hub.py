@@ -41,7 +41,7 @@ def fetch_from_hub(name: str, repository: str, *, revision: str | None) -> Path:
         ) from error
     if "model.safetensors" not in {file.rfilename for file in found.siblings or []}:
         raise WeightsError(
-            f"{repository} publishes no model.safetensors, and pickles are never loaded. Download it, "
+            f"{repository} publishes no model.safetensors, and Akin does not load pickles. Download it, "
             f"run: akin convert FOLDER TARGET --like {name}, then give TARGET as the encoder."
         )
     disable_progress_bars()

@@ -44,7 +44,7 @@ def apply_changes(model: PreTrainedModel, path: Path) -> None:
         up, down = tensors.get(name + _UP), tensors.get(name + _DOWN)
         weight = weights.get(name)
         if up is None or down is None or weight is None:
-            raise WeightsError(f"{path} changes {name!r} as no weight of this model can be changed.")
+            raise WeightsError(f"{path} has a change of {name!r} that no weight of this model can take.")
         fits = up.ndim == 2 and down.ndim == 2 and up.shape[1] == down.shape[0]
         if not fits or (up.shape[0], down.shape[1]) != tuple(weight.shape):
             raise WeightsError(

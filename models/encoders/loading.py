@@ -50,8 +50,8 @@ def load_transformer(folder: Path) -> PreTrainedModel:
         ) from error
     if model is None:
         raise WeightsError(
-            f"{folder} holds a model of type {stated!r}; expected an encoder that reads a text both ways, "
-            "such as bert, roberta, mpnet, distilbert or modernbert."
+            f"{folder} holds a model of type {stated!r}; expected a bidirectional encoder, such as bert, "
+            "roberta, mpnet, distilbert or modernbert."
         )
     layers_of(model)
     # transformers fills what is missing with random numbers; only the pooler, never used here, may be.
@@ -89,8 +89,8 @@ def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:
         if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers > 0:
             return module
     raise WeightsError(
-        f"A model of type {model.config.model_type!r} with num_hidden_layers {n_layers} has no list of as "
-        "many layers; expected 1 or more, each with weights of its own."
+        f"A model of type {model.config.model_type!r} with num_hidden_layers {n_layers} does not have that "
+        "many layers; expected 1 or more, each with its own weights."
     )
 
 

@@ -105,8 +105,8 @@ class WordPieces:
                 return numbers[0], numbers[1]
         named = " or ".join(f"{begin} and {end}" for begin, end in _ENDS)
         raise WeightsError(
-            f"The tokenizer in {folder} puts no two tokens around a text, and has none named {named}; "
-            "expected that of an encoder."
+            f"The tokenizer in {folder} does not put two special tokens around a text, and has none named "
+            f"{named}; expected the tokenizer of an encoder."
         )
 
 

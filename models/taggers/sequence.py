@@ -205,8 +205,8 @@ class SequenceTagger:
             ]
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise WeightsError(
-                f"{path} does not hold the weights of a facet tagger ({error}); make some with: "
-                "akin train facets."
+                f"{path} does not hold the weights of a facet tagger ({error}); train them with: akin train "
+                "facets."
             ) from error
 
     @torch.inference_mode()

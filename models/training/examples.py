@@ -46,7 +46,8 @@ class TrainingSet:
                 )
             if example.query == example.positive or {example.query, example.positive} & {*example.negatives}:
                 raise InputError(
-                    f"Example {number} of {self.name} has a text twice: query {example.query!r}, positive "
+                    f"Example {number} of {self.name} contains a text twice: query {example.query!r}, "
+                    "positive "
                     f"{example.positive!r} and negatives must differ."
                 )
 

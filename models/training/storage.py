@@ -40,7 +40,7 @@ def read_state(path: Path, *, config: str) -> State:
     if told["config"] != config:
         raise InputError(
             f"{path} belongs to a run with another configuration or other data; give a new --out, or delete "
-            "it to start anew."
+            "it to start again."
         )
     history = json.loads(told["history"])
     measured = [(int(step), dict(figures)) for step, figures in history["measured"]]

@@ -63,7 +63,7 @@ class Trainable:
     ) -> None:
         if precision is Precision.INT8:
             raise InputError(
-                "int8 has no gradients, so nothing is trained in it; use auto, bfloat16 or float32."
+                "int8 has no gradients, so it cannot be used for training; use auto, bfloat16 or float32."
             )
         verify_weights(checkpoint)
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens

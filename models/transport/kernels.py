@@ -162,8 +162,8 @@ def checked_weights(
         return np.zeros(n_query)
     if log_weights.shape != (n_query,) or not np.isfinite(log_weights).all():
         raise InputError(
-            f"The log weights have shape {log_weights.shape}; expected {n_query} finite numbers, one a query "
-            "sentence."
+            f"The log weights have shape {log_weights.shape}; expected {n_query} finite numbers, one per "
+            "query sentence."
         )
     return np.array(log_weights, dtype=np.float64)  # own and contiguous: one type to compile for
 

@@ -74,7 +74,7 @@ def plans_of(
 ) -> TensorPlans:
     """The plans for given distances; 0 in padding, where ``real`` is False."""
     if scorer is Scorer.EXACT_OT:
-        raise InputError("exact_ot is solved on the CPU, by score_papers; take ot.")
+        raise InputError("exact_ot is only solved on the CPU, by score_papers; use ot.")
     if scorer is Scorer.OT:
         return _transport_plans(cost, real, settings)
     mass = _closed_form(cost, real, scorer, settings.tau)

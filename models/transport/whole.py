@@ -166,5 +166,5 @@ class WholeCollection:
         if not out_of_memory(error):
             return error
         return DeviceFullError(
-            f"{what} do not fit into the memory of device {self.device}; free some, or take cpu."
+            f"{what} do not fit into the memory of device {self.device}; free some, or use cpu."
         )

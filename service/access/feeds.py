@@ -42,7 +42,7 @@ class FeedTokens:
         good = base64.urlsafe_b64encode(signed).decode() == token
         if not good or not hmac.compare_digest(signature, self._signature(content)):
             raise SavedQueryNotFoundError(
-                "There is no such feed; give its address in full, or make a new one."
+                "There is no such feed; give its full address, or create a new one."
             )
         query_id, number = _CONTENT.unpack(content)
         return FeedOf(base64.urlsafe_b64encode(query_id).decode().rstrip("="), number)

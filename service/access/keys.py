@@ -27,15 +27,15 @@ _FORWARDED: Final = re.compile(
     r"forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|x-envoy-.*|cf-connecting-ip|true-client-ip|cdn-loop"
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
-_UNKNOWN: Final = "The database of the keys cannot be reached, so nobody is let in yet; try again later."
+_UNKNOWN: Final = "The database of the keys cannot be reached, so requests are refused; try again later."
 NOT_READ: Final = Degradation(
     "keys",
-    "The database of keys could not be read yet: every request that may need one gets 503.",
+    "The database of keys could not be read yet: every request that may need a key gets 503.",
     "Make the database reachable; its error is in the log.",
 )
 NOT_REFRESHED: Final = Degradation(
     "keys",
-    "The database of keys cannot be read: keys made since are refused, revoked ones accepted.",
+    "The database of keys cannot be read: new keys are refused, and keys revoked since are still accepted.",
     "Make the database reachable again; its error is in the log.",
 )
 
@@ -144,12 +144,12 @@ class KeyRing:
         key = matching(token, self._keys)
         if key is None or not key.usable(self._clock()):
             raise KeyRefusedError(
-                f"{'An unknown, expired or revoked key' if token else 'No key'} was given, a valid one is "
-                f"expected; {_HOW_TO_SEND}."
+                f"{'An unknown, expired or revoked key' if token else 'No key'} was given, expected a valid "
+                f"key; {_HOW_TO_SEND}."
             )
         if not key.scope.includes(needed):
             raise ScopeMissingError(
-                f"The key has the scope {key.scope}, this needs {needed}; ask for a key with that scope."
+                f"The key has scope {key.scope}, this request needs {needed}; use a key with that scope."
             )
         return Caller(key.id, key)
 
@@ -161,25 +161,29 @@ class KeyRing:
         if not owner:
             self.admit(request, Scope.READ)
             if not self.empty:
-                raise KeyRefusedError("This was made before the service had keys; make it again with a key.")
+                raise KeyRefusedError(
+                    "This was created before the service had keys; create it again with a key."
+                )
             return
         if not self._known:
             raise KeysUnknownError(_UNKNOWN)
         key = self._keys.get(owner)
         if key is None or not key.usable(self._clock()):
-            raise KeyRefusedError("The key that made this is expired or revoked; make it again with another.")
+            raise KeyRefusedError(
+                "The key that created this is expired or revoked; create it again with another key."
+            )
 
     def _expect_keyless(self, request: Request, needed: Scope) -> None:
         """Raises KeyRefusedError unless a request without a key may do what needs ``needed``."""
         if self._keyless is Keyless.OFF:
             raise KeyRefusedError(
-                f"This service has no API keys yet and answers nobody without one; make one: {_MAKE_KEY}."
+                f"This service requires an API key and has none yet; create one: {_MAKE_KEY}."
             )
         _expect_local(request)
         if needed is not Scope.READ and self._keyless is not Keyless.WRITE:
             raise KeyRefusedError(
-                f"This service has no API keys and is therefore read-only; make a key, {_MAKE_KEY}, or let "
-                "this machine write without one: AKIN_KEYLESS=write."
+                f"This service has no API keys and is therefore read-only; create a key, {_MAKE_KEY}, or "
+                "let this machine write without one: AKIN_KEYLESS=write."
             )
 
 
@@ -216,6 +220,6 @@ def _expect_local(request: Request) -> None:
     forwarded = any(map(_FORWARDED.fullmatch, request.headers))
     if not local or forwarded or ("." in name and not is_loopback(name)):
         raise KeyRefusedError(
-            "This service has no API keys yet and therefore answers only its own machine, and through no "
-            f"proxy; make a key there: {_MAKE_KEY}."
+            "This service has no API keys yet, so it accepts requests only from its own machine and not "
+            f"through a proxy; create a key there: {_MAKE_KEY}."
         )

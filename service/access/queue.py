@@ -109,6 +109,6 @@ class Queues:
 
 def _overloaded(wait_s: float) -> OverloadedError:
     return OverloadedError(
-        "More requests wait than can be answered in time; try again later, with fewer at once.",
+        "Too many requests are waiting; try again later, with fewer at once.",
         retry_after_s=max(1, math.ceil(wait_s)),
     )

@@ -65,7 +65,7 @@ def _storage(redis: RedisStore) -> Storage:
 def refusal(allowance: Allowance) -> RateLimitedError:
     """The error for a caller without allowance."""
     return RateLimitedError(
-        f"More than {allowance.limit} requests came within a minute, the most one caller may send; wait as "
-        "long as Retry-After says.",
+        f"More than {allowance.limit} requests within a minute is the limit for one caller; wait as long as "
+        "Retry-After says.",
         retry_after_s=allowance.reset_s,
     )

@@ -28,7 +28,7 @@ def parsed(content: bytes) -> Any:
     ):
         if n_given > most:
             raise BodyTooLargeError(
-                f"The body holds up to {n_given:,} {what}, and {most:,} are taken; send it in parts."
+                f"The body may hold {most:,} {what}, but has up to {n_given:,}; send it in parts."
             )
     return json.loads(content)
 

@@ -84,18 +84,18 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
     }
     for status, description in (
-        (400, "The body cannot be decoded, or the path holds a control character"),
-        (401, "A key is needed, and none, or no valid one, was given"),
-        (403, "The key is not good for this"),
+        (400, "The body cannot be decoded, or the path contains a control character"),
+        (401, "A key is required, and none or an invalid one was given"),
+        (403, "The key does not have the required scope"),
         (404, "No such paper, batch, saved query or path"),
-        (405, "The path does not take this method; Allow says which it takes"),
+        (405, "The path does not accept this method; see the Allow header"),
         (408, "The body did not arrive in time"),
         (413, "The body is too large"),
         (415, "The body is compressed"),
         (422, "The request cannot be carried out; detail says why"),
         (429, "Too many requests; Retry-After says when to try again"),
         (503, "Not ready, or too busy; Retry-After says when to try again"),
-        (504, "It took longer than the service works on one request"),
+        (504, "The request exceeded the time limit of the service"),
     )
 }
 # Semantic Scholar's clients know other statuses (403 for a key, 429 for "wait and try again")
@@ -106,8 +106,8 @@ SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {**RESPONSES[422], "description": "The request cannot be carried out; detail and error say why"}
 }
 _HTTP_WORDS = {
-    404: ("No such page", "There is nothing at this address; look at its spelling, or at /docs."),
-    405: ("Method not allowed", "The path does not take this method; Allow says which it takes."),
+    404: ("No such page", "There is nothing at this address; check its spelling, or see /docs."),
+    405: ("Method not allowed", "The path does not accept this method; see the Allow header."),
 }
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
@@ -184,7 +184,7 @@ def problem_of(request: Request, error: Exception) -> Response:
 def problem_of_ours(request: Request, error: Exception) -> Response:
     """The response for an error that nobody expected; where it was raised is logged."""
     _log_raised(error)
-    detail = "Something went wrong on our side. The request id finds it in the log."
+    detail = "Something went wrong on our side. The log has the details under the request id."
     return problem(request, status=500, slug="internal", title="Internal error", detail=detail)
 
 
@@ -242,7 +242,7 @@ def _invalid_request(request: Request, error: Exception) -> Response:
     errors = [{"where": where(each.loc), "problem": _problem(each)[:_MAX_PROBLEM]} for each in faults]
     # The fields of a body by their own names, as they are written.
     said = "; ".join(sentence(where(each.loc[1:]), _problem(each)) for each in faults[:3])
-    detail = f"The request cannot be used: {said[:_MAX_DETAIL]}. See /docs for what it takes."
+    detail = f"The request cannot be used: {said[:_MAX_DETAIL]}. See /docs for the parameters it accepts."
     return problem(
         request, status=422, slug="invalid-request", title="Invalid request", detail=detail, errors=errors
     )

@@ -10,26 +10,29 @@ _DRAFT: Final = {
 _TEXT: Final = {"text": "graph networks forecast floods"}
 
 DESCRIPTION: Final = """\
-Akin finds papers akin to one you give, in the respect you choose, and says which sentences match.
+Akin finds papers similar to one you give, in the respect you choose, and shows which sentences match.
 
-* **Start** with `POST /v1/search`: a paper of the collection, a pasted title and abstract, or a few words;
-  with a `facet` (background, method, result) or `sentences` that count, and what results should be `unlike`.
-* **Keys.** Where the service has keys, send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`;
-  *Authorize* does so for what is tried here. Without keys the service answers its own machine alone.
+* **Start** with `POST /v1/search`: give a paper of the collection, a pasted title and abstract, or a few
+  words; choose a `facet` (background, method, result) or `sentences` that count, and what results should be
+  `unlike`.
+* **Keys.** If the service has keys, send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`;
+  *Authorize* does so for requests made on this page. Without keys the service accepts requests only from
+  its own machine.
 * **Errors** are `application/problem+json` (RFC 9457): `detail` says what was given, what was expected and
-  what to do, and `errors` names each field that is wrong.
-* **Pages.** `next_cursor`, sent as `cursor` with the same request, leads to the next page; null ends a list.
-* Every answer names the `generation` of the collection that it was read from.
+  what to do; `errors` names each invalid field.
+* **Pages.** To get the next page, send `next_cursor` as `cursor` with the same request; null means the end
+  of the list.
+* Every response names the `generation` of the collection that it was read from.
 """
 
 _PARTS: Final = {
     "search": "Papers and sentences similar to those given, and the facet of each sentence.",
     "match": "Two papers side by side; profiles, such as reviewers, near to papers.",
     "vectors": "The vectors that searches compare, for programs of your own.",
-    "papers": "The collection: listed, found by titles, read, added to, deleted from.",
-    "batches": "Thousands of searches, recommendations or submissions at once, done in the background.",
-    "saved queries": "Queries kept under a name, what is new to them, and their feeds.",
-    "Semantic Scholar": "The shapes of its interface, so that its clients work over this collection.",
+    "papers": "The papers of the collection: list, find by title, read, add, delete.",
+    "batches": "Thousands of searches, recommendations or submissions at once, processed in the background.",
+    "saved queries": "Queries saved under a name, their new results, and their feeds.",
+    "Semantic Scholar": "Semantic Scholar's interface over this collection, for clients written for it.",
     "operations": "Whether the service is alive and ready, and its metrics.",
 }
 TAGS: Final = [{"name": name, "description": description} for name, description in _PARTS.items()]

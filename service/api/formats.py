@@ -37,7 +37,7 @@ def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
     best = max(offered, key=lambda form: _quality(form, ranges))  # of equals the first
     if _quality(best, ranges) == 0:
         raise AnswerFormatError(
-            f"The Accept header allows no format of this answer; it comes as {', '.join(offered)}. "
+            f"The Accept header allows no format of this response; it is available as {', '.join(offered)}. "
             "Name one of them, or */*."
         )
     return best

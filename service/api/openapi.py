@@ -16,17 +16,17 @@ def _header(description: str, *, kind: str = "string", always: bool = False) -> 
 
 
 _OF_ALL: Final = {
-    "X-Request-ID": _header("Finds the request in the service's log", always=True),
-    "X-Akin-Generation": _header("The generation of the collection that answered", always=True),
+    "X-Request-ID": _header("The id of the request in the log of the service", always=True),
+    "X-Akin-Generation": _header("The generation of the collection that was searched", always=True),
     "RateLimit-Limit": _header("Requests a minute", kind="integer"),
-    "RateLimit-Remaining": _header("Requests left of them", kind="integer"),
-    "RateLimit-Reset": _header("Seconds until there are as many again", kind="integer"),
+    "RateLimit-Remaining": _header("Requests left in this minute", kind="integer"),
+    "RateLimit-Reset": _header("Seconds until the limit is reset", kind="integer"),
 }
-_RETRY: Final = {"Retry-After": _header("Seconds after which to try again", kind="integer", always=True)}
+_RETRY: Final = {"Retry-After": _header("Seconds to wait before the next try", kind="integer", always=True)}
 _OF_STATUS: Final = {
-    "401": {"WWW-Authenticate": _header("How to give a key", always=True)},
+    "401": {"WWW-Authenticate": _header("How to send a key", always=True)},
     "403": {"WWW-Authenticate": _header("The scope that is missing")},
-    "405": {"Allow": _header("The methods that the path takes", always=True)},
+    "405": {"Allow": _header("The methods that the path accepts", always=True)},
     "429": _RETRY,
     "503": _RETRY,
 }

@@ -7,9 +7,9 @@ from models.errors import AkinError, BuildLockedError, EncoderError, SnapshotErr
 _SEE_LOG: Final = "The reason is in the log of the service, under the id of this request."
 _DETAILS: Final[dict[type[AkinError], str]] = {
     BuildLockedError: f"Another process writes to the collection; try again later. {_SEE_LOG}",
-    StorageError: "The catalog or the data folder cannot be read or written, or is not the one of this "
+    StorageError: "The catalog or the data folder cannot be read or written, or belongs to another "
     f"collection; try again later, or check AKIN_DATA and AKIN_CATALOG_URL. {_SEE_LOG}",
-    SnapshotError: f"The collection cannot be served as it is. {_SEE_LOG}",
+    SnapshotError: f"The collection cannot be served in its current state. {_SEE_LOG}",
     EncoderError: f"The encoder cannot be loaded or run. {_SEE_LOG}",
 }
 

@@ -108,7 +108,7 @@ class Jobs(Store):
             if row is None:
                 return None
             if row.attempts >= MAX_ATTEMPTS:
-                reason = f"Part {row.number} failed {row.attempts} times; the log of the service says why."
+                reason = f"Part {row.number} failed {row.attempts} times; see the log of the service."
                 self._end(connection, row.job_id, JobState.FAILED, reason)
                 return None
             return self._lease(connection, row.job_id, row.number)
@@ -223,7 +223,7 @@ def _job(connection: Connection, which: ColumnElement[bool]) -> Job:
 
 def _not_found() -> BatchNotFoundError:
     return BatchNotFoundError(
-        "There is no such batch of yours; it was removed, or started with another key. Start it again."
+        "There is no such batch; it was removed, or started with another key. Start it again."
     )
 
 
@@ -236,7 +236,7 @@ def _earlier(connection: Connection, new: NewJob) -> Job | None:
         return None
     if body_hash != new.body_hash:
         raise IdempotencyError(
-            "The Idempotency-Key was sent with another batch before; send a new key with a new batch."
+            "The Idempotency-Key was sent before with another batch; send a new key with a new batch."
         )
     return _job(connection, same_key)
 
@@ -245,13 +245,13 @@ def _expect_room(connection: Connection, owner: str, *, most: int, most_of_owner
     unfinished = select(func.count()).select_from(JobRow).where(_ACTIVE)
     if connection.execute(unfinished.where(JobRow.owner == owner)).scalar_one() >= most_of_owner:
         raise RateLimitedError(
-            f"{most_of_owner} batches of yours are unfinished, the most one caller may have; wait for one, "
-            "or cancel one.",
+            f"{most_of_owner} of your batches are unfinished, the limit for one caller; wait for one, or "
+            "cancel one.",
             retry_after_s=_RETRY_AFTER_S,
         )
     if connection.execute(unfinished).scalar_one() >= most:
         raise OverloadedError(
-            f"{most} batches are unfinished, the most the service takes; try again later.",
+            f"{most} batches are unfinished, the limit of the service; try again later.",
             retry_after_s=_RETRY_AFTER_S,
         )
 

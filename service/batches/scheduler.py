@@ -25,12 +25,12 @@ _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
 NOT_DONE: Final = Degradation(
     "batches",
-    "Batches are not done, for a fault of ours.",
-    "look into the log; they are tried again every second",
+    "Batches are not processed because of an internal error.",
+    "see the log; they are tried again every second",
 )
 NOT_KEPT: Final = Degradation(
     "batches",
-    "The database cannot be used: batches are neither taken nor done.",
+    "The database cannot be used: batches are neither accepted nor processed.",
     "Make the database reachable again; its error is in the log.",
 )
 
@@ -72,7 +72,7 @@ class Batches:
     def jobs(self) -> Jobs:
         """The jobs there are; raises BatchNotFoundError where there never was one."""
         if not self._store.is_there:
-            raise BatchNotFoundError("There is no such batch: none was ever started here.")
+            raise BatchNotFoundError("This service has no batches.")
         return self._store.get()
 
     @contextmanager

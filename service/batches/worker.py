@@ -24,7 +24,9 @@ from service.timings import USUAL
 
 _LOOK_S: Final = 0.005
 _NOT_RENEWED: Final = Degradation(
-    "lease", "The part of a batch that is worked on may pass to another worker.", "look into the log"
+    "lease",
+    "The part of a batch that this worker processes may be given to another worker.",
+    "look into the log",
 )
 _log = structlog.get_logger(__name__)
 
@@ -103,7 +105,7 @@ class ChunkWorker:
             engine = self._engines.engine_for(chunk.generation)
         except (SnapshotError, EncoderMismatchError) as error:
             _log.warning("generation_gone", generation=chunk.generation, error=str(error))
-            jobs.fail(chunk.job_id, f"Generation {chunk.generation} is no longer there; start it again.")
+            jobs.fail(chunk.job_id, f"Generation {chunk.generation} no longer exists; start the batch again.")
             return True
         with self._attempt(jobs, chunk) as attempt:
             # In a context of its own: what is stored of it has more time than its last query has left.

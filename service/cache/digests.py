@@ -36,4 +36,4 @@ def _plain(value: object) -> object:
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, frozenset):
         return sorted(value)
-    raise TypeError(f"{type(value).__name__} has no one form that all processes agree on")
+    raise TypeError(f"{type(value).__name__} cannot be encoded in the same way by all processes")

@@ -26,8 +26,8 @@ _THREADS: Final = 8
 _MOST_FAILURES: Final = 3
 AWAY: Final = Degradation(
     "redis",
-    "Redis does not answer: each process keeps answers and counts rates by itself.",
-    "Make Redis reachable again; what went wrong is in the log.",
+    "Redis does not respond: each process caches answers and counts requests by itself.",
+    "Make Redis reachable again; its error is in the log.",
 )
 _Answer = TypeVar("_Answer")
 
@@ -78,7 +78,7 @@ class RedisStore:
         self.ask(lambda client: bool(client.set(key, value, ex=keep_s)), False)
 
     def ask(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
-        """What ``work`` gets from the client, or ``otherwise`` where Redis does not answer in time."""
+        """What ``work`` gets from the client, or ``otherwise`` where Redis does not respond in time."""
         if not self.may_ask():
             return otherwise
         future = self._threads.submit(work, self._client)

@@ -67,8 +67,8 @@ class Shard:
                 )
                 if generation_digest(manifest).hex() != generation.digest:
                     raise SnapshotMissingError(
-                        f"Generation {generation.name} on the shard's disk is another than the service has; "
-                        "mount the same data folder on both."
+                        f"Generation {generation.name} on the shard's disk differs from that of the "
+                        "service; mount the same data folder on both."
                     )
                 for segment in segments.values():
                     _ = segment.index  # loaded now, not by the first query

@@ -31,8 +31,9 @@ _AT_ONCE: Final = 64
 _SLICE_S: Final = 0.1
 AWAY: Final = Degradation(
     "shards",
-    "A machine that holds a part of the collection does not answer: searches say which share they cover.",
-    "it is started anew by itself where the cluster has room; look into the log of Ray",
+    "A machine that holds a part of the collection does not respond: searches report the share that they "
+    "cover.",
+    "it is restarted automatically if the cluster has room; see the log of Ray",
 )
 
 
@@ -226,7 +227,7 @@ class Shards:
         there = [each for each in self._replicas[shard] if generation in each.opened]
         if not there:
             raise ShardAwayError(
-                "A machine that holds a part of the collection does not answer; try again in a moment."
+                "A machine that holds a part of the collection does not respond; try again in a moment."
             )
         return there[next(self._turns) % len(there)]
 

@@ -26,7 +26,7 @@ _SIGNATURE_BYTES = 16  # 57 bytes in all, a multiple of 3: no padding
 # What is answered page by page.
 Paged = SearchQuery | Listing
 
-_REMEDY = "send next_cursor as it came, with the same body as before, or start again without a cursor"
+_REMEDY = "send next_cursor unchanged, with the same body as before, or start again without a cursor"
 
 
 class Cursors:
@@ -62,8 +62,8 @@ class Cursors:
         version, generation, digest, offset, depth = self._content(cursor)
         if version == _VERSION and digest != _digest(query):
             raise CursorError(
-                "The cursor belongs to another search than the body describes: all but cursor and limit must "
-                f"be as it was; {_REMEDY}."
+                "The cursor belongs to another search: only cursor and limit may differ from the previous "
+                f"request; {_REMEDY}."
             )
         if version != _VERSION:
             raise CursorExpiredError(
@@ -75,7 +75,7 @@ class Cursors:
         try:
             signed = base64.urlsafe_b64decode(cursor)
         except ValueError as error:  # not base64, or not ASCII
-            raise CursorError(f"The cursor is not one that this service makes; {_REMEDY}.") from error
+            raise CursorError(f"The cursor was not made by this service; {_REMEDY}.") from error
         content, signature = signed[: _CONTENT.size], signed[_CONTENT.size :]
         # Base64 reads several texts as the same bytes; only one of them was given out.
         if _text(signed) != cursor or not hmac.compare_digest(signature, self._signature(content)):

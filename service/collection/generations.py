@@ -38,13 +38,13 @@ _MOST_PINNED: Final = 64
 _MOST_PINNED_ROWS: Final = 20_000_000
 NOT_FOLLOWED: Final = Degradation(
     "swap",
-    "A newer generation was published and cannot be served; the older one answers.",
-    "look into the log, then run `akin snapshot verify`, and `akin reindex`, which loses nothing",
+    "A newer generation was published and cannot be served; the older one stays in use.",
+    "see the log, then run `akin snapshot verify`, and `akin reindex`, which loses nothing",
 )
 OTHER_ENCODER: Final = Degradation(
     "swap",
-    "A newer generation was made with another encoder than AKIN_ENCODER names; the older one answers.",
-    "unset AKIN_ENCODER, or name the new encoder in it, and start the service again",
+    "A newer generation was made with another encoder than AKIN_ENCODER; the older one stays in use.",
+    "unset AKIN_ENCODER, or set it to the new encoder, and restart the service",
 )
 _log = structlog.get_logger(__name__)
 
@@ -169,8 +169,8 @@ class Engines:
                 if reopen and generation_digest(read_manifest(self._data, generation)) == digest:
                     return reopen(generation, self.current)
         raise CursorExpiredError(
-            "The collection has changed since the first page: the generation that the cursor belongs to is "
-            f"no longer kept, now {self.current.snapshot.generation} is served. Start again without a cursor."
+            "The collection has changed since the first page: the generation of the cursor is no longer "
+            f"kept; {self.current.snapshot.generation} is served. Start again without a cursor."
         )
 
     def _unpin(self) -> None:

@@ -26,25 +26,25 @@ _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.01
 NOT_ABSORBED: Final = Degradation(
     "writes",
-    "Papers that were added, replaced or deleted do not show yet; they are kept.",
-    "look into the log; what keeps them out is tried again every second",
+    "Papers that were added, replaced or deleted are stored, but searches do not show the changes yet.",
+    "see the log; the service tries again every second",
 )
 OTHER_MODELS: Final = Degradation(
     "writes",
-    "Papers that are added or deleted do not show: this service reads them with other models than the "
-    "collection was made with; the changes are kept.",
-    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and start the service again",
+    "Papers that are added or deleted are stored, but searches do not show the changes: this service uses "
+    "other models than the collection was made with.",
+    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and restart the service",
 )
 NOT_WRITABLE: Final = Degradation(
     "writes",
-    "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
-    "was added may not show yet; it is kept. Searches go on.",
-    "start the database, or look into the log; writes resume within a second",
+    "The catalog or the data folder cannot be read or written: requests to add or delete papers get 503, "
+    "and searches may not show stored changes yet. Searches work.",
+    "start the database, or see the log; writes resume within a second",
 )
 NOT_MERGED: Final = Degradation(
     "merges",
     "Segments are not merged: searches take longer the more papers are added.",
-    "look into the log; `akin compact` merges all of them",
+    "see the log; `akin compact` merges all of them",
 )
 _NAMED: Final = 3  # of the papers in quarantine
 _MOST_ID_CHARACTERS: Final = 60
@@ -107,7 +107,7 @@ class Ingest:
 
     @property
     def pending(self) -> int:
-        """Changes of the catalog that answers do not show yet, as of the last look at it."""
+        """Changes of the catalog that searches do not show yet, as of the last look at it."""
         return max(0, self._last - self._shown_up_to)
 
     @property
@@ -179,7 +179,7 @@ class Ingest:
                 "quarantine",
                 f"{counted(n_papers, 'paper')} could not be encoded; searches show an earlier version, or "
                 f"none: {named}{more}.",
-                "look into the log for the reasons, then correct these papers or delete them",
+                "see the log for the reasons, then correct or delete these papers",
             )
         ]
 

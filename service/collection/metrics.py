@@ -39,12 +39,12 @@ def add_collection_metrics(metrics: Metrics, served: Callable[[], ServedCollecti
 def _add_writes(metrics: Metrics, served: Callable[[], ServedCollection]) -> None:
     metrics.gauge(
         "akin_pending_changes",
-        "Changes of the catalog that answers do not show yet",
+        "Changes of the catalog that searches do not show yet",
         lambda: served().ingest.pending,
     )
     metrics.gauge(
         "akin_last_swap_timestamp_seconds",
-        "When another generation was last taken up; absent before the first time",
+        "When the service last switched to another generation; absent before the first time",
         lambda: _known(served().engines.swapped_at),
     )
     metrics.counter(
@@ -56,12 +56,14 @@ def _add_scrub(metrics: Metrics, served: Callable[[], ServedCollection]) -> None
     def scrub() -> Scrub:
         return served().scrub
 
-    metrics.counter("akin_scrub_files", "Served files compared with their checksums", lambda: scrub().files)
-    metrics.counter("akin_scrub_bytes", "Bytes read for that", lambda: scrub().read_bytes)
-    metrics.gauge("akin_scrub_damaged_files", "Served files that differ from them", lambda: scrub().damaged)
+    metrics.counter("akin_scrub_files", "Served files whose checksums were verified", lambda: scrub().files)
+    metrics.counter("akin_scrub_bytes", "Bytes read to verify checksums", lambda: scrub().read_bytes)
+    metrics.gauge(
+        "akin_scrub_damaged_files", "Served files that do not match their checksums", lambda: scrub().damaged
+    )
     metrics.gauge(
         "akin_scrub_last_pass_timestamp_seconds",
-        "When all were last compared; absent before the first time",
+        "When all files were last verified; absent before the first time",
         lambda: _known(scrub().passed_at),
     )
 

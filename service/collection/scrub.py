@@ -28,7 +28,7 @@ EVERY_S: Final = 0.25  # between two steps
 _BLOCK_BYTES: Final = 1 << 20
 NOT_SCRUBBED: Final = Degradation(
     "scrub",
-    "The files of what is served cannot be read to compare them with their checksums.",
+    "The served files cannot be read to verify their checksums.",
     "check the disk",
 )
 _log = structlog.get_logger(__name__)
@@ -105,17 +105,17 @@ class Scrub:
         """That something is damaged, if so."""
         if not self.damaged:
             return []
-        remedy = "put the files that the log names back from a backup, or make them anew with `akin reindex`"
+        remedy = "restore the files that the log names from a backup, or rebuild them with `akin reindex`"
         if self._elsewhere is not None:
             remedy += (
-                f"; generation {self._elsewhere} does without them: `akin snapshot rollback --to "
-                f"{self._elsewhere}` serves it, without what was added since"
+                f"; generation {self._elsewhere} does not use them: `akin snapshot rollback --to "
+                f"{self._elsewhere}` serves it, without papers added since"
             )
         return [
             Degradation(
                 "snapshot",
-                "Files of the served generation are damaged: it goes on answering, but answers with the "
-                "papers in them may be wrong, and a service that starts anew refuses it.",
+                "Files of the served generation are damaged: it stays in use, but answers with their papers "
+                "may be wrong, and a service that starts refuses it.",
                 remedy,
             )
         ]

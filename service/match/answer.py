@@ -76,7 +76,7 @@ class MatchQuery:
         for number, name in self.conflicts:
             if number >= len(named):
                 raise InputError(
-                    f"A conflict names submission {number}; they are numbers from 0 to {len(named) - 1}."
+                    f"A conflict names submission {number}; expected a number from 0 to {len(named) - 1}."
                 )
             named[number].append(name)
         return [tuple(own) for own in named]
@@ -302,7 +302,7 @@ def _members(
             unresolved[profile.name] = lost
     if empty := [number for number, own in enumerate(members.values()) if not len(own)]:
         raise InputError(
-            f"{len(empty)} of {len(members)} profiles have no paper in this collection, profile {empty[0]} "
-            "(from 0) for one; add their papers or leave them out."
+            f"{len(empty)} of {len(members)} profiles have no paper in this collection, such as profile "
+            f"{empty[0]} (from 0); add their papers or leave them out."
         )
     return members, unresolved

@@ -62,9 +62,9 @@ def assign(
     if short_together.any():
         first = int(np.flatnonzero(short_together)[0])
         raise InputError(
-            f"No assignment keeps all quotas and conflicts: {short_together.sum()} submissions, the first is "
-            f"number {first} (from 0), have too few reviewers without a conflict together. Raise the quota, "
-            "lift conflicts, or add reviewers."
+            f"No assignment keeps all quotas and conflicts: {short_together.sum()} submissions (the first "
+            f"is number {first}, from 0) together have too few reviewers without a conflict. Raise the "
+            "quota, remove conflicts, or add reviewers."
         )
     if aim is Aim.WORST:
         problem, pairs = problem.of_best_least(pairs)
@@ -85,14 +85,15 @@ def _quotas(
     if short := np.flatnonzero(allowed.sum(axis=1) < per_submission).tolist():
         raise InputError(
             f"{len(short)} submissions have fewer than {per_submission} reviewers without a conflict, "
-            f"first number {short[0]} (from 0); lift conflicts, add reviewers, or ask for fewer a submission."
+            f"first number {short[0]} (from 0); remove conflicts, add reviewers, or request fewer per "
+            "submission."
         )
     each = [per_reviewer] * n_reviewers if isinstance(per_reviewer, int) else per_reviewer
     quotas = np.array([min(int(quota), n_submissions) for quota in each], dtype=np.int64)
     if n_submissions * per_submission > quotas.sum():
         raise InputError(
             f"{n_submissions} submissions x {per_submission} reviews are more than the {quotas.sum()} that "
-            f"the quotas of {n_reviewers} reviewers allow; raise them, add reviewers, or ask for fewer."
+            f"the quotas of {n_reviewers} reviewers allow; raise them, add reviewers, or request fewer."
         )
     return quotas
 
@@ -209,7 +210,7 @@ class _Problem:
                 },
             )
             if solved.x is None:
-                raise RuntimeError(f"HiGHS finds no assignment where there is one: {solved.message}")
+                raise RuntimeError(f"HiGHS found no assignment although one exists: {solved.message}")
             prices = solved.eqlin.marginals[:, None] + solved.ineqlin.marginals
             gains = self.worths + prices
             gains[pairs] = -np.inf

@@ -68,7 +68,7 @@ class Match:
             named = ", ".join(self.submissions[row][:80] for row in short[:5]) + (" ..." if short[5:] else "")
             raise InputError(
                 f"{len(short)} of {len(free)} submissions have fewer than {quotas.per_submission} reviewers "
-                f"without a conflict: {named}. Add reviewers, lift conflicts, or ask for fewer."
+                f"without a conflict: {named}. Add reviewers, remove conflicts, or request fewer."
             )
         return assign(
             self.values,

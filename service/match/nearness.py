@@ -45,8 +45,8 @@ class Nearness:
         spec = snapshot.manifest.encoder
         if spec.unit is Unit.DOCUMENT:
             raise MissingVectorsError(
-                "This collection holds one vector for each paper; here papers are compared sentence by "
-                "sentence, so index with a sentence encoder such as minilm."
+                "This collection has one vector per paper, but papers are compared sentence by sentence "
+                "here; index with a sentence encoder such as minilm."
             )
         self.snapshot = snapshot
         self._n_threads = n_threads

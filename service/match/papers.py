@@ -35,9 +35,7 @@ def matched_papers(
     with storage_errors(data):
         before = _opened(data)
         if before and not (kept.exists() or wanted.exists()):
-            raise InputError(
-                f"{data} is a collection already, which a match would replace; name another folder."
-            )
+            raise InputError(f"{data} is a collection, which the match would replace; name another folder.")
         same_encoder = before and before.manifest.encoder.fingerprint == spec.fingerprint
         if before and same_encoder and kept.exists() and kept.read_bytes() == content:
             return before

@@ -42,7 +42,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = Histogram(
             "akin_request_duration_seconds",
-            "From a request's first byte to the last of its answer; status 499: the client left before",
+            "From the first byte of a request to the last of its response; status 499: the client "
+            "disconnected",
             ("route", "method", "status"),
             buckets=_REQUEST_BUCKETS_S,
             registry=self.registry,
@@ -52,13 +53,13 @@ class Metrics:
         )
         self._stages = Histogram(
             "akin_stage_duration_seconds",
-            "What requests spend their time on",
+            "Time that requests spend in each stage",
             ("stage",),
             buckets=_STAGE_BUCKETS_S,
             registry=self.registry,
         )
         self._refusals = Counter(
-            "akin_refusals", "Requests turned away or given up", ("reason",), registry=self.registry
+            "akin_refusals", "Requests refused or stopped", ("reason",), registry=self.registry
         )
         for reason in REFUSALS:  # from 0, so that the first is seen as an increase
             self._refusals.labels(reason)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LOST: Final = Degradation(
     "traces",
-    "Traces are lost: the OpenTelemetry endpoint does not take them.",
-    "Start the collector, or set AKIN_OTLP_ENDPOINT to the base of its address.",
+    "Traces are lost: the OpenTelemetry endpoint does not accept them.",
+    "Start the collector, or set AKIN_OTLP_ENDPOINT to its base URL.",
 )
 # What OpenTelemetry's conventions call what is told; everything else is ours.
 _ATTRIBUTES: Final = {
@@ -117,7 +117,7 @@ class Exporter:
         if result is self._success:
             self.outage.end()
         else:
-            self.outage.begin("the endpoint did not take a batch of spans")
+            self.outage.begin("the endpoint did not accept a batch of spans")
         return result
 
     def close(self) -> None:

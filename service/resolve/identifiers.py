@@ -163,8 +163,8 @@ class Identifiers:
         position = self.position(given)
         if position is None:
             raise PaperNotFoundError(
-                "No paper of this collection has the id given. Give an id of the collection, or a name it "
-                f"may know the paper by: {', '.join(f'{scheme.upper()}:...' for scheme in SCHEMES)}."
+                "No paper of this collection has this id. Give an id of the collection, or another "
+                f"identifier of the paper: {', '.join(f'{scheme.upper()}:...' for scheme in SCHEMES)}."
             )
         return self._snapshot.paper(position).id
 

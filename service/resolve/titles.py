@@ -255,7 +255,7 @@ def folded(texts: Sequence[str]) -> list[str]:
 def _folded_one(text: str) -> str:
     (found,) = folded([text])
     if not found:
-        raise QueryError("The text given holds no letter and no digit; give words of a title.")
+        raise QueryError("The text contains no letter and no digit; give words of a title.")
     return found
 
 

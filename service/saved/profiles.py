@@ -50,7 +50,8 @@ class Profiles(Store):
             n_kept = select(func.count()).select_from(ProfileRow).where(ProfileRow.owner == owner)
             if connection.execute(n_kept).scalar_one() >= self._most_of_owner:
                 raise InputError(
-                    f"{self._most_of_owner} profiles are kept already, the most one may have; delete some."
+                    f"{self._most_of_owner} profiles are saved already, the limit for one caller; delete "
+                    "some."
                 )
             row = {
                 "owner": owner,
@@ -86,8 +87,8 @@ class Profiles(Store):
                     )
         if lost := [name for name in names if name not in found]:
             raise ProfileNotFoundError(
-                f"{len(lost)} of the profiles named are unknown; give their papers, or keep them with "
-                "PUT /v1/profiles/{name} first."
+                f"{len(lost)} of the named profiles are unknown; give their papers, or save them with PUT "
+                "/v1/profiles/{name} first."
             )
         return [found[name] for name in names]
 

@@ -103,7 +103,7 @@ class SavedQueries(Store):
             if (earlier := _found(connection, same)) is not None:
                 if (earlier.head.kind, earlier.body) != (new.kind, new.body):
                     raise SavedQueryConflictError(
-                        f"Another query is saved under that name, as {earlier.head.id}; give another name, "
+                        f"Another query is saved under this name, as {earlier.head.id}; give another name, "
                         "or delete that one first."
                     )
                 return earlier, False
@@ -149,8 +149,8 @@ class SavedQueries(Store):
             last = connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
             if not 0 <= up_to <= max(last, head.seen):
                 raise QueryError(
-                    f"up_to must be a change of the collection: expected a number up to {last}; give "
-                    "seen_up_to of the news that were read."
+                    f"up_to must be the number of a change of the collection, up to {last}; give seen_up_to "
+                    "of the results that were read."
                 )
             seen = {"seen": max(up_to, head.seen), "seen_at": int(self._clock())}
             return _changed(connection, head.id, seen)
@@ -178,7 +178,7 @@ class SavedQueries(Store):
         with self.database.reading() as connection:
             found = _found(connection, and_(_of(query_id, None), good))
         if found is None:
-            raise SavedQueryNotFoundError("There is no such feed, or no longer; make a new one.")
+            raise SavedQueryNotFoundError("There is no such feed, or it was ended; create a new one.")
         return found
 
     def added(self, change: int, *, within_s: int | None = None) -> list[AddedPaper]:
@@ -194,13 +194,16 @@ class SavedQueries(Store):
         of_owner = select(func.count()).select_from(SavedQueryRow).where(SavedQueryRow.owner == owner)
         if connection.execute(of_owner).scalar_one() >= self._most_of_owner:
             raise SavedQueryConflictError(
-                f"{self._most_of_owner} queries are saved already, the most one may keep; delete one first."
+                f"{self._most_of_owner} queries are saved already, the limit for one caller; delete one "
+                "first."
             )
 
 
 def _expect_name(name: str) -> None:
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
-        raise InputError(f"name: expected 1 to {MAX_NAME_CHARS} printable characters; say what is looked for")
+        raise InputError(
+            f"name: expected 1 to {MAX_NAME_CHARS} printable characters; name the query after its topic"
+        )
 
 
 def _of(query_id: str, owner: str | None) -> ColumnElement[bool]:
@@ -233,6 +236,4 @@ def _changed(connection: Connection, query_id: str, values: dict[str, Any]) -> S
 
 
 def _not_found() -> SavedQueryNotFoundError:
-    return SavedQueryNotFoundError(
-        "There is no such saved query of yours; it was deleted, or saved with another key."
-    )
+    return SavedQueryNotFoundError("There is no such saved query; it was deleted, or saved with another key.")

@@ -97,8 +97,8 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
     if unit is Unit.DOCUMENT:
         if aspect.chooses or unlike is not None:
             raise SentenceSelectionError(
-                "This collection holds one vector for each paper, so neither sentences nor a facet can be "
-                "chosen; leave them out, or index with a sentence encoder."
+                "This collection has one vector per paper, so neither sentences nor a facet can be chosen; "
+                "leave them out, or index with a sentence encoder."
             )
         return Selection(tuple(range(len(paper.sentences))))
     away = () if unlike is None else _chosen(unlike.sentences, unlike.facets, paper, n_vectors)
@@ -206,9 +206,9 @@ def facets_missing(aspect: Aspect, paper: Paper, *, n_vectors: int) -> str:
     kept = [sentence.facet for sentence in paper.sentences[:n_vectors]]
     past = [sentence.facet for sentence in paper.sentences[n_vectors:]]
     present = [facet for facet in Facet if facet in kept]
-    has = f"it has {_listed(present, 'and')}" if present else "its sentences carry no facet"
+    has = f"it has {_listed(present, 'and')}" if present else "its sentences have no facet"
     unread = any(facet in past for each in sought for facet in counted_as(each))
-    limit = f" Sentences past the first {n_vectors} were not read." if unread else ""
+    limit = f" Sentences from number {n_vectors} on were not encoded." if unread else ""
     return f"No sentence of the query has the facet {_listed(sought, 'or')}; {has}.{limit}"
 
 
@@ -228,13 +228,13 @@ def _chosen(
 def _expect_apart(like: Sequence[int], unlike: Sequence[int]) -> None:
     if both := sorted(set(like) & set(unlike)):
         raise SentenceSelectionError(
-            f"Sentences {both[:20]} would have to be both like and unlike (objective counts as background); "
+            f"Sentences {both[:20]} are chosen as both like and unlike (objective counts as background); "
             "choose sentences or facets that do not overlap."
         )
     if unlike and not like:
         raise SentenceSelectionError(
-            "Every sentence of the query is to be unlike, which leaves nothing to look for; leave at least "
-            "one out."
+            "All sentences of the query are in unlike, so nothing is left to search for; leave out at least "
+            "one."
         )
 
 
@@ -259,7 +259,7 @@ def _of_facets(paper: Paper, facets: Sequence[Facet], n_vectors: int) -> tuple[i
     """The sentences of any of the facets; stated aims count as background (CSFCube, semantics 3.5)."""
     if all(sentence.facet is None for sentence in paper.sentences):
         raise SentenceSelectionError(
-            "The query paper's sentences carry no facet labels; choose sentences by number instead."
+            "The sentences of the query paper have no facets; choose sentences by number instead."
         )
     wanted = {counted for facet in facets for counted in counted_as(facet)}
     return tuple(i for i, sentence in enumerate(paper.sentences[:n_vectors]) if sentence.facet in wanted)

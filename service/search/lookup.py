@@ -15,12 +15,12 @@ from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
 
 _NONE_LIKE = (
-    "No title of the collection is like the one given. Where only some of its words are known, ask for "
-    "titles that hold them: /v1/papers/suggest?prefix=."
+    "No paper of the collection has a similar title. If you know only some words of the title, search for "
+    "titles with them: /v1/papers/suggest?prefix=."
 )
 _NONE_BEGINNING = (
-    "No title of the collection holds words that begin so, or opens with something like it. Give the title "
-    "as far as it is known: /v1/papers?title=."
+    "No title of the collection contains words that begin like this, or has a similar beginning. If you "
+    "know the title, use /v1/papers?title=."
 )
 
 

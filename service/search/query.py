@@ -213,13 +213,14 @@ class SearchAnswer:
 
 # The same for a person, but for what depends on the query.
 DETAILS = {
-    Reason.NO_SEED_RESOLVED: "None of the seeds can be used; unresolved says of each why.",
-    Reason.NO_SENTENCE_OF_THAT_FACET: "No paper that passes the filters has a sentence of that facet; choose "
-    "another, or none.",
-    Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
-    Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
-    Reason.NOTHING_ADDED: "No paper that passes the filters has been added since.",
-    Reason.NO_MATCH_ADDED: "Of the papers added since none is a good match; ask for weak ones to see them.",
+    Reason.NO_SEED_RESOLVED: "None of the seeds can be used; unresolved has the reason for each.",
+    Reason.NO_SENTENCE_OF_THAT_FACET: "No paper that matches the filters has a sentence of this facet; "
+    "choose another facet, or none.",
+    Reason.FILTERED_OUT: "No paper matches the filters; widen them.",
+    Reason.NOTHING_ELSE_INDEXED: "The collection has no other paper.",
+    Reason.NOTHING_ADDED: "No paper that matches the filters has been added since.",
+    Reason.NO_MATCH_ADDED: "None of the papers added since is a good match; include weak matches to see "
+    "them.",
 }
 
 

@@ -36,7 +36,9 @@ def reach_of(snapshot: Snapshot) -> Reach:
     papers = ~snapshot.papers_of(away)
     n_found = int(np.count_nonzero(papers & snapshot.living))
     if not n_found:
-        raise ShardAwayError("No machine that holds a part of the collection answers; try again in a moment.")
+        raise ShardAwayError(
+            "No machine that holds a part of the collection responds; try again in a moment."
+        )
     return Reach(papers, n_found / len(snapshot))
 
 
@@ -52,4 +54,6 @@ def within_reach(snapshot: Snapshot, answer: Callable[[Reach], _T]) -> _T:
             return answer(reach)
         except ShardAwayError:
             check_deadline()
-    raise ShardAwayError("Machines that hold parts of the collection come and go; try again in a moment.")
+    raise ShardAwayError(
+        "The machines that hold parts of the collection are changing; try again in a moment."
+    )

@@ -46,9 +46,9 @@ _TEMPERATURE = 0.2
 _NEAREST_SEEDS = 10
 
 _NOTHING_TO_CHOOSE = (
-    "A query by text counts as one sentence, so nothing can be chosen in it: leave out sentences, unlike "
-    "and focus, or give the text as an abstract. A facet chooses the sentences of papers that it is compared "
-    "with, but for a text to be unlike."
+    "A query by text counts as one sentence, so leave out sentences, unlike and focus, or give the text as "
+    "an abstract. A facet restricts the sentences of papers that the text is compared with; a text among "
+    "the negatives takes none."
 )
 
 

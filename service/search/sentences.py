@@ -109,8 +109,8 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
     snapshot = engine.snapshot
     if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
         raise MissingVectorsError(
-            "This collection holds one vector for each paper, none for its sentences; search for papers, or "
-            "index with a sentence encoder."
+            "This collection has one vector per paper and none for sentences; search for papers, or index "
+            "with a sentence encoder."
         )
     index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
     asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
@@ -145,7 +145,7 @@ def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
     if not 0 <= query.sentence < len(paper.sentences):
         raise SentenceSelectionError(
             f"The abstract has {len(paper.sentences)} sentences, numbered 0 to {len(paper.sentences) - 1}; "
-            "the one asked for is not among them."
+            "the given number is not among them."
         )
     if query.sentence >= len(vectors):
         raise SentenceSelectionError(
@@ -183,7 +183,7 @@ def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, 
         (annotated,) = annotator.annotate([paper])
     if annotated.functions is None:  # never, for a collection with function vectors
         raise MissingVectorsError(
-            "The encoder loaded cannot tell what sentences do; load the collection's own."
+            "The loaded encoder has no function encoder; load the encoder of the collection."
         )
     return annotated.functions
 

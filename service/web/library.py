@@ -125,7 +125,7 @@ def _read(reader: CorpusReader, content: bytes, name: str) -> Iterator[_Entry]:
             else:
                 yield _of(row.line, row.content, keyed=not reader.needs_abstract)
     except BrokenFileError as error:
-        yield _Entry(error.line, f"the file breaks off here: {error.reason}")
+        yield _Entry(error.line, f"the file ends early here: {error.reason}")
 
 
 def _named(content: bytes) -> Iterator[_Entry]:

@@ -165,7 +165,7 @@ def test_contrast_and_filters(address: str) -> None:
     assert found_ids(plain) != found_ids(contrast)
     assert re.search(r"^  unlike \[\d\] “\w", contrast, re.M)
     nothing = asked(address, "search_papers", **facet, year_from=2090)
-    assert "Nothing found: No paper passes the filters" in nothing
+    assert "Nothing found: No paper matches the filters" in nothing
     by_venue = asked(address, "search_papers", **facet, venues=["no such venue"])
     assert "Nothing found" in by_venue
     french = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."

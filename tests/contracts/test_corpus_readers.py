@@ -102,7 +102,7 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
     report = CorpusReport()
     assert [EXAMPLES[name].papers[0]] == list(read_corpus(path, report=report))
     assert [(str(path), line)] == [(broken.path, broken.line) for broken in report.broken_rows]
-    assert report.broken_rows[0].reason.startswith("the file breaks off here: the gzip file is cut short")
+    assert report.broken_rows[0].reason.startswith("the file ends early here: the gzip file is cut short")
 
 
 @pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzip"])
@@ -213,8 +213,8 @@ def test_broken_rows_of_a_table_have_their_line(write: WriteFn) -> None:
     """A quoted line end moves the lines behind it; a row with another number of values is broken."""
     path = write("id,title,abstract", 'a,"T\n\nU",Short.', "b,T,too,many", b"c,T,\xff\n", "d,T,Last.")
     assert [
-        (5, "4 values for 3 columns; is a delimiter not quoted?"),
-        (6, "no valid UTF-8 at byte 5 of the line; save the file as UTF-8"),
+        (5, "4 values for 3 columns; check for a delimiter that is not quoted"),
+        (6, "not valid UTF-8 at byte 5 of the line; save the file as UTF-8"),
     ] == reasons(path)
 
 
@@ -223,7 +223,7 @@ def test_a_quote_never_closed_is_a_broken_row(write: WriteFn) -> None:
     path = write("id,title,abstract", 'a,"T,An abstract.', *["b,T,An abstract."] * 10_000)
     line, reason = reasons(path)[0]
     assert 2 == line
-    assert "is a quote never closed?" in reason
+    assert "check for a quote that is not closed" in reason
 
 
 def test_a_table_without_a_needed_column(write: WriteFn) -> None:

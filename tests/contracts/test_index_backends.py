@@ -239,5 +239,5 @@ def test_unusable_searches_are_refused(name: str, indexes: dict[str, VectorIndex
         index.search(np.zeros((0, DIM), np.float32), 5)
     with pytest.raises(InputError, match="at least 1"):
         index.search(good, 0)
-    with pytest.raises(InputError, match="one flag a row"):
+    with pytest.raises(InputError, match="one flag per row"):
         index.search(good, 5, allowed=np.ones(3, bool))

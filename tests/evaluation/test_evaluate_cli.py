@@ -170,7 +170,7 @@ def test_equal_runs_cannot_be_told_apart(tmp_path: Path) -> None:
     """A run against itself differs by nothing, and nothing is resolvable."""
     a, _ = two_runs(tmp_path)
     shown = flat(run("evaluate", "compare", a, a, "--set", "demo"))
-    assert "Not resolvable: in P@9, 200 queries cannot tell" in shown
+    assert "Not resolvable: in P@9, 200 queries do not separate" in shown
 
 
 def test_two_runs_of_one_system_go_by_their_files(tmp_path: Path) -> None:
@@ -195,10 +195,10 @@ def test_output_folders_are_made(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_collection_is_refused(tmp_path: Path) -> None:
-    """A run that answers none of the queries is an error, not a column of zeros."""
+    """A run that ranks papers for none of the queries is an error, not a column of zeros."""
     write_trec(Run("other", {"x": {"y": 1.0}}), tmp_path / "other.run")
     compare = ("evaluate", "compare", tmp_path / "other.run", tmp_path / "other.run", "--set")
-    assert "answers none of the 200 queries" in flat(run(*compare, "demo", status=1))
+    assert "ranks papers for none of the 200 queries" in flat(run(*compare, "demo", status=1))
     assert "known: beir" in flat(run(*compare, "nothing", status=1))
 
 

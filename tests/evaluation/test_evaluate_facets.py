@@ -238,7 +238,7 @@ def test_labels_that_are_no_facets_are_refused(tmp_path: Path, hashing: Encoder)
     """Communicative functions are many more; the message names the command that measures by them."""
     file = tmp_path / "sentences.tsv"
     file.write_text("Aim of the paper\tthe aim\tThe aim is x.\tP1_s-1-0\n")
-    with pytest.raises(InputError, match="are no facets; `akin evaluate functions` measures by them"):
+    with pytest.raises(InputError, match="are not facets; measure with `akin evaluate functions`"):
         measured(file, hashing)
 
 

@@ -122,7 +122,7 @@ def test_ratings_without_profile_or_paper_are_told(folder: Path) -> None:
     measured = _measure(folder)
     assert (2, 7) == (measured.n_reviewers, measured.n_ratings)
     assert (
-        "2 ratings are of papers or researchers that a dataset lacks; they do not count.",
+        "2 ratings are of papers or researchers that are not in a dataset; they do not count.",
     ) == measured.notes
 
 
@@ -165,7 +165,7 @@ def test_two_ratings_of_a_paper_that_differ_are_refused(folder: Path) -> None:
             {"a": {"y1": 5, "moss2": 1, "y2": 2}},
             r"1 researchers 0 have .* 3 papers 2 are not .* \('y1', 'y2'\)",
         ),
-        ({"a": {"moss1": 5, "moss2": 5}}, r"two papers that one researcher rated differently"),
+        ({"a": {"moss1": 5, "moss2": 5}}, r"a researcher has to rate two papers differently"),
         ({}, r"Of 0 researchers 0 have"),
     ],
 )

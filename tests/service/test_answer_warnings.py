@@ -24,4 +24,4 @@ def test_several_values_are_listed() -> None:
     assert "the facet method or other," in warning(WarningCode.FACET_MISSING, "method", "other").message
     past = warning(WarningCode.UNLIKE_SENTENCES_PAST_TOKEN_LIMIT, 3, 5)
     assert ("3", "5") == past.about
-    assert "as far as sentence 3 (counted from 0), so what was chosen to be unlike from" in past.message
+    assert "ends before sentence 3 (counted from 0), so sentences chosen to be unlike from" in past.message

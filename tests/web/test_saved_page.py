@@ -256,7 +256,7 @@ def test_a_search_is_saved_followed_and_deleted(visit_at: VisitFn, address: str)
     page.get_by_text("Save this search").click()
     page.get_by_label("Name").fill("Whale songs")
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator(".keep .said")).to_contain_text("Another query is saved under that name")
+    expect(page.locator(".keep .said")).to_contain_text("Another query is saved under this name")
     assert [] == barriers(page)
     with httpx.Client(base_url=address) as client:
         add(client.post, SONGS)

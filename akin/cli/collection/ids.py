@@ -12,5 +12,5 @@ def read_ids(path: Path) -> list[str]:
         with storage_errors(path):
             lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); expected one id a line.") from error
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); expected one id per line.") from error
     return [line.strip() for line in lines if line.strip()]

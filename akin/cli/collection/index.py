@@ -94,9 +94,7 @@ def index(
     keep: Keep = KEEP,
     publish_every: Annotated[
         int,
-        typer.Option(
-            min=0, help="Serve so many papers at a time; 0, or with --replace or --first: all at the end."
-        ),
+        typer.Option(min=0, help="Publish after this many papers; 0, --replace and --first: all at the end."),
     ] = PUBLISH_EVERY,
     first: Annotated[
         bool, typer.Option("--first/--again", help="Do nothing if the collection exists already.")
@@ -116,7 +114,7 @@ def index(
     changes. The command resumes if interrupted: run it again.
     """
     if first and _is_begun(data):
-        note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
+        note = "the collection exists, so nothing was indexed; leave out --first to add papers"
         stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
         return
     for limit_there in limits_of(data if data.exists() else data.absolute().parent).values():
@@ -223,7 +221,7 @@ def _refused_rows(reading: Reading) -> Group:
         lines.append(Text(f"Skipped {counted(refusals.broken, 'row')}{duplicates}:", style="yellow"))
         lines += _first_of(refusals.broken, refusals.broken_rows)
     if refusals.looked_up:
-        lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from what was looked up."))
+        lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from --fetch."))
     return Group(*lines, *without_abstract(refusals, reading.unresolved))
 
 
@@ -267,24 +265,23 @@ def _build_summary(report: BuildReport) -> Group:
         )
     ]
     if report.replaced:
-        lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
+        lines.append(Text(f"{report.replaced:,} of them replaced papers with the same id."))
     if reading.unchanged:
         unchanged = counted(reading.unchanged, "paper was", "papers were")
-        lines.append(Text(f"{unchanged} there already, word for word."))
+        lines.append(Text(f"{unchanged} already there, unchanged."))
     if report.reused_papers:
         reused = counted(report.reused_papers, "paper")
-        lines.append(Text(f"{reused} had been encoded before and could be reused."))
+        lines.append(Text(f"{reused} had been encoded before and did not need to be encoded again."))
     if report.dropped_sentences:
         dropped = counted(report.dropped_sentences, "sentence")
-        lines.append(Text(f"Stored, not searched: {dropped} past the encoder's limit."))
+        lines.append(Text(f"Stored but not searched: {dropped} past the encoder's token limit."))
     languages = report.reading.languages
     if languages:
         named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
         foreign = counted(sum(languages.values()), "abstract does", "abstracts do")
         lines.append(
             Text(
-                f"{foreign} not look English ({named}); "
-                f"expect poorer matches for them from an English encoder.",
+                f"{foreign} not look English ({named}); an English encoder matches them less well.",
                 style="yellow",
             )
         )

@@ -30,7 +30,7 @@ def fetch(
 def _summary(report: LookupReport) -> Group:
     lines = [Text(f"Looked up {report.n_asked:,} entries, found {report.n_found:,}.")]
     if report.without_abstract:
-        lines.append(Text(f"{report.without_abstract:,} of them have no abstract there either."))
+        lines.append(Text(f"{report.without_abstract:,} of them have no abstract there."))
     if report.unknown:
         lines.append(Text(f"{len(report.unknown):,} are not known there:", style="yellow"))
         lines += [Text(f"  {lookup}") for lookup in report.unknown[:_SHOWN]]
@@ -47,7 +47,7 @@ def without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
         return []
     rows = counted(refusals.without_abstract, "row has", "rows have")
     were = "was" if refusals.without_abstract == 1 else "were"
-    lines = [Text(f"{rows} no abstract and {were} passed over:")]
+    lines = [Text(f"{rows} no abstract and {were} skipped:")]
     known = {(each.path, each.line): f" ({each.lookup})" for each in refusals.unresolved}
     shown = refusals.rows_without_abstract
     lines += [Text(f"  {path}:{line}: no abstract{known.get((path, line), '')}") for path, line in shown]
@@ -56,8 +56,8 @@ def without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
     if refusals.unresolved:
         lines.append(
             Text(
-                f"{len(refusals.unresolved):,} of them can be looked up at Crossref, the arXiv or PubMed: "
-                f"--fetch does so. {table} lists them."
+                f"{len(refusals.unresolved):,} of them can be looked up at Crossref, the arXiv or PubMed "
+                f"with --fetch. {table} lists them."
             )
         )
     return lines

@@ -35,7 +35,7 @@ snapshots = typer.Typer(
 )
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
 FromFile = Annotated[
-    Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
+    Path | None, typer.Option(help="A file with one id per line.", dir_okay=False, exists=True)
 ]
 
 
@@ -52,7 +52,7 @@ def delete(
     with Catalog.open_existing(catalog_place(data, catalog)) as opened:
         done = delete_papers(data, wanted, opened, keep=keep)
     for paper_id in done.unknown:
-        stderr.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
+        stderr.print(f"not in the collection: {paper_id}", markup=False, soft_wrap=True)
     if not done.n_deleted:
         stdout.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
         return
@@ -93,14 +93,12 @@ def purge(
             f"Removed {counted(done.n_queries, 'saved query', 'saved queries')}, which held the text."
         )
     if sqlite_file(place) is None:
-        stdout.print(
-            "The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed."
-        )
-    stdout.print("Backups made before hold the text: make a new one, then remove them.")
+        stdout.print("The catalog is in PostgreSQL: run VACUUM FULL to erase what its tables have freed.")
+    stdout.print("Earlier backups still contain the text: make a new one, then remove them.")
     if done.leased:
         stderr.print(
-            f"Still read by a process, and not removed: generation {', '.join(done.leased)}. A service lets "
-            "go of it within 15 minutes of its last use, or when it is stopped; then run the same command "
+            f"Not removed, because a process still reads it: generation {', '.join(done.leased)}. A service "
+            "releases it within 15 minutes of its last use, or when it stops; then run the same command "
             "again.",
             style="yellow",
         )
@@ -113,7 +111,7 @@ def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
     if from_file is not None:
         wanted += read_ids(from_file)
     if not wanted:
-        raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
+        raise InputError("No id given: name the papers to delete, or a file of ids with --from-file.")
     return wanted
 
 
@@ -158,7 +156,10 @@ def backup(
         soft_wrap=True,
     )
     if sqlite_file(place) is None:
-        stdout.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
+        stdout.print(
+            "The catalog is in PostgreSQL: copy it now with pg_dump; an earlier dump does not "
+            "match this backup."
+        )
 
 
 def migrate(folder: Folder = None, data: MaybeData = None, catalog: CatalogUrl = "") -> None:
@@ -219,20 +220,24 @@ def list_snapshots(folder: Folder = None, data: MaybeData = None) -> None:
 def verify_snapshot(
     folder: Folder = None,
     data: MaybeData = None,
-    generation: Annotated[str, typer.Option(help="Which one; empty: the served one.")] = "",
+    generation: Annotated[str, typer.Option(help="The generation to verify; empty: the served one.")] = "",
 ) -> None:
     """Compare every file of a generation with its checksum."""
     data = data_folder(folder, data)
     manifest = verify(data, generation or current_generation(data))
     n_files = sum(len(segment.files) for segment in manifest.segments)
-    stdout.print(f"Generation {manifest.generation}: {counted(n_files, 'file')}, all as the manifest says.")
+    stdout.print(
+        f"Generation {manifest.generation}: {counted(n_files, 'file')}, all identical to the manifest."
+    )
 
 
 @snapshots.command("rollback")
 def rollback_snapshot(
     folder: Folder = None,
     data: MaybeData = None,
-    to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
+    to: Annotated[
+        str, typer.Option(help="The generation to return to; empty: the one before the served one.")
+    ] = "",
     catalog: CatalogUrl = "",
 ) -> None:
     """Serve an earlier generation again and restore the catalog to it; a running service follows."""

@@ -54,12 +54,14 @@ def reindex(
     ] = "",
     device: Device = "auto",
     sample: Annotated[
-        int, typer.Option(min=0, max=10_000, help="How many papers' answers to compare; 0: none.")
+        int, typer.Option(min=0, max=10_000, help="Number of papers to compare answers for; 0: none.")
     ] = 50,
     compare_only: Annotated[
         bool,
         typer.Option(
-            "--compare-only", help="Compare only; run the command without it to switch over at once."
+            "--compare-only",
+            help="Compare only, and keep what was encoded: the same command without this "
+            "option switches over.",
         ),
     ] = False,
     catalog: CatalogUrl = "",
@@ -109,15 +111,15 @@ def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: M
     stdout.print(comparison)
     if manifest is None:
         stdout.print(
-            f"{counted(len(prepared.snapshot), 'paper is', 'papers are')} prepared and nothing is swapped: "
-            "the same command without --compare-only serves them."
+            f"{counted(len(prepared.snapshot), 'paper is', 'papers are')} prepared; nothing was switched "
+            "over. To serve them, run the same command without --compare-only."
         )
         return
     stdout.print(
         f"Generation {manifest.generation} with {counted(manifest.n_papers, 'paper')} is served from now on "
         f"(encoder {manifest.encoder.name})."
     )
-    stdout.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
+    stdout.print(f"Undo it with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
 
 
 def _usual(data: Path, encoder: str) -> BuildArguments | None:
@@ -128,8 +130,8 @@ def _usual(data: Path, encoder: str) -> BuildArguments | None:
         if encoder:
             return None
         raise SnapshotCorruptError(
-            "What the collection was made with cannot be read: name its encoder with --encoder, and what "
-            f"else was given when it was created. ({error})"
+            "The settings of the collection cannot be read: name its encoder with --encoder, and give the "
+            f"other options that it was created with. ({error})"
         ) from error
 
 
@@ -160,9 +162,9 @@ def _compared(
     try:
         served = open_engine(settings)
     except SnapshotMissingError:
-        return "Nothing is served yet to compare with."
+        return "There is no served generation to compare with."
     except SnapshotCorruptError as error:
-        return f"What is served is damaged and was not compared with. ({error})"
+        return f"The served generation is damaged, so nothing was compared. ({error})"
     new = SearchEngine(snapshot, lambda: annotator, n_candidates=settings.candidates)
     agreement = compare(served, new, n_questions=n_questions, on_progress=on_progress)
     return _table(agreement, served.snapshot, snapshot)

@@ -43,7 +43,7 @@ def _overview(found: Status) -> Table:
     table.add_row("generation", f"{manifest.generation}, made {manifest.created} (UTC)")
     table.add_row("encoder", escape(manifest.encoder.name))
     table.add_row("papers", f"{manifest.n_papers:,}")
-    waiting = f"{found.pending:,}, not yet shown" if found.pending else "0"
+    waiting = f"{found.pending:,}, not yet searchable" if found.pending else "0"
     table.add_row("pending", waiting, style="yellow" if found.pending else "")
     if found.staged:
         table.add_row("staged", f"{found.staged:,}, of an unfinished akin index", style="yellow")

@@ -18,13 +18,11 @@ def tune(
     folder: Folder = None,
     *,
     data: MaybeData = None,
-    recall: Annotated[
-        float, typer.Option(help="The share of the nearest sentences to be found, up to 1.")
-    ] = 0.98,
+    recall: Annotated[float, typer.Option(help="Share of the nearest sentences to find, up to 1.")] = 0.98,
     queries: Annotated[
-        int, typer.Option(help="Sentences of the collection to try with.", min=1, max=10_000)
+        int, typer.Option(help="Number of sentences of the collection to use as queries.", min=1, max=10_000)
     ] = N_QUERIES,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure only; change nothing.")] = False,
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
@@ -44,7 +42,7 @@ def tune(
             on_progress=on_progress,
         )
     if not tuned.tries:
-        stdout.print("Every search compares all sentences: nothing is missed, and there is nothing to tune.")
+        stdout.print("Every search compares all sentences, so there is nothing to tune.")
         return
     table = Table("effort", f"recall@{K}", "a look-up", title="Times as hard as usual")
     for each in tuned.tries:
@@ -52,8 +50,8 @@ def tune(
     stdout.print(table)
     if tuned.chosen is None:
         raise InputError(
-            f"No effort up to {tuned.tries[-1].effort:g} finds {recall:.1%}: the collection is searched as "
-            f"before. Ask for less with --recall, or reindex it with another --backend."
+            f"No effort up to {tuned.tries[-1].effort:g} finds {recall:.1%}: nothing was changed. Lower "
+            "--recall, or reindex the collection with another --backend."
         )
     if dry_run:
         stdout.print(f"{tuned.chosen.effort:g} times the usual effort is enough. Nothing was changed.")

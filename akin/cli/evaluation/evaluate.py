@@ -106,9 +106,11 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         ] = None,
     ) -> None:
         if system and (encoder or scorer):
-            raise InputError("--system names encoder and scorer itself; leave out --encoder and --scorer.")
+            raise InputError(
+                "--system already names the encoder and the scorer; leave out --encoder and --scorer."
+            )
         if data and precision is not Precision.FLOAT32:
-            raise InputError("--data takes vectors as they are; leave out --precision, or --data.")
+            raise InputError("--data uses stored vectors; leave out --precision, or --data.")
         if precision is Precision.AUTO:
             precision = chosen_precision(precision, device) or precision
         make_room_for(json_file, report)

@@ -33,7 +33,7 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
         Text("F1 of each facet, percent", style="bold"),
         measure_table(single),
         Text("Below each value: its 95 % interval, abstracts resampled.", style="dim"),
-        Text(f"What {measured.tagger} takes for what, sentences", style="bold"),
+        Text(f"Facets by {measured.tagger} against labels, number of sentences", style="bold"),
         _confusion_table(measured),
     ]
     for system, found in measured.differences:
@@ -51,7 +51,8 @@ def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers")
         Text(heading, style="bold"),
         measure_table(measured.rows, columns="measure", least={"loss"}),
         Text(
-            "Of the loss less is better. Below each value: its 95 % interval, researchers resampled.", "dim"
+            "For the loss, lower is better. Below each value: its 95 % interval, researchers resampled.",
+            "dim",
         ),
     ]
     for system, found in measured.differences:
@@ -87,7 +88,7 @@ def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
         table.add_row(backend, f"{depth}", *shown)
     explained = Text(
         "recall: of the papers that the exact index finds; top@20: of the first 20 when every paper is "
-        "re-ranked, so at most half at depth 10.",
+        "re-ranked (at most half at depth 10).",
         style="dim",
     )
     return Group(Text(f"Candidates of {rows[0].n} queries, percent", style="bold"), table, explained)
@@ -105,7 +106,7 @@ def item_tables(measured: "ItemMeasurement") -> Group:
         table.add_row(way, *(_bounded(row.found) for row in rows))
         if all(row.difference is not None for row in rows):
             table.add_row(
-                Text("  the default less this", style="dim"),
+                Text("  the default minus this", style="dim"),
                 *(_bounded(row.difference, sign="+") for row in rows if row.difference is not None),
             )
     shown: list[Text | Table] = [
@@ -115,7 +116,7 @@ def item_tables(measured: "ItemMeasurement") -> Group:
     for way, missed in measured.missed.items():
         named = [f"  {'not found' if rank is None else rank}: {text}" for text, rank in missed[:_MOST_MISSED]]
         if named:
-            shown.append(Text("\n".join([f"Not first, {way} (its rank):", *named]), style="dim"))
+            shown.append(Text("\n".join([f"Not found first, {way} (with its rank):", *named]), style="dim"))
     return Group(*shown)
 
 

@@ -30,10 +30,10 @@ def analyze(
     ] = "minilm",
     tagger: Annotated[
         Path | None,
-        typer.Option(help="Facet weights, in place of the encoder's own.", exists=True, dir_okay=False),
+        typer.Option(help="Facet weights to use instead of the encoder's own.", exists=True, dir_okay=False),
     ] = None,
     device: Device = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/analyze.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON response of /v1/analyze.")] = False,
 ) -> None:
     """Show the facet of each sentence of an abstract. No index is needed."""
     paper = seed_of(read_query(paper_id="", sources=(source,))).paper

@@ -26,7 +26,7 @@ def compare(
     url: Url = "",
     key: Key = None,
     device: Device = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/compare.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON response of /v1/compare.")] = False,
 ) -> None:
     """Compare two papers side by side: shared sentences, facets and words, and what differs.
 
@@ -49,8 +49,8 @@ def _paper(given: str) -> Any:
 
 def _shown(compared: ComparedPapers) -> Group:
     affinity = Text(f"Affinity {compared.a.affinity:.3f}", style="bold")
-    affinity.append(f" from A to B, {compared.b.affinity:.3f} back", style="")
-    affinity.append(" (1: the same text; 0: no nearer than papers usually are)", style="dim")
+    affinity.append(f" from A to B, {compared.b.affinity:.3f} from B to A", style="")
+    affinity.append(" (1: the same text; 0: no nearer than two papers usually are)", style="dim")
     shown: list[Text | Table] = [affinity, Text()]
     for name, other, side, beside in (
         ("A", "B", compared.a, compared.b),
@@ -80,7 +80,7 @@ def _side(name: str, other: str, side: Side, beside: Side) -> Text:
         text.append(f"  → {told}", style="yellow" if sentence.alone else "green")
     for label, terms in (
         ("shared words", [each.term for each in beside.words.terms]),
-        (f"words of {name} alone", side.only_words),
+        (f"words only in {name}", side.only_words),
     ):
         if terms:
             text.append(f"\n     {label}: {', '.join(terms)}", style="dim")

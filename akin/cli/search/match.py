@@ -35,17 +35,20 @@ def match(
         list[Path],
         typer.Argument(
             metavar="SUBMISSIONS PROFILES",
-            help="Files of submissions, then the profiles: a folder with a file for each reviewer, or a list "
+            help="Files of submissions, then the profiles: a folder with one file per reviewer, or a list "
             "of names and papers.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder to write.", file_okay=False)],
     corpus: Annotated[
         list[Path] | None,
-        typer.Option(help="Holds the papers that a list names; repeatable.", dir_okay=False),
+        typer.Option(
+            help="A file with the papers that a list of profiles names; repeatable.", dir_okay=False
+        ),
     ] = None,
     conflicts: Annotated[
-        Path | None, typer.Option(help="CSV of submissions and reviewers never to be paired.", dir_okay=False)
+        Path | None,
+        typer.Option(help="CSV of pairs (submission, reviewer) that are never assigned.", dir_okay=False),
     ] = None,
     reviewers: Annotated[
         int,
@@ -54,17 +57,17 @@ def match(
         ),
     ] = 0,
     quota: Annotated[
-        int, typer.Option(min=0, max=1_000_000, help="The most submissions a reviewer is assigned.")
+        int, typer.Option(min=0, max=1_000_000, help="Maximum number of submissions per reviewer.")
     ] = 6,
     quotas: Annotated[
-        Path | None, typer.Option(help="CSV of reviewers and quotas of their own.", dir_okay=False)
+        Path | None, typer.Option(help="CSV of single quotas: reviewer, number.", dir_okay=False)
     ] = None,
     aim: Annotated[
-        Aim, typer.Option(help="Assign for the largest sum of affinities, or for the largest least one.")
+        Aim, typer.Option(help="Maximise the sum of all affinities, or the smallest one.")
     ] = Aim.TOTAL,
     nearest: Annotated[
         int,
-        typer.Option(min=1, max=100, help="How many of a profile's papers, the nearest, make an affinity."),
+        typer.Option(min=1, max=100, help="Number of a profile's nearest papers that count for an affinity."),
     ] = N_NEAREST,
     most: Annotated[
         int | None, typer.Option(min=1, help="Use only this many of a profile's latest papers.")
@@ -76,7 +79,7 @@ def match(
         ),
     ] = None,
     shown: Annotated[
-        int, typer.Option(min=1, max=50, help="Reviewers shown a submission in the report.")
+        int, typer.Option(min=1, max=50, help="Number of reviewers shown per submission in the report.")
     ] = 5,
     encoder: EncoderName = "minilm",
     device: Device = "auto",
@@ -176,7 +179,7 @@ def _summary(found: Match, assignment: Assignment | None, out: Path) -> Table:
     table.add_row("Submissions", f"{n_submissions:,}")
     table.add_row("Reviewers", f"{n_reviewers:,}")
     if found.program.undated:
-        table.add_row("Papers left out, for no year", f"{found.program.undated:,}")
+        table.add_row("Papers left out because they have no year", f"{found.program.undated:,}")
     table.add_row("Conflicts", f"{int(found.conflicts.sum()):,}")
     if assignment:
         n_reviews = sum(map(len, assignment.reviewers))

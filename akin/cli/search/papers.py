@@ -52,8 +52,8 @@ def papers(
     venue: Venues = None,
     field: Fields = None,
     has_facet: HasFacets = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many papers a page has.")] = 20,
-    page: Annotated[int, typer.Option(min=1, help="Which page; the first is 1.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, help="Number of papers per page.")] = 20,
+    page: Annotated[int, typer.Option(min=1, help="Number of the page, from 1.")] = 1,
     n_only: Annotated[bool, typer.Option("--count", help="Print only the number of papers.")] = False,
     output: OutputFormat = Output.TEXT,
     device: Device = "auto",
@@ -67,7 +67,7 @@ def papers(
     with opened(url, data, key=key, device=device) as collection:
         if title:
             if filters or n_only or first:
-                raise InputError("--title is given alone: filters, --count and --page list papers.")
+                raise InputError("--title cannot be combined with filters, --count or --page.")
             _by_title(collection, title, limit=min(limit, _AT_ONCE), output=output)
             return
         if n_only:
@@ -101,7 +101,7 @@ def _by_title(collection: "Client | Collection", title: str, *, limit: int, outp
     else:
         raise InputError(f"--title prints text, titles or json, not {output.value}.")
     if found.detail:
-        stderr.print("No title of the collection is like the one given.", style="yellow")
+        stderr.print("No paper of the collection has a similar title.", style="yellow")
 
 
 def _lines(found: Sequence[Paper | PaperHead], *, with_authors: bool) -> Group:

@@ -66,7 +66,7 @@ def read_aspect(
         chosen = _choice(*unlike, option="--unlike-sentences")
         return {**asked, "unlike": chosen | given(weight=weight)}
     if weight is not None:
-        raise InputError("--unlike-weight says how much being unlike counts; give --unlike FACET with it.")
+        raise InputError("--unlike-weight is the weight of --unlike; give --unlike FACET as well.")
     return asked
 
 

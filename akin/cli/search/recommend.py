@@ -51,12 +51,13 @@ def recommend(
     ] = None,
     unlike: Annotated[
         list[str] | None,
-        typer.Option(help="A paper, or a library file, to keep away from; may be repeated."),
+        typer.Option(help="A paper or library file that results should be unlike; may be repeated."),
     ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="A claim to start from; with --facet beside sentences of it alone. May be repeated."
+            help="A claim to start from; with --facet, it is compared only with sentences of that facet. "
+            "May be repeated."
         ),
     ] = None,
     data: MaybeData = None,
@@ -108,9 +109,7 @@ def recommend(
             },
         )
         if not asked["seeds"]:
-            raise InputError(
-                "There is nothing to start from: name papers, or give --like LIBRARY or --text WORDS."
-            )
+            raise InputError("Nothing to start from: name papers, or give --like LIBRARY or --text WORDS.")
         answer = collection.recommend(**asked)
         if save:
             saved = collection.save_query(save, recommendations=asked)
@@ -144,6 +143,6 @@ def _all(
 
 def _tell(library: LibrarySeeds, files: str) -> None:
     """What became of the entries of a library."""
-    known = f"{library.n_known:,} found in the collection, {library.n_pasted:,} taken as given there."
+    known = f"{library.n_known:,} found in the collection, {library.n_pasted:,} used by their text."
     for line in (f"{files}: {known}", *library.losses):
         stderr.print(line, markup=False, soft_wrap=True)

@@ -49,7 +49,9 @@ def search(
         list[Facet] | None,
         typer.Option(help="Prefer papers unlike the query in this facet; may be repeated."),
     ] = None,
-    unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
+    unlike_sentences: Annotated[
+        str, typer.Option(help="Prefer papers unlike these sentences of the query, by number.")
+    ] = "",
     unlike_weight: Annotated[
         float | None,
         typer.Option(min=1e-3, max=1, help="Weight of --unlike.", show_default="0.5"),

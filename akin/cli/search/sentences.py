@@ -39,12 +39,12 @@ def sentences(
     paper: Annotated[str | None, typer.Option(help="Or the id of an indexed paper, with --sentence.")] = None,
     sentence: Annotated[int | None, typer.Option(min=0, help="The number of its sentence.")] = None,
     by: Annotated[
-        Literal["meaning", "function"], typer.Option(help="Near in what it is about, or in what it does.")
+        Literal["meaning", "function"], typer.Option(help="Compare by meaning, or by rhetorical function.")
     ] = "meaning",
     facet: Annotated[
         list[Facet] | None, typer.Option(help="Only sentences of this facet; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many sentences.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Number of sentences.")] = 10,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -52,7 +52,9 @@ def sentences(
     field: Fields = None,
     has_facet: HasFacets = None,
     device: Device = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/sentences/search.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the JSON response of /v1/sentences/search.")
+    ] = False,
 ) -> None:
     """Find sentences with the same meaning as one, or with the same rhetorical function.
 
@@ -83,7 +85,7 @@ def sentences(
 def found_sentences(answer: SentenceAnswer) -> Group:
     """The sentence asked for, then a table of those found, nearest first."""
     query = answer.query
-    asked = Text.assemble((f"Near by {query.by}: ", "bold"), (query.text, "bold blue"))
+    asked = Text.assemble((f"Nearest by {query.by}: ", "bold"), (query.text, "bold blue"))
     if query.paper_id:
         asked.append(f"  ({query.paper_id}, sentence {query.sentence})", style="dim")
     table = Table("distance", "facet", "sentence", "paper", box=None, padding=(0, 2, 1, 0))

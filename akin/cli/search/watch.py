@@ -31,7 +31,7 @@ def watch(
     seen: Annotated[
         bool, typer.Option("--seen", help="Mark the papers shown as seen, so that they are no longer new.")
     ] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Delete the saved queries named.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the named saved queries.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON for each query, as GET /v1/queries/ID/new.")
     ] = False,
@@ -43,11 +43,13 @@ def watch(
     collection are shown; with --url, those of the key.
     """
     if forget and not names:
-        raise InputError("--forget deletes the saved queries named; name them.")
+        raise InputError("Name the saved queries that --forget should delete.")
     with opened(url, data, key=key, device=device) as collection:
         wanted = _wanted(collection.saved_queries(), names or ())
         if not wanted:
-            stderr.print("No query is saved; `akin search ... --save NAME` saves one.", markup=False)
+            stderr.print(
+                "There is no saved query; save one with `akin search ... --save NAME`.", markup=False
+            )
         for query in wanted:
             if forget:
                 collection.delete_query(query.id)

@@ -21,10 +21,11 @@ def create(
     data: Data,
     scope: Annotated[Scope, typer.Option(help="read; ingest: also add papers; admin: all.")] = Scope.READ,
     expires_days: Annotated[
-        int, typer.Option(min=0, max=3650, help="Days until it expires; 0: it never does.")
+        int, typer.Option(min=0, max=3650, help="Days until it expires; 0: never.")
     ] = 365,
     first: Annotated[
-        bool, typer.Option("--first", help="Make none where one of this scope, or of a wider one, is usable.")
+        bool,
+        typer.Option("--first", help="Do nothing if there is a valid key with this scope or a wider one."),
     ] = False,
     catalog: CatalogUrl = "",
 ) -> None:
@@ -32,12 +33,13 @@ def create(
     with Keys.open(catalog_place(data, catalog)) as keys:
         now = datetime.now(UTC).timestamp()
         if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
-            stderr.print(f"There is a usable key of scope {scope} already; none was made.")
+            stderr.print(f"There is already a valid key with scope {scope}; none was created.")
             return
         made = keys.create(name, scope=scope, expires_days=expires_days or None)
     stderr.print(
         f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
-        "shown again. Send it as `Authorization: Bearer KEY`; the service now asks everybody for one.",
+        "shown again. Send it as `Authorization: Bearer KEY`; the service now requires a key for every "
+        "request.",
         markup=False,
         soft_wrap=True,
     )
@@ -56,14 +58,18 @@ def list_keys(data: Data, catalog: CatalogUrl = "") -> None:
             dates = (_day(key.created_at), _day(key.expires_at))
             table.add_row(key.id, escape(key.name), key.scope, *dates, state)
     stdout.print(
-        table if table.row_count else "There are no keys; the service answers its own machine alone."
+        table
+        if table.row_count
+        else "There are no keys; the service accepts requests only from its own machine."
     )
 
 
 @app.command()
 def revoke(
     data: Data,
-    key: Annotated[str, typer.Argument(help="Its id, or the name that one or several have.")],
+    key: Annotated[
+        str, typer.Argument(help="The id of a key, or a name: all keys with that name are revoked.")
+    ],
     catalog: CatalogUrl = "",
 ) -> None:
     """Revoke a key, or all keys of one name; a running service refuses them within seconds."""

@@ -31,8 +31,9 @@ from service.observability.logging import configure_logging
 from service.settings import Keyless, Settings, settings_of
 
 _KEYLESS_NOTES: Final = {
-    Keyless.OFF: "There is no API key, so every request is refused until there is one: `akin keys create`.",
-    Keyless.READ: "There is no API key: this machine may search. To write, make one (or AKIN_KEYLESS=write).",
+    Keyless.OFF: "There is no API key, so every request is refused. Create one: `akin keys create`.",
+    Keyless.READ: "There is no API key: this machine may search. To write, create one (or set "
+    "AKIN_KEYLESS=write).",
     Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
 }
 LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
@@ -187,6 +188,6 @@ def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
 def _demo_hint(port: int) -> str:
     query = '{"query": {"paper_id": "demo:p03-m07"}, "facet": "method", "limit": 3}'
     return (
-        "Ask which papers use the method of one, whatever their problem:\n"
+        "Find papers with the same method as one paper, whatever their problem:\n"
         f"curl -s http://127.0.0.1:{port}/v1/search -H 'Content-Type: application/json' -d '{query}'"
     )

@@ -20,7 +20,7 @@ from service.settings import settings_of
 
 _POLL_S: Final = 1.0
 _WAITING: Final = Degradation(
-    "batches", "Batches are not done.", "look into the log; the worker tries again every second"
+    "batches", "Batches are not processed.", "see the log; the worker tries again every second"
 )
 
 
@@ -42,7 +42,7 @@ def worker(data: Data, device: Device = "auto") -> None:
         signal.signal(number, lambda *_: stopped.set())
     # A fault leaves the chunk under way to its lease, and holds up no other.
     with Repeating(partial(_work_off, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
-        stdout.print("Working off batches (stop with Ctrl-C)")
+        stdout.print("Processing batches (stop with Ctrl-C)")
         stopped.wait()
         chunks.stop()
     jobs.close()

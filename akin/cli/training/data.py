@@ -233,7 +233,7 @@ def _write(
     seed: int,
 ) -> None:
     if not examples:
-        raise InputError("No example was found: are the ids that are cited those of the papers?")
+        raise InputError("No example was found: check that the cited ids are ids of the papers.")
     kept: list[Example] = []
     n_found = len(examples)
     if held_out:

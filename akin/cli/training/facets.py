@@ -113,7 +113,9 @@ def train_facets(
     """
     shipped = load_tagger((encoder or HashingEncoder()).spec)
     if papers.held_out and shipped.spec.name == out.stem:
-        raise InputError(f"{out} has the name of the weights that come with Akin; give the file another.")
+        raise InputError(
+            f"{out} has the name of the weights that come with Akin; choose another name for the file."
+        )
     from models.training import facets as training
 
     learnt = [*papers.learnt, *(training.begun_later(papers.learnt) if later else ())]

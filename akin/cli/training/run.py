@@ -47,7 +47,7 @@ class Run:
             )
         if config.steps.patience is not None and config.held_out is None:
             raise InputError(
-                "patience needs something to measure by; add a [held_out] table, or leave it out."
+                "patience needs a figure to watch; add a [held_out] table, or leave patience out."
             )
         self.digest = _digest(config, [*self.sets, *([self.held_out] if self.held_out else [])])
         self.settings: LoopSettings = settings_of(config.steps, LoopSettings)
@@ -75,7 +75,7 @@ class Run:
         """Write the best checkpoint as the run's encoder, where none is yet, and say so; see ``write``."""
         folder = self._out / ENCODER
         if folder.exists():
-            return f"{folder} is there already. Use it with: --encoder {folder}"
+            return f"{folder} already exists. Use it with: --encoder {folder}"
         return self.write(folder, share=self.config.share, commands=commands)
 
     def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:
@@ -97,7 +97,11 @@ class Run:
         self.export(
             folder, share=share, card=model_card(config, self.sets, state, drawn=drawn, commands=commands)
         )
-        better = " Held out, the encoder begun with measured better." if state.history.best == 0 else ""
+        better = (
+            " On the held-out pairs, the encoder before training was better."
+            if state.history.best == 0
+            else ""
+        )
         return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
 
     def export(self, folder: Path, *, share: float = 1.0, card: str = "") -> None:

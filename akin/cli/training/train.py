@@ -156,7 +156,7 @@ def functions(
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
     if tune_encoder is not None and (seeds > 1 or n_functions is not None):
-        raise InputError("--seeds and --n-functions train heads; leave them out beside --tune-encoder.")
+        raise InputError("--seeds and --n-functions train heads; leave them out with --tune-encoder.")
     make_room_for(out)
     # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
     from models.training.rhetoric import functions as training

@@ -63,8 +63,8 @@ def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
         return read_answer(request.answer, response.content)
     except ValidationError as error:
         raise ServiceError(
-            f"The answer is not what {request.path} of a service of Akin answers; look at the address and at "
-            "the versions of both.",
+            f"The response is not one of {request.path} of an Akin service; check the address, and the "
+            "versions of client and service.",
             type="about:blank",
             status=response.status_code,
         ) from error
@@ -110,7 +110,7 @@ def _date_in(header: str) -> datetime | None:
 def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
     """A connection that was not made, broke, or took too long."""
     slow = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
-    what = "did not answer in time; ask for less or allow a longer timeout_s" if slow else "cannot be reached"
+    what = "did not answer in time; request less or increase timeout_s" if slow else "cannot be reached"
     return ServiceError(
         f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}).",
         type=f"urn:akin:problem:{'timeout' if slow else 'unreachable'}",
@@ -121,6 +121,6 @@ def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
 def options(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
     """What a client of httpx is made with; raises InputError for an address without its scheme."""
     if not url.startswith(("http://", "https://")):
-        raise InputError("The address of a service starts with http:// or https://; give it in full.")
+        raise InputError("Give the full address of the service, starting with http:// or https://.")
     headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}
     return {"base_url": url, "headers": headers, "timeout": timeout_s}

@@ -12,7 +12,7 @@ MEASURES = ("NDCG%20", "MAP", "NDCG", "NDCG@20", "P@20", "R@20", "Rprec", "preci
 
 # ASPIRE tunes on dev and reports test, unlike CSFCube, whose folds change places.
 SPLITS_NOTE = (
-    "Over all folds the figure is the mean of dev and test; the papers report test: see --json or --report.",
+    "The figure over all folds is the mean of dev and test; the papers report test: see --json or --report.",
 )
 
 
@@ -83,7 +83,8 @@ def _grades(path: Path, query_id: str, judged: object) -> dict[str, int]:
     grades = judged.get("relevance_adju") if isinstance(judged, dict) else None
     if not isinstance(candidates, list) or not isinstance(grades, list) or len(candidates) != len(grades):
         raise CorpusFormatError(
-            f"{path}: query {query_id!r} lacks cands and relevance_adju of one length. Fetch it again."
+            f"{path}: query {query_id!r} needs lists cands and relevance_adju of equal length. Fetch it "
+            "again."
         )
     return {str(paper_id): int(grade) for paper_id, grade in zip(candidates, grades, strict=True)}
 

@@ -90,8 +90,8 @@ def _is_older(found: str) -> bool:
 def _expect_newest(found: str) -> None:
     if _is_older(found):
         raise StorageError(
-            f"the catalog has schema {found}, this version of Akin needs {NEWEST}: back it up, stop what "
-            "else writes to it, then run `akin migrate` with the same --data and --catalog"
+            f"the catalog has schema {found}, this version of Akin needs {NEWEST}: back it up, stop all "
+            "other processes that write to it, then run `akin migrate` with the same --data and --catalog"
         )
     if found != NEWEST:
         raise StorageError(

@@ -53,7 +53,7 @@ def _abstract(index: object) -> str | None:
     for word, positions in index.items():
         if not isinstance(positions, list) or not all(type(position) is int for position in positions):
             raise InputError(
-                f"the positions of {word[:50]!r} in abstract_inverted_index are no list of numbers"
+                f"the positions of {word[:50]!r} in abstract_inverted_index are not a list of numbers"
             )
         words.extend((position, word) for position in positions)
         if len(words) > MAX_ABSTRACT_CHARS:

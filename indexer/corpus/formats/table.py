@@ -69,7 +69,7 @@ def table_rows(
         except CorpusFormatError:  # the file ends here, not a row of it
             raise
         except csv.Error as error:
-            yield Row(line, InputError(f"no valid row: {error}; is a quote never closed?"))
+            yield Row(line, InputError(f"not a valid row: {error}; check for a quote that is not closed"))
         except InputError as error:
             yield Row(lines.number, error)
         else:
@@ -91,7 +91,9 @@ def _fields(header: str, delimiter: str, known: Mapping[str, str]) -> list[str]:
 
 
 def _uneven(values: Sequence[str], columns: Sequence[str]) -> InputError:
-    return InputError(f"{len(values)} values for {len(columns)} columns; is a delimiter not quoted?")
+    return InputError(
+        f"{len(values)} values for {len(columns)} columns; check for a delimiter that is not quoted"
+    )
 
 
 def _raw(fields: Mapping[str, str]) -> RawPaper:
@@ -112,5 +114,5 @@ class _TextLines:
             return next(self._lines).decode()
         except UnicodeDecodeError as error:
             raise InputError(
-                f"no valid UTF-8 at byte {error.start + 1} of the line; save the file as UTF-8"
+                f"not valid UTF-8 at byte {error.start + 1} of the line; save the file as UTF-8"
             ) from error

@@ -141,7 +141,9 @@ def _rows(
         yield Row(at, error)
     if isinstance(block, ParsingFailedBlock):
         reason = clean(str(getattr(block.error, "abort_reason", block.error)))
-        yield Row(at, InputError(f"no valid BibTeX entry: {reason} Are its braces and quotes closed?"))
+        yield Row(
+            at, InputError(f"not a valid BibTeX entry: {reason} Check that its braces and quotes are closed.")
+        )
 
 
 def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ def _ends(line: bytes) -> bool:
 def _content(text: str) -> RawPaper | InputError:
     entries = rispy.RisParser().parse_lines(iter(text.splitlines()))
     if len(entries) != 1:
-        return InputError("no valid RIS entry: it has no line ER that ends it")
+        return InputError("not a valid RIS entry: it does not end with a line ER")
     return _raw(entries[0])
 
 

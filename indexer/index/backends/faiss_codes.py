@@ -143,8 +143,8 @@ class FaissCodesIndex(ABC):
             faiss.write_index(self._saved_form(), str(path))
         except RuntimeError as error:
             raise StorageError(
-                f"{path}: the index cannot be written; check that the folder exists, may be written to and "
-                "has room left"
+                f"{path}: the index cannot be written; check that the folder exists and is writable, and "
+                "that the disk has room"
             ) from error
 
     def _saved_form(self) -> Any:

@@ -106,11 +106,9 @@ def check_gpu(device: str) -> None:
         return
     n_gpus = _gpu_count()
     if n_gpus == 0:
-        raise InputError(
-            "FAISS reaches no GPU; install faiss-gpu in place of faiss-cpu, or choose device cpu"
-        )
+        raise InputError("FAISS finds no GPU; install faiss-gpu in place of faiss-cpu, or choose device cpu")
     if (gpu_number(device) or 0) >= n_gpus:
-        raise InputError(f"Device {device!r} for an index; FAISS reaches {n_gpus}, from cuda:0 on")
+        raise InputError(f"Device {device!r} for an index; FAISS finds {n_gpus}, from cuda:0 on")
 
 
 def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
@@ -135,8 +133,9 @@ def gpu_for(device: str, n_bytes: int) -> Gpu | None:
     most = max(_free_bytes(number) for number in numbers)
     if device != "auto":
         raise DeviceFullError(
-            f"An index on device {device!r} needs {n_bytes / _GIB:.1f} GiB, and {_RESERVED_BYTES / _GIB:.0f} "
-            f"to work in; {most / _GIB:.1f} are free. Free some, choose device cpu, or auto, which takes the "
+            f"An index on device {device!r} needs {n_bytes / _GIB:.1f} GiB, and "
+            f"{_RESERVED_BYTES / _GIB:.0f} for working memory; {most / _GIB:.1f} are free. Free some, "
+            "choose device cpu, or auto, which takes the "
             "CPU where no GPU has the room, or index with backend ivfsq: it needs a quarter of flat's memory"
         )
     log.warning("index_stays_on_cpu", needed_bytes=n_bytes, free_bytes=most)

@@ -58,7 +58,7 @@ def check_search(
         raise InputError("A query vector holds NaN or infinity; every number must be finite. Encode it again")
     if allowed is not None and len(allowed) != len(rows):
         raise InputError(
-            f"A filter over {len(allowed)} rows; this index holds {len(rows)}. Pass one flag a row"
+            f"A filter over {len(allowed)} rows; this index holds {len(rows)}. Pass one flag per row"
         )
 
 

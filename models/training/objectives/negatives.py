@@ -42,8 +42,8 @@ def draw_triples(batch: EncodedBatch) -> Triples:
     examples = rivals.any(dim=1).nonzero()[:, 0]
     if len(owner) + len(examples) == 0:
         raise InputError(
-            "A batch gives no triple: give examples negatives of their own, or batches of two examples and "
-            "more whose papers do not belong together."
+            "The batch has no triple: give the examples negatives, or make batches of at least two examples "
+            "whose papers do not belong together."
         )
     origin = drawn[examples]
     return Triples(

@@ -27,7 +27,7 @@ def citation_triplets(
     names = sorted(papers)
     if len(names) < n_hard + n_easy + 2:
         raise InputError(
-            f"{len(names)} papers are too few for examples of {n_hard + n_easy} negatives; give more papers."
+            f"{len(names)} papers are too few for {n_hard + n_easy} negatives per example; give more papers."
         )
     known = {name: sorted({i for i in of if i in papers and i != name}) for name, of in cited.items()}
     rng = np.random.default_rng([seed, 2])

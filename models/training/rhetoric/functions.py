@@ -109,7 +109,7 @@ def of_labels(features: Features, labels: Sequence[int]) -> Features:
     Raises InputError for fewer than two.
     """
     if len(labels) < 2:
-        raise InputError(f"{len(labels)} functions to learn from; telling sentences apart takes two.")
+        raise InputError(f"{len(labels)} functions to learn from; at least two are needed.")
     number = np.full(int(features.labels.max()) + 1, -1)
     number[list(labels)] = np.arange(len(labels))
     kept = number[features.labels] >= 0

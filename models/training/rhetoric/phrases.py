@@ -104,8 +104,8 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
     named = tuple(function for function in tables if any(function in found for found in owners.values()))
     if len(named) < 2:
         raise InputError(
-            f"{path} has {len(named)} functions with phrases of {least_words} words or more; telling "
-            "sentences apart takes two."
+            f"{path} has {len(named)} functions with phrases of {least_words} words or more; at least two "
+            "are needed."
         )
     alone = {ngram: next(iter(functions)) for ngram, functions in owners.items() if len(functions) == 1}
     shared = {ngram: tuple(sorted(functions)) for ngram, functions in owners.items() if len(functions) > 1}

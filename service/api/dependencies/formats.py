@@ -38,7 +38,7 @@ ListFormatDep = Annotated[Format, Depends(_list_format)]
 def documented(*offered: Format) -> dict[int | str, dict[str, Any]]:
     """What the OpenAPI document says of an endpoint that answers in these formats beside JSON."""
     files = {form.value: {"schema": {"type": "string"}} for form in offered if form is not Format.JSON}
-    refused = {**RESPONSES[422], "description": "The Accept header allows no format of this answer"}
+    refused = {**RESPONSES[422], "description": "The Accept header allows no format of this response"}
     return {200: {"content": files}, 406: refused}
 
 

@@ -16,6 +16,6 @@ def kept_profiles(request: Request, names: Sequence[str]) -> Mapping[str, Profil
         return {}
     store = services_of(request.app).profiles
     if not store.is_there:
-        raise ProfileNotFoundError("There is no profile: none was ever kept here; give its papers.")
+        raise ProfileNotFoundError("This service has no saved profiles; give the papers of the profile.")
     kept = store.get().named(names, owner=owner_of(request.state.caller))
     return {profile.name: profile for profile in kept}

@@ -63,7 +63,7 @@ class Observed:
             except Exception as error:  # noqa: BLE001 - servers log messages, which may hold what was sent
                 fault = problem_of_ours(request, error)
                 if exchange.started:
-                    raise ConnectionAbortedError("An answer broke off; the log says why.") from None
+                    raise ConnectionAbortedError("A response ended early; the log has the reason.") from None
                 await fault(scope, receive, send)
             finally:
                 took_s = time.perf_counter() - started

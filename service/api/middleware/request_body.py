@@ -116,5 +116,5 @@ async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, se
 
 def _too_large(most: int) -> BodyTooLargeError:
     return BodyTooLargeError(
-        f"The body is larger than {most:,} bytes, the most the service reads; send it in parts."
+        f"The body is larger than {most:,} bytes, the limit of this service; send it in parts."
     )

@@ -108,7 +108,7 @@ def policy_of(scope: Scope) -> Policy:
     policy.
     """
     if _CONTROL.search(scope["path"]):
-        raise HTTPException(400, "The path holds a control character; no path here has one.")
+        raise HTTPException(400, "The path contains a control character, which no path of this service has.")
     policy = resolved_of(scope).policy
     if policy is None:
         raise RouteClosedError("This route is closed to everyone: it declares no access policy.")

@@ -30,12 +30,12 @@ from service.search.engine import SearchEngine
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
 _BY_ID = "/{batch_id}"
 _BatchId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a batch that was started.")]
-_IDEMPOTENCY = "The same key with the same body starts one batch, however often it is sent."
+_IDEMPOTENCY = "Requests with the same key and the same body start only one batch."
 _CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {**RESPONSES[422], "description": "What was sent goes against what is there"}
+    409: {**RESPONSES[422], "description": "The request conflicts with the current state"}
 }
 _STARTED: dict[int | str, dict[str, Any]] = {
-    202: {"headers": {"Location": {"description": "Where to watch it", "schema": {"type": "string"}}}}
+    202: {"headers": {"Location": {"description": "The address of the batch", "schema": {"type": "string"}}}}
 }
 
 
@@ -52,7 +52,7 @@ BatchFormatDep = Annotated[Format, Depends(_batch_format)]
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=255, pattern="^[!-~]+$", description=_IDEMPOTENCY)
 ]
-Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of the first result wanted.")]
+Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of the first result to return.")]
 
 
 @router.post("", status_code=202, responses={**_STARTED, **_CONFLICT})
@@ -108,7 +108,8 @@ def batch_results(
     job = jobs.get(batch_id, owner=seen_by(caller))
     if form is Format.PARQUET and job.state.active:
         raise BatchUnfinishedError(
-            "The batch is not finished, and Parquet comes whole; wait for it, or ask for NDJSON."
+            "The batch is not finished, and Parquet is only available for all results; wait for it, or "
+            "request NDJSON."
         )
     stop = max(start, jobs.n_ready(job))
     return StreamingResponse(

@@ -23,7 +23,7 @@ def readyz(request: Request, engine: EngineDep) -> ReadyOut:
     """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end."""
     services = services_of(request.app)
     if services.draining:
-        raise HTTPException(503, "The process is about to end; ask another.")
+        raise HTTPException(503, "The process is shutting down; use another one.")
     manifest = engine.snapshot.manifest
     return ReadyOut(
         degraded=[DegradationOut.model_validate(each) for each in services.degraded()],

@@ -17,7 +17,7 @@ from service.match.side_by_side import side_by_side
 
 router = APIRouter(prefix="/v1", tags=["match"], route_class=JSONBodyRoute)
 
-_MATCH: Final = replace(READ, remedy="ask for fewer submissions or profiles, or match them in a batch")
+_MATCH: Final = replace(READ, remedy="send fewer submissions or profiles, or match them in a batch")
 _COMPARE: Final = replace(READ, remedy="compare shorter texts")
 
 

@@ -19,12 +19,12 @@ from service.search.lookup import fetch_papers
 router = APIRouter(prefix="/v1/papers", tags=["papers"], route_class=JSONBodyRoute)
 
 _PENDING: dict[int | str, dict[str, Any]] = {
-    202: {"description": "It is deleted; answers may hold it for some seconds yet"}
+    202: {"description": "The paper is deleted; it may appear in answers for a few more seconds"}
 }
 _SHOWN: dict[int | str, dict[str, Any]] = {
-    200: {"model": PapersOut, "description": "They are in answers already, as was waited for"}
+    200: {"model": PapersOut, "description": "The papers are searchable (the request waited for it)"}
 }
-Wait = Annotated[bool, Query(description="Answer once the papers show, or after five seconds.")]
+Wait = Annotated[bool, Query(description="Respond once the papers are searchable, or after five seconds.")]
 _LONGEST_SUFFIX = max(map(len, SUFFIXES))
 _PaperId = Annotated[
     str,

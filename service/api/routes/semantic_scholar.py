@@ -40,13 +40,13 @@ PaperName = Annotated[
         min_length=1,
         max_length=MAX_NAME_CHARS,
         pattern=PATH_PATTERN,
-        description="An id, or `DOI:...` and the like.",
+        description="A paper id, or `DOI:...`, `ARXIV:...` and the like.",
     ),
 ]
 Fields = Annotated[
-    FieldNames | None, Query(description="Separated by commas; without them paperId and title.")
+    FieldNames | None, Query(description="Fields, separated by commas; default: paperId and title.")
 ]
-Limit = Annotated[int, Query(ge=1, le=MAX_IDS, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_IDS, description="Maximum number.")]
 
 
 # Without the closing slash too, which clients often leave out.
@@ -74,7 +74,9 @@ def recommend_for_paper(
     engine: EngineDep,
     fields: Fields = None,
     limit: Limit = 100,
-    pool: Annotated[Pool, Query(alias="from", description="Either: a collection is one pool.")] = Pool.RECENT,
+    pool: Annotated[
+        Pool, Query(alias="from", description="Accepted and ignored: a collection is one pool.")
+    ] = Pool.RECENT,
 ) -> RecommendedOut:
     """Papers akin to one paper, best first."""
     answer = engine.search(SearchQuery((Seed(engine.identifiers.resolve(paper_id)),), limit=limit))

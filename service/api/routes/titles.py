@@ -55,6 +55,6 @@ def suggest(
         return paper("suggest", engine, request, response)
     except PaperNotFoundError as error:
         raise PaperNotFoundError(
-            "No paper of this collection is called suggest; for papers by their titles give the beginning "
-            "of one, as /v1/papers/suggest?prefix=graph."
+            "No paper of this collection is called suggest; to find papers by title, give the beginning of "
+            "a title: /v1/papers/suggest?prefix=graph."
         ) from error

@@ -32,7 +32,7 @@ def _expect_text(given: str, what: str) -> None:
     if not given.strip(_BLANK):
         raise ValueError(f"{what} is blank")
     if not given.strip():
-        raise QueryError(f"There is nothing but white space where {what} should be; give words.")
+        raise QueryError(f"Expected words, but {what} contains only white space.")
 
 
 def _with_text(given: str) -> str:
@@ -75,7 +75,7 @@ def _whole_number(given: object) -> object:
 
 # Of a number in an address, behind its bounds: before them they would not be understood as those of a number.
 IN_ADDRESS = BeforeValidator(_whole_number)
-Limit = Annotated[int, Field(ge=1, le=100, description="How many at most."), IN_ADDRESS]
+Limit = Annotated[int, Field(ge=1, le=100, description="Maximum number."), IN_ADDRESS]
 
 PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 # What a paper may be called: its id, DOI, arXiv id, address or title.
@@ -94,7 +94,7 @@ CursorIn = Annotated[
     Field(
         min_length=1,
         max_length=MAX_CURSOR_CHARS,
-        description="next_cursor of the page before, sent with the same body; only limit may differ.",
+        description="next_cursor of the previous page, with an otherwise equal body; only limit may differ.",
     ),
 ]
 FacetIn = Annotated[Facet, Field(strict=False)]

@@ -37,8 +37,8 @@ class SeedsBatchIn(SearchShapeIn):
     """A search for each of many papers, all of one shape."""
 
     seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
-        description="Names of indexed papers, or seeds as in recommendations, each of which may have an "
-        "aspect of its own; all other fields go for each of them."
+        description="Names of indexed papers, or seeds as in recommendations, each of which may have its "
+        "own aspect; all other fields apply to each of them."
     )
 
     def to_asked(self) -> Asked:
@@ -82,7 +82,7 @@ class RecommendationsBatchIn(Strict):
 
     recommendations: Annotated[
         list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)
-    ] = Field(description="Bodies of /v1/recommendations without cursor, each with a name if you like.")
+    ] = Field(description="Bodies of /v1/recommendations without cursor, each with an optional name.")
 
     def to_asked(self) -> Asked:
         """What to ask; raises QueryError where there are too many seeds and negatives."""
@@ -106,7 +106,7 @@ class ProfilesBatchIn(RecommendationsShapeIn):
     """Recommendations for each of many profiles, all of one shape."""
 
     profiles: Annotated[list[ReaderIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
-        description="Sets of papers; all other fields go for each of them."
+        description="Sets of papers; all other fields apply to each of them."
     )
 
     @property
@@ -135,7 +135,7 @@ class ProfilesBatchIn(RecommendationsShapeIn):
 def _expect_seeds(n_seeds: int) -> None:
     if n_seeds > MOST_SEEDS_OF_ALL:
         raise QueryError(
-            f"The batch holds {n_seeds} seeds and negatives, more than {MOST_SEEDS_OF_ALL}; part it in two."
+            f"The batch holds {n_seeds} seeds and negatives, more than {MOST_SEEDS_OF_ALL}; split the batch."
         )
 
 
@@ -158,7 +158,7 @@ class LargeMatchIn(MatchShapeIn):
     )
     limit: Annotated[int, Field(ge=0, le=MOST_PROFILES), WHOLE] = Field(
         default=10,
-        description="The nearest profiles to list per submission; with `reasons` 0 it may be all of them.",
+        description="The nearest profiles to list per submission; with `reasons` 0, any number is allowed.",
     )
 
 

@@ -39,13 +39,15 @@ class ProfileIn(Strict):
     papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)] | None = (
         Field(
             default=None,
-            description="Papers of the collection by id, DOI, arXiv id, address or title; null: those of the "
-            "profile that is kept under this name, with its conflicts and quota.",
+            description="Papers of the collection by id, DOI, arXiv id, address or title; null: those of "
+            "the saved profile with this name, with its conflicts and quota.",
         )
     )
-    conflicts: Papers = Field(default_factory=list, description="Papers that it is never matched with.")
+    conflicts: Papers = Field(
+        default_factory=list, description="Papers that the profile is never matched with."
+    )
     quota: Quota | None = Field(
-        default=None, description="How many submissions it is assigned at most; null: per_profile."
+        default=None, description="Maximum number of submissions assigned to the profile; null: per_profile."
     )
 
     def to_profile(self, kept: Mapping[str, Profile]) -> Profile:
@@ -70,7 +72,7 @@ class AssignIn(Strict):
     per_submission: Annotated[int, Field(ge=1, le=20), WHOLE] = 3
     per_profile: Quota = 6
     aim: Annotated[Aim, Field(strict=False)] = Field(
-        default=Aim.TOTAL, description="The largest sum of affinities, or the largest least one."
+        default=Aim.TOTAL, description="Maximise the sum of all affinities, or the smallest one."
     )
 
 
@@ -78,15 +80,15 @@ class MatchShapeIn(Strict):
     """The profiles to match submissions with, and what to tell of each."""
 
     reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
-        default=1, description="The papers listed for each of them, nearest first."
+        default=1, description="Number of papers listed for each of them, nearest first."
     )
     own_conflicts: bool = Field(
         default=True,
         description="Whether a submission is in conflict with the profiles that hold it, and with those that "
-        "have the name of one of its authors; lists of papers may say no.",
+        "have the name of one of its authors; set it to false for lists of papers.",
     )
     nearest: Annotated[int, Field(ge=1, le=MOST_NEAREST), WHOLE] = Field(
-        default=N_NEAREST, description="How many papers of a profile, the nearest, make an affinity."
+        default=N_NEAREST, description="Number of a profile's nearest papers that count for an affinity."
     )
 
 

@@ -45,7 +45,7 @@ class PaperIn(Strict):
     title: Title
     abstract: Abstract = Field(description="Text, or the list of its sentences.")
     facets: Annotated[list[FacetIn | None], Field(fail_fast=True, max_length=MAX_SENTENCES)] | None = Field(
-        default=None, description="One a sentence, where they are known; else they are found."
+        default=None, description="One facet per sentence, if known; otherwise a tagger finds them."
     )
     year: Annotated[int, Field(ge=MIN_YEAR, le=MAX_YEAR), WHOLE] | None = None
     venue: _Text | None = None
@@ -67,7 +67,7 @@ class PapersIn(Strict):
         for number, given in enumerate(self.papers):
             if first_with.setdefault(given.id, number) != number:
                 raise InputError(
-                    f"papers[{number}] has the id of papers[{first_with[given.id]}]; nothing was added."
+                    f"papers[{number}] has the same id as papers[{first_with[given.id]}]; nothing was added."
                 )
             try:
                 papers.append(to_paper(RawPaper(**given.model_dump())))
@@ -103,18 +103,20 @@ class ListIn(AddressFiltersIn):
 
     title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = Field(
         default=None,
-        description="As it is remembered: case, accents and punctuation do not matter, misspellings little. "
-        "Without it papers are listed, page by page.",
+        description="A title, also misspelt or shortened; case, accents and punctuation do not matter. "
+        "Without it, papers are listed page by page.",
     )
     limit: Limit = 10
     cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
-        default=None, description="next_cursor of the page before; only without a title."
+        default=None, description="next_cursor of the previous page; only without a title."
     )
 
     @model_validator(mode="after")
     def _one_list(self) -> "ListIn":
         if self.title is not None and self.model_fields_set - {"title", "limit"}:
-            raise QueryError("Filters and cursors are of the list of papers; leave them out, or the title.")
+            raise QueryError(
+                "Filters and cursor are for listing papers; leave them out, or leave out the title."
+            )
         return self
 
 

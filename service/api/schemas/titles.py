@@ -18,8 +18,9 @@ class PrefixIn(Strict):
 
     prefix: Annotated[str, Field(min_length=1, max_length=_MAX_PREFIX_CHARS)] | None = Field(
         default=None,
-        description="Beginnings of words of a title, in any order; where no title holds them all, the "
-        "beginning of a title, mistyped. Without it this is the address of the paper whose id is `suggest`.",
+        description="Beginnings of words of a title, in any order; if no title contains them all, the "
+        "beginning of a title with typing errors. Without it, this is the address of the paper with id "
+        "`suggest`.",
     )
     limit: Limit = 10
 

@@ -32,7 +32,8 @@ class EmbedIn(Strict):
     papers: Annotated[list[PastedIn], Field(fail_fast=True, min_length=1, max_length=MOST_EMBEDDED)]
     encoding: Annotated[VectorEncoding, Field(strict=False)] = Field(
         default=VectorEncoding.FLOAT,
-        description="Vectors as lists of numbers, or as base64 of little-endian float32, a quarter as long.",
+        description="Vectors as lists of numbers, or as base64 of little-endian float32, which is a quarter "
+        "as long.",
     )
 
 

@@ -54,7 +54,7 @@ class Table:
         """Whether a line none of whose cells is known is the first one; it is noted then."""
         if line != self._first:
             return False
-        self._notes.append(f"{self.path}:{line}: taken for a header: {', '.join(cells)[:200]}")
+        self._notes.append(f"{self.path}:{line}: read as a header: {', '.join(cells)[:200]}")
         return True
 
     def broken(self, line: int, reason: str) -> BrokenRowError:
@@ -132,9 +132,7 @@ def _json_profiles(path: Path, papers: Collection[str]) -> dict[str, list[str]]:
         found: dict[str, object] = {}
         for given, ids in pairs:
             if (name := one_form(given)) in found:
-                raise InputError(
-                    f"{path}: {name[:80]!r} stands there twice; give all its papers in one list."
-                )
+                raise InputError(f"{path}: {name[:80]!r} occurs twice; give all its papers in one list.")
             found[name] = ids
         return found
 
@@ -161,5 +159,7 @@ def _json_profiles(path: Path, papers: Collection[str]) -> dict[str, list[str]]:
 def _read(path: Path) -> bytes:
     with storage_errors(path):
         if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} has over {_MAX_BYTES >> 20} MiB, more than a list of names has.")
+            raise InputError(
+                f"{path} has over {_MAX_BYTES >> 20} MiB, which is too large for a list of names."
+            )
         return path.read_bytes()

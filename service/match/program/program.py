@@ -201,7 +201,7 @@ def _named(folder: Path, max_profiles: int) -> dict[str, Path]:
         told = f"{folder}: {path.name!a}"
         if not path.is_file():
             raise InputError(
-                f"{told} is not a file; a profile is a file of papers, so move others elsewhere."
+                f"{told} is not a file; each profile is a file of papers, so move everything else elsewhere."
             )
         name = one_form(without_ending(path.name))
         try:
@@ -210,8 +210,8 @@ def _named(folder: Path, max_profiles: int) -> dict[str, Path]:
             raise InputError(f"{told}: {error} Rename the file, in UTF-8.") from error
         if other := named.get(name):
             raise InputError(
-                f"{folder}: {other.name} and {path.name} are both profiles of {name}; put their papers into "
-                "one file, or rename one."
+                f"{folder}: {other.name} and {path.name} are both profiles of {name}; merge the files, or "
+                "rename one."
             )
         named[name] = path
     return named

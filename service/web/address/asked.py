@@ -221,8 +221,8 @@ class Asked:
         """The same as a request to ``path``; raises QueryError."""
         if self.title and not self.abstract:
             raise QueryError(
-                "There is a title without an abstract. Paste its abstract too, or look for the title in the "
-                "box at the top."
+                "There is a title without an abstract. Paste its abstract too, or search for the title in "
+                "the box at the top."
             )
         if len(list(filter(None, (self.paper, self.abstract, self.text)))) > 1:
             raise QueryError("Start from one thing: a paper, an abstract, or a few words of your own.")

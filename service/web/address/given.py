@@ -70,7 +70,7 @@ def weight_of(given: QueryParams, name: str) -> float | None:
     """The value of ``name`` as a number of thousandths; raises QueryError where it is none."""
     value = one_of(given, name)
     if value and not _DECIMAL.fullmatch(value):
-        raise QueryError(f"The address has {name}={value[:40]}; a number such as 0 or 0.8 is expected there.")
+        raise QueryError(f"The address has {name}={value[:40]}; expected a number such as 0 or 0.8.")
     return float(value) if value else None
 
 

@@ -15,8 +15,8 @@ _BASELINE: Final = "bm25"
 # Ways to use an encoder, as `akin evaluate` names them; the first is what the service does by default.
 _SERVED: Final = ("ot:focus:tagged", "ot:focus", "ot:tagged", "ot", "ot:whole")
 _UNREADABLE: Final = (
-    f"The file {FILE} of the data folder is not what `akin evaluate` writes with --json; write it anew, or "
-    "take it away."
+    f"The file {FILE} of the data folder was not written by `akin evaluate` with --json; write it again, or "
+    "remove it."
 )
 
 

@@ -46,9 +46,9 @@ def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: Lookup
     assert "Indexed 1 paper " in shown
     table = tmp_path / "data" / "lookups" / "unresolved.csv"
     for said in (
-        f"2 rows have no abstract and were passed over: {corpus}:2: no abstract (arxiv:9912.00007)",
+        f"2 rows have no abstract and were skipped: {corpus}:2: no abstract (arxiv:9912.00007)",
         f"{corpus}:3: no abstract 1 of them can be looked up",
-        f"--fetch does so. {table} lists them.",
+        f"with --fetch. {table} lists them.",
     ):
         assert unspaced(said) in unspaced(shown)
     assert '"arxiv:9912.00007","Primes"' in table.read_text(encoding="utf-8")
@@ -61,9 +61,9 @@ def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
     shown = index(corpus, "--data", tmp_path / "data", "--fetch", "--contact", "ada@example.org")
     assert "Looked up 1 entries, found 1." in shown
     assert "Indexed 2 papers" in shown
-    assert "1 abstract came from what was looked up." in shown
+    assert "1 abstract came from --fetch." in shown
     assert 1 == len(services.asked)
-    assert "2 papers were there already" in index(corpus, "--data", tmp_path / "data")
+    assert "2 papers were already there" in index(corpus, "--data", tmp_path / "data")
     assert 1 == len(services.asked)
 
 

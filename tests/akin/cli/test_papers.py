@@ -61,14 +61,16 @@ def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, w
     assert IDS[7] in run("papers", *asked, "--title", wrong).splitlines()[0]
     found = json.loads(run("papers", *asked, "--title", wrong, "--output", "json"))["results"]
     assert IDS[7] == found[0]["paper"]["id"]
-    assert "No title of the collection is like" in run("papers", *asked, "--title", "xylophone quartz")
+    assert "No paper of the collection has a similar title" in run(
+        "papers", *asked, "--title", "xylophone quartz"
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--title", "x", "--count"), "--title is given alone"),
-        (("--title", "x", "--year-from", "2020"), "--title is given alone"),
+        (("--title", "x", "--count"), "--title cannot be combined"),
+        (("--title", "x", "--year-from", "2020"), "--title cannot be combined"),
         (("--title", "x", "--output", "csv"), "text, titles or json, not csv"),
         (("--title", "?!"), "no letter"),
         (("--field", ""), "fields"),

@@ -86,7 +86,7 @@ def test_a_key_that_somebody_made_up_names_no_paper(data: Path, address: str, li
     for seeds in found:
         assert ([{"title": "Quantum gravity", "abstract": DRAFT}], 0) == (seeds.seeds, seeds.n_known)
         assert ["Wrong"] == seeds.left_out
-    assert "0 found in the collection, 1 taken as given" in run(
+    assert "0 found in the collection, 1 used by their text" in run(
         "recommend", "--data", data, "--like", library
     )
     page = httpx.post(f"{address}/library", files={"file": ("my.bib", library.read_bytes())}, timeout=60)
@@ -148,11 +148,11 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
 def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) -> None:
     """Which entries count, which do not and why, and the papers with the sentences of each seed."""
     shown = run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--limit", "2")
-    assert "my.bib: 3 found in the collection, 1 taken as given there." in shown
+    assert "my.bib: 3 found in the collection, 1 used by their text." in shown
     assert (
         "2 are not in the collection and have no usable abstract: Neither here nor there; Too long" in shown
     )
-    assert "my.bib:6: no valid BibTeX entry" in shown
+    assert "my.bib:6: not a valid BibTeX entry" in shown
     assert f"Akin to 1: {DEMO[7]['title']}" in shown
     assert f"Unlike 0: {DEMO[50]['title']}" in shown
     assert "← " in shown
@@ -172,7 +172,7 @@ def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "There is nothing to start from"),
+        ((), "Nothing to start from"),
         (("--like", "absent.bib"), "absent.bib"),
         (("nope", "--data", "x"), "either --data"),
     ],

@@ -197,7 +197,9 @@ def test_results_are_a_table_to_paste(data: Path) -> None:
         assert ("| Paper | Problem | Method | Result |", 3) == (first, len(lines))
         assert set(line) == set("| -")
         assert 3 == run(*command, "--output", "latex").count(r"\cite{")
-    assert "list papers with --output csv" in run("papers", "--data", data, "--output", "markdown", status=1)
+    assert "use --output csv for lists of papers" in run(
+        "papers", "--data", data, "--output", "markdown", status=1
+    )
 
 
 def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder) -> None:
@@ -261,7 +263,7 @@ def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -
 
 def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     """What is new to it is told by the folder and by the service alike, until it is marked as seen."""
-    assert "No query is saved" in run("watch", "--data", data)
+    assert "There is no saved query" in run("watch", "--data", data)
     assert "Saved as 'whales'." in run("search", "--data", data, "--text", "whales sing", "--save", "whales")
     run("search", "--data", data, "--text", "graphs", "--save", "graphs")
     assert "whales: nothing new since" in run("watch", "whales", "--data", data)
@@ -282,6 +284,6 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     assert (["w/1"], 2) == ([each["paper"]["id"] for each in marked["results"]], marked["added"])
     assert "whales: nothing new since" in run("watch", "whales", "--data", data)
     assert "there are: 'graphs', 'whales'" in run("watch", "nope", "--data", data, status=1)
-    assert "name them" in run("watch", "--forget", "--data", data, status=1)
+    assert "Name the saved queries" in run("watch", "--forget", "--data", data, status=1)
     assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
     assert "whales" not in run("watch", "--data", data)

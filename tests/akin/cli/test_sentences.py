@@ -90,7 +90,7 @@ def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.M
 def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without results the reason is printed."""
     monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
-    assert "has a sentence of that facet" in run("We study floods.", "--facet", "other", "--year-to", "2017")
+    assert "has a sentence of this facet" in run("We study floods.", "--facet", "other", "--year-to", "2017")
 
 
 @pytest.mark.parametrize(

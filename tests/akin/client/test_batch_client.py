@@ -126,7 +126,7 @@ def test_async_clients_have_the_same(address: str) -> None:
 def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
     """Whatever the service's version: what cannot be read is not passed over."""
     reader = ResultsReader("id", 0)
-    with pytest.raises(ServiceError, match="versions of both"):
+    with pytest.raises(ServiceError, match="versions of client and service"):
         reader.answers(b'{"seed": 0, "paper_id": null, "other": 1}\n')
     assert 0 == reader.start
 

@@ -232,15 +232,15 @@ def test_one_paper_or_a_file_is_added_and_several_are_deleted(
             assert (None,) * 3 == asked.papers(["a", "l", "monkeys"])
 
 
-NOTHING_TO_START_FROM = "There is nothing to start from: give names of papers as seeds"
+NOTHING_TO_START_FROM = "Nothing to start from: give papers as seeds"
 REFUSED = [
     ("add", ([],), "There is no paper to add"),
     ("add", (5,), "dictionaries or files, not int"),
     ("add", ([WHALES, 5],), r"papers\[1\] is neither a dictionary"),
     ("add", ([WHALES] * 1_001,), "more papers than the 1,000"),
-    ("add", (pd.DataFrame([WHALES]),), "not DataFrame; of a table of pandas give table.to_dict"),
-    ("delete", ([3],), "by their ids, which are texts"),
-    ("delete", (3,), "by their ids, which are texts"),
+    ("add", (pd.DataFrame([WHALES]),), "not DataFrame; for a pandas table, give table.to_dict"),
+    ("delete", ([3],), "an id is a string"),
+    ("delete", (3,), "an id is a string"),
     ("recommend", (), NOTHING_TO_START_FROM),
 ]
 

@@ -80,7 +80,7 @@ def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
     }
     assert micro["facets-mine"] > micro["facets-surface"]
     again = ("train", "facets", corpus, "--text-alone", "--out", tmp_path / "facets-surface.safetensors")
-    assert "give the file another" in flat(run(*again, "--held-out", "0.3", status=1))
+    assert "choose another name for the file" in flat(run(*again, "--held-out", "0.3", status=1))
 
 
 def test_a_corpus_without_labels_says_what_is_needed(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_half_a_collection_says_what_is_missing(tmp_path: Path) -> None:
     write(tmp_path, annotations={**ANNOTATIONS, "method": {}})
     assert (
         "1 of the 3 queries of the splits have no judgements in this folder.",
-        "Only fold1 is here: half of the collection, and not what the papers report.",
+        "Only fold1 is here: half of the collection, so the figures are not comparable with published ones.",
     ) == CsfcubeSet().load(tmp_path).notes
 
 
@@ -298,7 +298,7 @@ def test_a_missing_file_says_where_the_collection_is_offered(name: str, folder: 
         ({}, {**SPLITS, "all": {"fold1_dev": ["q2_method"]}}, "q2_method is in both folds"),
         ({}, {"method": []}, "'method' holds no splits"),
         ({"method": {"q2": {"cands": ["c9"], "relevance_adju": [1]}}}, SPLITS, "1 papers, c9 for one"),
-        ({"method": {"q2": {"cands": ["c1"], "relevance_adju": []}}}, SPLITS, "of one length"),
+        ({"method": {"q2": {"cands": ["c1"], "relevance_adju": []}}}, SPLITS, "of equal length"),
         ({"method": {"q2": {"cands": ["c1"]}}}, SPLITS, "relevance_adju"),
     ],
 )

@@ -145,5 +145,5 @@ def test_doris_mae_sums_the_scores_of_a_questions_aspects(tmp_path: Path) -> Non
 def test_a_broken_doris_mae_is_refused(broken: str, tmp_path: Path) -> None:
     """The message names the file."""
     write(tmp_path, "DORIS-MAE_dataset_v1.json", broken)
-    with pytest.raises(CorpusFormatError, match=r"DORIS-MAE_dataset_v1\.json is not as its publishers"):
+    with pytest.raises(CorpusFormatError, match=r"DORIS-MAE_dataset_v1\.json is not in the published format"):
         reader_of("doris-mae").load(tmp_path)

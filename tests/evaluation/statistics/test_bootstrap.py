@@ -221,7 +221,7 @@ def test_a_collection_without_facets_and_folds_has_one_row_for_a_measure() -> No
 
 def test_two_runs_of_one_name_are_refused() -> None:
     """Their rows could not be told apart."""
-    with pytest.raises(InputError, match="one name"):
+    with pytest.raises(InputError, match="the same name"):
         summarise(collection(), [run("one"), run("one", "q1")])
 
 

@@ -289,7 +289,7 @@ def test_file_that_another_process_keeps_busy_is_named(tmp_path: Path) -> None:
     with Catalog.open(file, busy_timeout_s=0) as catalog:
         other = sqlite3.connect(file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match="locked; another process has been writing"):
+        with pytest.raises(StorageError, match="locked; another process is still writing"):
             catalog.add([titled("a")])
         other.close()
         assert catalog.add([titled("a")]).n_new == 1
@@ -298,7 +298,7 @@ def test_file_that_another_process_keeps_busy_is_named(tmp_path: Path) -> None:
 def test_a_writer_that_waits_for_no_time_gives_up_at_once(catalog_place: str | Path) -> None:
     """In either database, while another transaction writes."""
     with Catalog.open(catalog_place) as other, Catalog.open(catalog_place, busy_timeout_s=0) as catalog:
-        with other.database.writing(), pytest.raises(StorageError, match="another process has been writing"):
+        with other.database.writing(), pytest.raises(StorageError, match="another process is still writing"):
             catalog.add([titled("a")])
         assert catalog.add([titled("a")]).n_new == 1
 

@@ -171,7 +171,10 @@ def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
     assert "p7" == reader.paper(reader.position("p7")).id
     command = ["purge", "p7", "--data", str(data)]
     refused = CliRunner().invoke(app, command)
-    assert (1, True) == (refused.exit_code, f"not removed: generation {done.leased[0]}" in refused.stderr)
+    assert (1, True) == (
+        refused.exit_code,
+        f"a process still reads it: generation {done.leased[0]}" in refused.stderr,
+    )
     del reader
     assert 0 == CliRunner().invoke(app, command).exit_code
     assert [] == places(data)
@@ -310,5 +313,5 @@ def test_the_command_says_what_it_did(data: Path) -> None:
     done = CliRunner().invoke(app, ["purge", "p7", "--data", str(data)])
     assert 0 == done.exit_code
     assert "Removed 3 versions from the catalog and 3 older generations" in " ".join(done.stdout.split())
-    assert "Backups" in done.stdout
+    assert "Earlier backups" in done.stdout
     assert 1 == CliRunner().invoke(app, ["purge", "--data", str(data)]).exit_code

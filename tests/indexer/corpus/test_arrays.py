@@ -84,10 +84,10 @@ def test_the_first_element_may_be_broken_or_large(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("[{},", 1, "the list that begins here has no end"),
-        ('[{}\n,{"a": "', 2, "the list that begins here has no end"),
-        ("[{}]\n7", 2, "something stands behind the end"),
-        ("[{}] 7", 1, "something stands behind the end"),
+        ("[{},", 1, "the list that begins here does not end"),
+        ('[{}\n,{"a": "', 2, "the list that begins here does not end"),
+        ("[{}]\n7", 2, "there is text after the end"),
+        ("[{}] 7", 1, "there is text after the end"),
     ],
 )
 def test_a_list_that_does_not_end_breaks_off(text: str, line: int, reason: str) -> None:

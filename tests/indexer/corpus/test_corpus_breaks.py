@@ -29,7 +29,7 @@ def test_a_damaged_gzip_file(write: WriteFn) -> None:
     papers = [found.id for found in read_corpus(path, report=report)]
     assert [str(i) for i in range(len(papers))] == papers
     assert len(papers) + 1 == report.broken_rows[0].line
-    assert "breaks off here: the gzip file is cut short or damaged" in report.broken_rows[-1].reason
+    assert "ends early here: the gzip file is cut short or damaged" in report.broken_rows[-1].reason
 
 
 def test_a_gzip_file_damaged_from_the_start(write: WriteFn) -> None:
@@ -66,8 +66,8 @@ def test_broken_xml(write: WriteFn, content: str, reason: str) -> None:
     assert ["acl:J10-1001"] == [found.id for found in read_corpus(path, report=report)]
     (broken,) = report.broken_rows
     assert (str(path), 2, 1) == (broken.path, broken.line, report.broken)
-    assert broken.reason.startswith(f"the file breaks off here: {reason}")
-    assert broken.reason.endswith("; what follows was not read")
+    assert broken.reason.startswith(f"the file ends early here: {reason}")
+    assert broken.reason.endswith("; the rest was not read")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_break_is_reported_after_any_number_of_broken_rows(write: WriteFn) -> 
     list(read_corpus(path, report=report))
     assert MAX_REPORTED_ROWS + 1 == len(report.broken_rows)
     assert (101, 103) == (report.broken, report.broken_rows[-1].line)
-    assert "breaks off here" in report.broken_rows[-1].reason
+    assert "ends early here" in report.broken_rows[-1].reason
 
 
 def test_a_file_of_another_format_still_raises(write: WriteFn) -> None:

@@ -167,7 +167,7 @@ def test_an_index_without_room_goes_to_the_cpu_or_says_so(
     )
     assert ([0, 0], []) == (two_gpus.taken, two_gpus.calls)
     for device in ("cuda", "cuda:0"):
-        with pytest.raises(DeviceFullError, match=r"needs 0.0 GiB, and 3 to work in; 3.0 are free"):
+        with pytest.raises(DeviceFullError, match=r"needs 0.0 GiB, and 3 for working memory; 3.0 are free"):
             kind.load(saved, rows, device=device)
 
 

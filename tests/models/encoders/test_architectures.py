@@ -163,7 +163,7 @@ def test_a_model_that_reads_one_way_is_refused(tmp_path):
     folder = write_encoder(tmp_path / "bert", "bert")
     settings = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**settings, "is_decoder": True}))
-    with pytest.raises(WeightsError, match="'bert'; expected an encoder that reads a text both ways"):
+    with pytest.raises(WeightsError, match="'bert'; expected a bidirectional encoder"):
         load_encoder(str(folder), device="cpu")
 
 

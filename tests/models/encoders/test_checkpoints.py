@@ -106,7 +106,7 @@ def test_a_pickle_that_would_run_code_is_not_opened(tiny, tmp_path):
     """Conversion reads tensors only; a pickle with a call inside is refused and runs nothing."""
     (tiny / WEIGHTS).unlink()
     torch.save({"weight": Payload()}, tiny / "pytorch_model.bin")
-    with pytest.raises(WeightsError, match="tensors alone"):
+    with pytest.raises(WeightsError, match="more than tensors"):
         convert_checkpoint(tiny, tmp_path / "converted")
     (tiny / "pytorch_model.bin").write_bytes(pickle.dumps([1, 2, 3], protocol=2))
     with pytest.raises(WeightsError):
@@ -187,7 +187,7 @@ def test_incomplete_weights_are_refused(tiny, load):
 @pytest.mark.parametrize(
     ("architecture", "message"),
     [
-        ("gpt2", "type 'gpt2'; expected an encoder that reads a text both ways"),
+        ("gpt2", "type 'gpt2'; expected a bidirectional encoder"),
         ("no-such", "cannot be loaded as a transformer of type 'no-such'"),
         ("distilbert", "lacks .* tensors, such as transformer"),  # those of another architecture lie there
     ],
@@ -226,7 +226,7 @@ def test_a_configuration_that_is_none_is_refused(tiny, load, wrong):
 
 def test_hashing_has_no_checkpoint():
     """Where a checkpoint is asked for, hashing is not among those that are offered."""
-    with pytest.raises(UnknownNameError, match=r"'hashing' has no checkpoint.* minilm,") as refused:
+    with pytest.raises(UnknownNameError, match=r"'hashing' needs no weights.* minilm,") as refused:
         locate_checkpoint("hashing")
     assert 1 == str(refused.value).count("hashing")
 

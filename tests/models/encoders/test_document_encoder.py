@@ -47,4 +47,4 @@ def test_sentences_cannot_be_chosen(client: TestClient, aspect: dict[str, object
     """Choosing sentences or a facet of such a collection is a 422 that says why."""
     response = client.post("/v1/search", json={"query": {"paper_id": "demo:p00-m03"}, **aspect})
     assert 422 == response.status_code
-    assert "one vector for each paper" in response.json()["detail"]
+    assert "one vector per paper" in response.json()["detail"]

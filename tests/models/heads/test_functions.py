@@ -92,9 +92,9 @@ def test_what_is_no_function_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="bias"):
         TrainedFunctionEncoder(path, SPEC)
     save_file({}, path, metadata={"functions": json.dumps({"layers": [1]})})
-    with pytest.raises(WeightsError, match="which encoder's layers"):
+    with pytest.raises(WeightsError, match="the encoder whose layers"):
         TrainedFunctionEncoder(path, SPEC)
-    with pytest.raises(WeightsError, match="reads 8 numbers a sentence, but its layers hold 12"):
+    with pytest.raises(WeightsError, match="reads 8 numbers per sentence, but its layers have 12"):
         TrainedFunctionEncoder(write(tmp_path / "y.safetensors", layers=[1, 2, 3]), SPEC)
 
 

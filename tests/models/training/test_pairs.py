@@ -253,9 +253,9 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
 @pytest.mark.parametrize(
     ("example", "said"),
     [
-        (Example("a", "a"), "has a text twice"),
-        (Example("a", "b", negatives=("b",)), "has a text twice"),
-        (Example("a", "b", negatives=("a",)), "has a text twice"),
+        (Example("a", "a"), "contains a text twice"),
+        (Example("a", "b", negatives=("b",)), "contains a text twice"),
+        (Example("a", "b", negatives=("a",)), "contains a text twice"),
         (Example("a", "z"), "names 'z'"),
     ],
 )

@@ -258,7 +258,7 @@ def test_a_batch_without_a_negative_is_refused() -> None:
     """One example with nothing to tell it from cannot be learnt from."""
     (queries, _), (positives, _) = padded(texts(6, (2,))), padded(texts(7, (2,)))
     none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
-    with pytest.raises(InputError, match="gives no triple"):
+    with pytest.raises(InputError, match="has no triple"):
         build("ot")(batch_of(queries, positives, none))
 
 

@@ -334,7 +334,7 @@ def test_what_cannot_be_trained_is_told_at_once(workplace: Path) -> None:
         run("train", workplace / "absent.jsonl", "--out", workplace / "x", "--objective", "hinge")
     trained(workplace, "c.safetensors")
     with pytest.raises(
-        InputError, match=r"c\.safetensors reads layers of .*tiny', which is not measured here"
+        InputError, match=r"c\.safetensors reads layers of .*tiny', which is not among the measured encoders"
     ):
         run(
             "evaluate",

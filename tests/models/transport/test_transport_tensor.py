@@ -129,5 +129,5 @@ def test_vectors_that_are_not_finite_are_refused() -> None:
 
 def test_exact_transport_is_refused() -> None:
     """It has one solver, on the CPU, and the message names it."""
-    with pytest.raises(InputError, match="exact_ot is solved on the CPU, by score_papers"):
+    with pytest.raises(InputError, match="exact_ot is only solved on the CPU, by score_papers"):
         score_batch(*padded(1.0), scorer=Scorer.EXACT_OT)

@@ -137,7 +137,7 @@ def test_the_first_key_is_made_once(tmp_path: Path) -> None:
     run("keys", "create", "a reader", "--data", tmp_path)  # with which nobody can administrate
     token = run(*create)[0].strip()
     assert token.startswith("akin_")
-    assert ("", True) == ((again := run(*create))[0], "usable key of scope admin already" in again[1])
+    assert ("", True) == ((again := run(*create))[0], "already a valid key with scope admin" in again[1])
     wider = ("keys", "create", "another reader", "--scope", "ingest", "--first", "--data", tmp_path)
     assert "" == run(*wider)[0]
     run("keys", "revoke", "admin", "--data", tmp_path)

@@ -573,7 +573,7 @@ def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pyte
     with batching(data) as client:
         failed = finished(client, path)
         assert "failed" == failed["state"]
-        assert failed["error"].startswith("Generation 000009 is no longer there")
+        assert failed["error"].startswith("Generation 000009 no longer exists")
 
 
 def degraded(client: TestClient) -> set[str]:

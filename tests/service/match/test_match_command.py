@@ -197,8 +197,8 @@ def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
         "match", files / "submissions.jsonl", tmp_path / "profiles", "--out", tmp_path / "out",
         "--conflicts", tmp_path / "conflicts.csv", "--since", "2019", "--encoder", "hashing",
     )  # fmt: skip
-    assert f"{tmp_path}/conflicts.csv:1: taken for a header: paper, person" in flat(told)
-    assert "Papers left out, for no year 1 Conflicts" in flat(told)
+    assert f"{tmp_path}/conflicts.csv:1: read as a header: paper, person" in flat(told)
+    assert "Papers left out because they have no year 1 Conflicts" in flat(told)
     assert "for they have no year: 1." in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
@@ -219,4 +219,4 @@ def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: P
     (tmp_path / "c").mkdir()
     (tmp_path / "c/collection").symlink_to(hashed_data)
     refused = run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "c", status=1)
-    assert "is a collection already" in flat(refused)
+    assert "is a collection, which the match would replace" in flat(refused)

@@ -75,7 +75,7 @@ def test_quotas(read: ReadFn, tmp_path: Path) -> None:
     given.write_text(f"who\tmany\n~Ada_Quill1\t{'9' * 5_000}\nbo@example.org\t3000000000\n", encoding="utf-8")
     program = read(quotas=given)
     assert {"~Ada_Quill1": 2, "bo@example.org": 2} == program.quotas
-    assert [f"{given}:1: taken for a header: who, many"] == program.notes
+    assert [f"{given}:1: read as a header: who, many"] == program.notes
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_first_line_of_a_list_is_a_header_or_an_error(read: ReadFn, tmp_path: 
     assert 1 == refused.value.line
     listed.write_text("who,what\nada,b\n", encoding="utf-8")
     program = read(listed, corpora=[corpus])
-    assert ({"ada": ["b"]}, [f"{listed}:1: taken for a header: who, what"]) == (
+    assert ({"ada": ["b"]}, [f"{listed}:1: read as a header: who, what"]) == (
         program.profiles,
         program.notes,
     )
@@ -173,7 +173,7 @@ def test_a_name_twice_in_a_json_list(read: ReadFn, tmp_path: Path) -> None:
     listed = tmp_path / "list.json"
     for second in ("é", "e\u0301"):
         listed.write_text(f'{{"é": ["a"], "{second}": ["b"]}}', encoding="utf-8")
-        with pytest.raises(InputError, match="'é' stands there twice"):
+        with pytest.raises(InputError, match="'é' occurs twice"):
             read(listed, corpora=[corpus])
 
 

@@ -35,7 +35,7 @@ def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
     assert [ADA, ADA] == profiles.named(["ada", "ada"], owner="me")
     profiles.remove("ada", owner="me")
     profiles.remove("ada", owner="me")
-    with pytest.raises(ProfileNotFoundError, match="1 of the profiles named are unknown"):
+    with pytest.raises(ProfileNotFoundError, match="1 of the named profiles are unknown"):
         profiles.named(["ada"], owner="me")
     assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you")
 
@@ -63,7 +63,7 @@ def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
         few = Profiles(opened.database, most_of_owner=2)
         for name in ("ada", "bo", "bo"):
             few.put(Profile(name, ("p1",)), owner="me")
-        with pytest.raises(InputError, match="2 profiles are kept already"):
+        with pytest.raises(InputError, match="2 profiles are saved already"):
             few.put(Profile("cy", ("p1",)), owner="me")
         few.put(Profile("cy", ("p1",)), owner="you")
         assert ["ada", "bo"] == [head.name for head in few.heads(owner="me", after="", limit=9)]
@@ -124,7 +124,7 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert 200 == client.post("/v1/match", json=accented).status_code
     client.delete("/v1/profiles/Jos\u00e9")
     lost = client.post("/v1/match", json=by_name | {"profiles": [{"name": "cy"}]})
-    assert (404, True) == (lost.status_code, "1 of the profiles named" in lost.text)
+    assert (404, True) == (lost.status_code, "1 of the named profiles" in lost.text)
     python = python_client(client)
     python.put_profile("cy", ["demo:p05-m04"], quota=1)
     assert ["ada", "bo", "cy"] == [head.name for head in python.profiles()]

@@ -135,9 +135,7 @@ def test_what_was_seen_is_not_new_again(saved: SavedQueries, catalog: Catalog) -
     for up_to, seen in ((1, 1), (2, 2), (1, 2), (2, 2)):
         marked = saved.mark_seen(key, up_to, owner="me")
         assert (seen, True) == (marked.seen, marked.seen_at is not None)
-    with pytest.raises(
-        QueryError, match="up_to must be a change of the collection: expected a number up to 2"
-    ):
+    with pytest.raises(QueryError, match="up_to must be the number of a change of the collection, up to 2"):
         saved.mark_seen(key, 3, owner="me")
 
 

@@ -67,10 +67,10 @@ def test_sentences_past_the_token_limit_are_not_selected() -> None:
 @pytest.mark.parametrize(
     ("aspect", "message"),
     [
-        (Aspect(facets=(M,), unlike=Contrast(facets=(M,))), "[2, 3] would have to be both"),
-        (Aspect(facets=(B,), unlike=Contrast(facets=(AIM,))), "[1] would have to be both"),
-        (Aspect(sentences=(0, 4), unlike=Contrast(facets=(R,))), "[4] would have to be both"),
-        (Aspect(unlike=Contrast(sentences=(0, 1, 2, 3, 4))), "nothing to look for"),
+        (Aspect(facets=(M,), unlike=Contrast(facets=(M,))), "[2, 3] are chosen as both"),
+        (Aspect(facets=(B,), unlike=Contrast(facets=(AIM,))), "[1] are chosen as both"),
+        (Aspect(sentences=(0, 4), unlike=Contrast(facets=(R,))), "[4] are chosen as both"),
+        (Aspect(unlike=Contrast(sentences=(0, 1, 2, 3, 4))), "nothing is left to search for"),
         (Aspect(sentences=(0,), unlike=Contrast(sentences=(5,))), "numbered 0 to 4"),
     ],
 )
@@ -84,7 +84,7 @@ def test_a_contradiction_is_an_error(aspect: Aspect, message: str) -> None:
 @pytest.mark.parametrize("aspect", [Aspect(facets=(M,)), Aspect(unlike=Contrast(facets=(M,)))])
 def test_a_paper_without_labels_says_so(aspect: Aspect) -> None:
     """Facets of a paper whose sentences carry none are an error, not an empty answer."""
-    with pytest.raises(SentenceSelectionError, match="carry no facet labels"):
+    with pytest.raises(SentenceSelectionError, match="have no facets"):
         select(aspect, labels=(None, None, None, None, None))
 
 
@@ -93,7 +93,7 @@ def test_a_paper_without_labels_says_so(aspect: Aspect) -> None:
 )
 def test_one_vector_a_paper_has_no_contrast(aspect: Aspect) -> None:
     """With document vectors neither sentences nor facets can be told apart."""
-    with pytest.raises(SentenceSelectionError, match="one vector for each paper"):
+    with pytest.raises(SentenceSelectionError, match="one vector per paper"):
         select_sentences(aspect, paper(), n_vectors=1, unit=Unit.DOCUMENT)
 
 
@@ -110,7 +110,7 @@ def test_one_vector_a_paper_has_no_contrast(aspect: Aspect) -> None:
             2,
             (
                 "No sentence of the query has the facet result or other; it has background and objective. "
-                "Sentences past the first 2 were not read."
+                "Sentences from number 2 on were not encoded."
             ),
         ),
         (
@@ -118,7 +118,7 @@ def test_one_vector_a_paper_has_no_contrast(aspect: Aspect) -> None:
             1,
             (
                 "No sentence of the query has the facet result; it has background. "
-                "Sentences past the first 1 were not read."
+                "Sentences from number 1 on were not encoded."
             ),
         ),
     ],

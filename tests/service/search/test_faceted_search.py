@@ -91,7 +91,7 @@ def test_a_missing_facet_says_which_there_are(client: TestClient) -> None:
 def test_every_empty_answer_has_a_detail(client: TestClient) -> None:
     """Filters that let nothing pass say so in words too."""
     answer = search(client, filters={"year_from": 2090})
-    assert ("filtered_out", "No paper passes the filters; widen them.") == (
+    assert ("filtered_out", "No paper matches the filters; widen them.") == (
         answer["reason"],
         answer["detail"],
     )
@@ -194,8 +194,8 @@ def test_contrast_is_shown(hashed_data: Path) -> None:
     shown = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "method", "--unlike", "background")
     assert "▷ 0 " in shown
     assert "▶ 2 " in shown
-    assert "(at 1." in shown
-    assert "from what to be unlike)" in shown
+    assert "(distance 1." in shown
+    assert "from what results should be unlike)" in shown
     assert "≠ " in shown
     plain = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "method")
     assert not {"▷", "≠", "(at"} & set(plain.split())
@@ -220,7 +220,7 @@ def test_a_missing_facet_is_told_on_the_command_line(hashed_data: Path) -> None:
     [
         (["--unlike", "method", "--unlike-sentences", "0"], "not both"),
         (["--unlike-sentences", "a"], "--unlike-sentences 'a'"),
-        (["--unlike-weight", "0.5"], "give --unlike FACET with it"),
+        (["--unlike-weight", "0.5"], "give --unlike FACET as well"),
         (["--facet", "method", "--unlike", "method"], "both like and unlike"),
     ],
 )

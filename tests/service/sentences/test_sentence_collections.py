@@ -114,7 +114,7 @@ def test_an_encoder_of_whole_papers_has_no_sentences(tmp_path: Path, hashing: En
         [{"id": "a", "title": "A", "abstract": ["B.", "C."]}],
     )
     for by in Likeness:
-        with pytest.raises(MissingVectorsError, match="one vector for each paper"):
+        with pytest.raises(MissingVectorsError, match="one vector per paper"):
             search_sentences(engine, SentenceQuery(text="A.", by=by))
 
 

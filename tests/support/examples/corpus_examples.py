@@ -264,7 +264,7 @@ EXAMPLES = {
             ),
         ),
         broken_line=15,
-        reason="no valid BibTeX entry",
+        reason="not a valid BibTeX entry",
         without_abstract=1,
     ),
     "ris": Example(

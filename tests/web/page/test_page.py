@@ -211,7 +211,7 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
         (f"paper={PAPER}&s=-1", 422, "a whole number is expected"),
         (f"paper={PAPER}&from=9999", 422, "2100"),
         (f"paper={PAPER}&s=99", 422, "the abstract has 6, numbered 1 to 6"),
-        (f"paper={PAPER}&s=1&u=1", 422, "Sentences 2 would have to be both like and unlike"),
+        (f"paper={PAPER}&s=1&u=1", 422, "Sentences 2 are chosen as both like and unlike"),
         (f"paper={PAPER}&text=too", 422, "Start from one thing"),
         (f"paper={PAPER}&paper=other", 422, "2 times"),
         (f"paper={PAPER}&cursor=made-up", 422, "belongs to another search"),
@@ -281,7 +281,7 @@ def test_a_refused_abstract_is_not_lost(client: TestClient) -> None:
 def test_no_results_say_what_to_do(client: TestClient) -> None:
     """Where filters leave nothing, each can be taken away by a link."""
     page = page_at(client, f"/?paper={PAPER}&from=1900&to=1901")
-    assert "No paper passes the filters" in page.text
+    assert "No paper matches the filters" in page.text
     assert f"/?paper={PAPER.replace(':', '%3A')}" in [
         each.get("href") for each in page.all("a", class_="chip")
     ]

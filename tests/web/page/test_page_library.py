@@ -142,10 +142,10 @@ def test_what_cannot_be_read_is_listed_with_its_line(client: TestClient) -> None
     )
     assert ["pmid:31452104", "knots"] == found(page)
     assert "Line 2" in page.text
-    assert "no valid BibTeX entry" in page.text
+    assert "not a valid BibTeX entry" in page.text
     broken = send(client, '[{"type": "book", "title": "Kites in Still Air", "issued": {}}, {', "my.json")
     assert ["pmid:31452104"] == found(broken)
-    assert "the file breaks off here" in broken.text
+    assert "the file ends early here" in broken.text
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_what_is_no_library_is_refused(client: TestClient, content: bytes, name:
         (
             b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\na',
             "multipart/form-data; boundary=x",
-            "breaks off",
+            "ends early",
         ),
-        (b"", "multipart/form-data; boundary=x", "breaks off"),
+        (b"", "multipart/form-data; boundary=x", "ends early"),
         (b"--x\r\n" * 600 + b"--x--", "multipart/form-data; boundary=x", "more than 500 fields"),
     ],
 )

@@ -29,7 +29,7 @@ _BY_NAME = "/{name:path}"
 _Name = Annotated[
     str,
     Path(
-        min_length=1, max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="What a profile is called."
+        min_length=1, max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="The name of the profile."
     ),
     AfterValidator(one_form),
 ]
@@ -53,7 +53,9 @@ def profiles(request: Request, caller: CallerDep, after: _After = "") -> Profile
     )
 
 
-@router.put(_BY_NAME, responses={201: {"model": ProfileOut, "description": "There was none of that name"}})
+@router.put(
+    _BY_NAME, responses={201: {"model": ProfileOut, "description": "There was no profile with that name"}}
+)
 @requires(OWN)
 def put_profile(
     name: _Name,

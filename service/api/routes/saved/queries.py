@@ -45,20 +45,27 @@ _FEED_PAPERS: Final = 100
 _ATOM: Final = "application/atom+xml"
 _Shown = TypeVar("_Shown")
 _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
-_Token = Annotated[str, Path(pattern=PATH_PATTERN, description="As the address of the feed ends.")]
-_Limit = Annotated[LimitIn | None, Query(description="Papers in the answer; without it as was saved.")]
-_Weak = Annotated[bool, Query(description="Also papers whose match is weak.")]
+_Token = Annotated[str, Path(pattern=PATH_PATTERN, description="The last part of the address of the feed.")]
+_Limit = Annotated[LimitIn | None, Query(description="Number of papers to return; default: the saved limit.")]
+_Weak = Annotated[bool, Query(description="Also return papers whose match is weak.")]
 _MADE: dict[int | str, dict[str, Any]] = {
-    200: {"model": SavedQueryOut, "description": "The same query was there under that name"},
-    201: {"headers": {"Location": {"description": "Where to read it", "schema": {"type": "string"}}}},
-    409: {**RESPONSES[422], "description": "The name is that of another query, or there are too many"},
+    200: {"model": SavedQueryOut, "description": "The same query was already saved under that name"},
+    201: {
+        "headers": {
+            "Location": {"description": "The address of the saved query", "schema": {"type": "string"}}
+        }
+    },
+    409: {
+        **RESPONSES[422],
+        "description": "The name belongs to another query, or there are too many queries",
+    },
 }
 
 
 def _get_saved(request: Request) -> SavedQueries:
     store = services_of(request.app).saved
     if not store.is_there:
-        raise SavedQueryNotFoundError("There is no saved query: none was ever saved here.")
+        raise SavedQueryNotFoundError("This service has no saved queries.")
     return store.get()
 
 

@@ -33,9 +33,13 @@ class ProfilePapersIn(Strict):
     """What a profile holds: papers of the collection, by id, DOI, arXiv id, address or title."""
 
     papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)]
-    conflicts: Papers = Field(default_factory=list, description="Papers that it is never matched with.")
+    conflicts: Papers = Field(
+        default_factory=list, description="Papers that the profile is never matched with."
+    )
     quota: Quota | None = Field(
-        default=None, description="How many submissions it is assigned at most; null: as every other."
+        default=None,
+        description="Maximum number of submissions assigned to the profile; null: the same as "
+        "for all others.",
     )
 
 

@@ -21,7 +21,7 @@ from service.search.query import Reason, SearchQuery
 
 _Name = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_NAME_CHARS, description="What it is called; no two have one name."),
+    Field(min_length=1, max_length=MAX_NAME_CHARS, description="The name of the query; names are unique."),
 ]
 
 
@@ -77,16 +77,14 @@ def to_query(kind: str, body: str) -> SearchQuery:
     try:
         return _BODIES[Kind(kind)].validate_json(body).to_query()
     except (ValueError, ValidationError) as error:
-        raise QueryError(
-            "The saved query is not one that this version can ask; delete it, and save it again."
-        ) from error
+        raise QueryError("This version cannot run the saved query; delete it and save it again.") from error
 
 
 class SeenIn(Strict):
     """How far the news of a query were read."""
 
     up_to: Annotated[int, Field(ge=0, le=2**53 - 1), WHOLE] = Field(
-        description="seen_up_to of the news that were read: what was added later stays new."
+        description="seen_up_to of the results that were read; papers added later stay new."
     )
 
 
@@ -142,7 +140,7 @@ class SavedQueryOut(SavedQueryHeadOut):
 class NewPaperOut(RecommendationOut):
     """A paper that is new, as in recommendations; a search has one seed, number 0."""
 
-    added_at: datetime = Field(description="When it came into the collection (RFC 3339).")
+    added_at: datetime = Field(description="When it was added to the collection (RFC 3339).")
 
 
 class NewsOut(BaseModel):

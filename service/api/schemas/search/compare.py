@@ -49,8 +49,8 @@ class SideOut(BaseModel):
     words: WordsOut
     converged: bool
     gap: float = Field(
-        description="How far at most what the plan minimises is from its least, in units of distance; 0 for "
-        "scorers without transport."
+        description="Upper bound on the distance of the plan's objective from its minimum, in units of "
+        "distance; 0 for scorers without transport."
     )
 
     @classmethod

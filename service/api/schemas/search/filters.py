@@ -22,10 +22,12 @@ class AddressFiltersIn(Strict):
         default=None, description="Earliest year, inclusive."
     )
     year_to: Annotated[_Year, IN_ADDRESS] | None = Field(default=None, description="Latest year, inclusive.")
-    venues: Names = Field(default_factory=list, description="Any one of these, whatever their case.")
-    fields: Names = Field(default_factory=list, description="Any one of these, whatever their case.")
-    authors: Names = Field(default_factory=list, description="Whole names; any one of them suffices.")
-    has_facets: HasFacets = Field(default_factory=list, description="A sentence of each of these facets.")
+    venues: Names = Field(default_factory=list, description="Any of these; case does not matter.")
+    fields: Names = Field(default_factory=list, description="Any of these; case does not matter.")
+    authors: Names = Field(default_factory=list, description="Any of these full names.")
+    has_facets: HasFacets = Field(
+        default_factory=list, description="With a sentence of each of these facets."
+    )
 
     def to_filters(self) -> Filters:
         """The same as a domain value."""
@@ -48,10 +50,10 @@ class FiltersIn(Strict):
     fields: Names = Field(default_factory=list)
     authors: Names = Field(
         default_factory=list,
-        description="Whole names as the collection spells them; any one of them suffices.",
+        description="Any of these full names, as spelled in the collection.",
     )
     ids: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=_MOST_IDS)] | None = Field(
-        default=None, description="Only these papers; ids the collection does not hold are passed over."
+        default=None, description="Only these papers; unknown ids are ignored."
     )
     exclude_ids: Annotated[list[PaperId], Field(fail_fast=True, max_length=_MOST_IDS)] = Field(
         default_factory=list, description="None of these papers."

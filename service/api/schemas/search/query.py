@@ -83,7 +83,7 @@ class _UnlikeIn(Strict):
 
     weight: Annotated[float, Field(gt=0, le=1)] = Field(
         default=DEFAULT_CONTRAST,
-        description="How much being far from these counts against being near to the others.",
+        description="Weight of being far from these, relative to being near to the others.",
     )
 
 
@@ -135,13 +135,13 @@ class AspectIn(Strict):
     )
     unlike: UnlikeIn | None = Field(
         default=None,
-        description="Contrast: prefer papers far from these sentences of the paper; where nothing else is "
-        "chosen, all the others are to be like.",
+        description="Contrast: prefer papers far from these sentences of the paper; if nothing else is "
+        "chosen, results should be similar to all other sentences.",
     )
     focus: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
-        description="How far chosen sentences are turned away from the rest of their abstract; "
-        "by default what suits the facet, the least where there are several.",
+        description="How strongly chosen sentences are set apart from the rest of their abstract; the "
+        "default depends on the facet (the smallest of several).",
     )
 
     @model_validator(mode="after")
@@ -164,7 +164,7 @@ class _WeightIn(Strict):
     """How much a seed counts."""
 
     weight: Annotated[float, Field(ge=0.01, le=100)] = Field(
-        default=1.0, description="How much it counts beside the others of its list."
+        default=1.0, description="Weight relative to the others of its list."
     )
 
 

@@ -39,7 +39,7 @@ class RecommendationsShapeIn(ResultsIn):
     )
     negative_weight: Annotated[float, Field(gt=0, le=1)] = Field(
         default=DEFAULT_NEGATIVE_WEIGHT,
-        description="How much being far from the negatives counts against being near to the seeds.",
+        description="Weight of being far from the negatives, relative to being near to the seeds.",
     )
     words: WordsIn = None
     specificity: SpecificityIn = None
@@ -176,9 +176,7 @@ class RecommendationsOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
-    coverage: float = Field(
-        description="The share of the collection's papers that could be found.", ge=0, le=1
-    )
+    coverage: float = Field(description="The share of the collection's papers that was searched.", ge=0, le=1)
     took_ms: TookMs
 
     @classmethod

@@ -100,10 +100,10 @@ class ResultOut(Out):
     words: WordsOut
     converged: bool
     gap: float = Field(
-        description="How far at most what the plan minimises is from its least, in units of distance; 0 for "
-        "scorers without transport."
+        description="Upper bound on the distance of the plan's objective from its minimum, in units of "
+        "distance; 0 for scorers without transport."
     )
-    strength: StrengthOut | None = Field(description="Null where the collection is too small to tell.")
+    strength: StrengthOut | None = Field(description="Null if the collection is too small to estimate it.")
 
 
 class QuerySentenceOut(SentenceOut):
@@ -146,9 +146,7 @@ class SearchOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
-    coverage: float = Field(
-        description="The share of the collection's papers that could be found.", ge=0, le=1
-    )
+    coverage: float = Field(description="The share of the collection's papers that was searched.", ge=0, le=1)
     took_ms: TookMs
 
     @classmethod

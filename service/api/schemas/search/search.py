@@ -27,13 +27,13 @@ class ResultsIn(Strict):
         list[Annotated[Detail, Field(strict=False)]], Field(fail_fast=True, max_length=len(Detail))
     ] = Field(
         default=list(Detail),
-        description="What results hold beside the paper's title, its metadata and the score; what is not "
-        "named is left empty. Without any of them neither are shared words listed: ids, metadata and scores "
-        "are the cheapest answer.",
+        description="What results contain besides title, metadata and score; fields of parts that are not "
+        "named are empty. With an empty list, shared words are not listed either: the cheapest answer.",
     )
     max_alignments: Annotated[int, Field(ge=0, le=MAX_ALIGNMENTS), WHOLE] = Field(
         default=MAX_ALIGNMENTS,
-        description="The most alignments of a result; the lightest of more are summed up in omitted.",
+        description="Maximum number of alignments of a result; the rest, with the smallest weights, are "
+        "summed up in omitted.",
     )
 
     def returned(self) -> dict[str, Any]:
@@ -49,17 +49,17 @@ class ResultsIn(Strict):
 WordsIn = Annotated[
     Annotated[float, Field(ge=0, le=MAX_WEIGHT)] | None,
     Field(
-        description="What the words that query and result share weigh beside the distances of sentences, in "
-        "units of these; 0: nothing, null: what suits the encoder."
+        description="Weight of the words that query and result share, relative to the distances of "
+        "sentences; 0: ignore words, null: the encoder's default."
     ),
 ]
 
 SpecificityIn = Annotated[
     Annotated[float, Field(ge=0, le=MAX_SPECIFICITY)] | None,
     Field(
-        description="How much more sentences count that say something in particular: each weighs exp(this x "
-        "its mean distance to the nearest papers of a sample); 0: all alike, null: what suits the encoder. "
-        "Sentences chosen by number always count alike."
+        description="Extra weight of specific sentences: each weighs exp(this x its mean distance to the "
+        "nearest papers of a sample); 0: all the same, null: the encoder's default. Sentences chosen by "
+        "number always have the same weight."
     ),
 ]
 
@@ -70,7 +70,7 @@ class SearchShapeIn(AspectIn, ResultsIn):
     scorer: Annotated[Scorer, Field(strict=False)] = Scorer.OT
     tau: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         default=None,
-        description="Temperature of the marginals: small favours the best-matching sentences.",
+        description="Temperature of the marginals: small values favour the best-matching sentences.",
     )
     words: WordsIn = None
     specificity: SpecificityIn = None

@@ -59,7 +59,7 @@ class SentenceSearchIn(Strict):
 
     query: SentenceQueryIn
     by: Annotated[Likeness, Field(strict=False)] = Field(
-        default=Likeness.MEANING, description="What sentences are about, or what they do."
+        default=Likeness.MEANING, description="Compare by meaning, or by rhetorical function."
     )
     facet: Facets | None = Field(
         default=None, description="Only sentences of this facet, or of these; background covers objective."
@@ -149,9 +149,7 @@ class SentenceSearchOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
-    coverage: float = Field(
-        description="The share of the collection's papers that could be found.", ge=0, le=1
-    )
+    coverage: float = Field(description="The share of the collection's papers that was searched.", ge=0, le=1)
     took_ms: TookMs
 
     @classmethod

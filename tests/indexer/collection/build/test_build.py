@@ -140,9 +140,9 @@ def test_a_first_index_begins_a_collection(corpus: Path, tmp_path: Path) -> None
     first = ("--encoder", "hashing", "--data", tmp_path / "data", "--first")
     run("index", corpus, *first, "--publish-every", "10")
     assert ("000001", 25) == ((begun := open_snapshot(tmp_path / "data")).generation, len(begun))
-    assert "a collection already" in flat(run("index", tmp_path / "absent.jsonl", *first))
+    assert "the collection exists" in flat(run("index", tmp_path / "absent.jsonl", *first))
     more = write_corpus(tmp_path / "more.jsonl", many_papers(26))
-    assert "a collection already" in flat(run("index", more, *first))
+    assert "the collection exists" in flat(run("index", more, *first))
     run("index", more, *first, "--again")
     assert 26 == len(open_snapshot(tmp_path / "data"))
 
@@ -166,7 +166,7 @@ def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path, hashing: Encoder) -
     command = ["index", corpus, "--encoder", "hashing", "--dtype", "float32", "--replace", "--data", data]
     with small_files(500_000):
         failed = run(*command, status=1)
-    assert "would pass the size limit; raise it and run the same command again" in flat(failed)
+    assert "would exceed the size limit; raise the limit, then run the same command again" in flat(failed)
     assert "000001" == open_snapshot(data).generation
     run(*command)
     assert 100 == len(open_snapshot(data))

@@ -49,7 +49,10 @@ def test_what_is_written_is_read(texts: list[str], around: str, crlf: bool) -> N
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ("@article{b,\n title = {Never {closed},\n", "Unexpectedly reached end of file. Are its braces"),
+        (
+            "@article{b,\n title = {Never {closed},\n",
+            "Unexpectedly reached end of file. Check that its braces",
+        ),
         ('@article{b,\n title = "Never closed,\n', "Unexpectedly reached end of file"),
         ("@article{b title = {No comma}}\n", "Expected comma after entry key"),
         ("@article{b,\n title}\n", "Expected a `=`"),
@@ -170,7 +173,7 @@ def test_an_export_that_is_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "cut.bib"
     whole = (entry("a") + entry("b")).encode()
     path.write_bytes(gzip.compress(whole + b"@article{c,\n  title = {T},\n", compresslevel=0)[:-8])
-    assert [(11, True)] == [(line, "breaks off" in reason) for line, reason in reasons(path)]
+    assert [(11, True)] == [(line, "ends early" in reason) for line, reason in reasons(path)]
 
 
 VOLUME = """@proceedings{Vol:18, title = begin # { of {K}ites}, year = 2018,

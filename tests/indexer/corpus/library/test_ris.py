@@ -61,7 +61,7 @@ def test_an_entry_that_has_no_id_is_named_by_its_title_year_and_author(tmp_path:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ("TY  - JOUR\r\nTI  - T\r\nAB  - A.\r\n\r\n", "it has no line ER that ends it"),
+        ("TY  - JOUR\r\nTI  - T\r\nAB  - A.\r\n\r\n", "it does not end with a line ER"),
         (entry("b", "AB  - A."), "no title"),
         (entry("b", "TI  - T", "AB  - A.", "N1  - " + "x" * MAX_ENTRY_BYTES), "more than 1,048,576 bytes"),
         (entry("a"), "duplicate id 'a', first seen at line 1"),

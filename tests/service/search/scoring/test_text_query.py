@@ -145,7 +145,7 @@ def test_papers_without_the_facet_of_a_text_are_told(client: TestClient, hashed_
     ][:5]
     answer = search(client, query={"text": CLAIM}, facet="other", filters={"ids": lacking})
     assert ([], "no_sentence_of_that_facet") == (answer["results"], answer["reason"])
-    assert "has a sentence of that facet" in answer["detail"]
+    assert "has a sentence of this facet" in answer["detail"]
     none_of_these = search(client, query={"text": CLAIM}, facet="other", filters={"ids": ["nowhere"]})
     assert "filtered_out" == none_of_these["reason"]
 
@@ -156,7 +156,7 @@ def test_vectors_of_whole_papers_take_no_facet(tmp_path: Path, hashing: Encoder)
     engine = small_engine(tmp_path, Annotator(Whole(hashing), tagger=KeywordTagger()), papers)
     for seed in (Seed(text=CLAIM), Seed(paper_id="a")):
         chosen = replace(seed, aspect=Aspect(facets=(Facet.METHOD,)))
-        with pytest.raises(SentenceSelectionError, match="one vector for each paper"):
+        with pytest.raises(SentenceSelectionError, match="one vector per paper"):
             engine.search(SearchQuery((chosen,)))
     assert ["a"] == [each.paper.id for each in engine.search(SearchQuery((Seed(text=CLAIM),))).results]
 
@@ -233,7 +233,7 @@ def test_what_to_be_unlike_takes_no_facet_as_a_text(client: TestClient) -> None:
     answer = client.post("/v1/recommendations", json=body).json()
     (lost,) = answer["unresolved"]
     assert (True, "selection_impossible") == (lost["negative"], lost["reason"])
-    assert "but for a text to be unlike" in lost["detail"]
+    assert "a text among the negatives takes none" in lost["detail"]
 
 
 @pytest.mark.parametrize(
