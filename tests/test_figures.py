@@ -57,11 +57,11 @@ def test_the_figures_of_the_first_page_are_those_measured() -> None:
     first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     section = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"]
     (default,) = [
-        row.value
+        row
         for row in section.figures.rows
         if (row.system, row.measure, row.facet, row.fold) == (DEFAULT, "NDCG%20", "all", "all")
     ]
-    assert f"reaches NDCG%20 {default:.1f} with" in first
+    assert f"reaches NDCG%20 {default.value:.1f} [{default.low:.1f}, {default.high:.1f}] with" in first
     assert f"aspect queries, {section.day})" in first
     leads = {
         each.b: each.comparison
