@@ -21,12 +21,20 @@ from akin.client.responses.ranked import SearchAnswer
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run
-from tests.support.documents import PAGES, block_lines, python_blocks, shown_lines, words_of
+from tests.support.documents import (
+    NOT_RUN,
+    PAGES,
+    RUN_IN_TURN,
+    SERVICE,
+    block_lines,
+    python_blocks,
+    shown_lines,
+    words_of,
+)
 from tests.support.servers.loopback import served
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 OURS = {"akin", "evaluation", "indexer", "models", "service", "tests"}
-ADDRESS = "http://127.0.0.1:8000"
 # Whose methods the calls of the page of tasks are: those of a collection and of a client are the same.
 OWNERS = {
     "akin": (akin,),
@@ -42,8 +50,6 @@ THEIRS = {
     "ID": "demo:p03-m07",
     "Its title, or most of it": "Flood forecasting",
 }
-# Of the pages whose lines are run: what needs the network, goes on for ever, or makes an environment.
-NOT_RUN = ("make ", ". .venv", "pip ", "akin worker", "akin index my.bib reading-list.txt")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -113,20 +119,20 @@ def address(scratch: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/how-to/corpora.md", "docs/how-to/programs.md"])
-def test_a_pages_lines_run(name: str, scratch: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", RUN_IN_TURN, ids=lambda page: page.name)
+def test_a_pages_lines_run(page: Path, scratch: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In turn, as a reader types them, over one small collection and one service."""
     monkeypatch.chdir(scratch)
-    lines = [line for line in block_lines(ROOT / name) if not line.startswith(NOT_RUN)]
+    lines = [line for line in block_lines(page) if not line.startswith(NOT_RUN)]
     assert lines
     made, seen = THEIRS["ID"], "12"
     for line in lines:
         if line.startswith("akin "):
-            run(*(THEIRS.get(word, word).replace(ADDRESS, address) for word in words_of(line)[1:]))
+            run(*(THEIRS.get(word, word).replace(SERVICE, address) for word in words_of(line)[1:]))
         else:
             assert line.startswith("curl "), line
             told = (
-                line.replace(ADDRESS, address)
+                line.replace(SERVICE, address)
                 .replace("/ID", f"/{made}")
                 .replace('"up_to": 12', f'"up_to": {seen}')
             )

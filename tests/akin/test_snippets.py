@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.builds import DEMO_CORPUS, ROOT
+from tests.support.documents import snippets
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
-SNIPPETS = [
-    code
-    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "library.md")
-    for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-]
 
 
 def test_the_documents_snippets_run(
@@ -27,14 +23,14 @@ def test_the_documents_snippets_run(
     (tmp_path / "library.bib").write_text(library, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for code in SNIPPETS:
+    for code in snippets():
         ours = code.replace('"my-papers")\n', '"my-papers", encoder="hashing")\n', code.count("akin.index("))
         ours = ours.replace("akin/demo/papers.jsonl", "papers.jsonl")
         exec(compile(ours, "snippet", "exec"), names)  # noqa: S102 - ours
     printed = capsys.readouterr().out
     assert "99 of 99" in printed
     assert "No paper of this collection" in printed
-    assert 8 == len(SNIPPETS)
+    assert 8 == len(snippets())
 
 
 def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.builds import ROOT
@@ -13,6 +14,66 @@ _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.S | re.M)
 _INDENTED = re.compile(r"^    (akin (?:.*\\\n)*.*)$", re.M)
 _INLINE = re.compile(r"`(akin [^`]+)`")
 _SHELL = {"", "sh", "bash", "console"}
+_PYTHON = {"py", "python"}
+_ITEM = re.compile(r"(?:[-*]|\d+\.) ")
+# Pages whose shell blocks are run in turn, and which of their lines are not: what needs the network, goes on
+# for ever, or makes an environment.
+RUN_IN_TURN = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / "how-to" / name for name in ("corpora.md", "programs.md")),
+)
+NOT_RUN = ("make ", ". .venv", "pip ", "git ", "docker ", "akin worker", "akin index my.bib reading-list.txt")
+SERVICE = "http://127.0.0.1:8000"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page: fenced, then with its ``language``, or ``indented``."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        first = next((line.strip() for line in self.text.splitlines() if line.strip()), "")
+        return f"{self.page.relative_to(ROOT).as_posix()}:{self.line} [{self.language}] {first[:80]}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """All blocks of a page, in the order of their lines; what goes on below an item of a list is text."""
+    lines = _text(page).splitlines()
+    found: list[Block] = []
+    item = False  # whether the lines are those of a list
+    at = 0
+    while at < len(lines):
+        begun = at
+        if fence := re.match(r"( *)```(\w*)", lines[at]):
+            at = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
+            code = [re.sub(f"^{fence[1]}", "", line) for line in lines[begun + 1 : at]]
+            found.append(Block(page, begun + 1, fence[2], "\n".join(code)))
+        elif lines[at].startswith("    ") and not item and not "".join(lines[max(at - 1, 0) : at]).strip():
+            while at < len(lines) and (lines[at].startswith("    ") or not lines[at].strip()):
+                at += 1
+            code = [line[4:] for line in lines[begun:at]]
+            found.append(Block(page, begun + 1, "indented", "\n".join(code).strip("\n")))
+            at -= 1
+        elif lines[at].strip() and not lines[at].startswith(" "):
+            item = bool(_ITEM.match(lines[at]))
+        at += 1
+    return found
+
+
+def snippets() -> list[str]:
+    """The Python of README and of the page on the library, but for what asks a service, in turn."""
+    pages = (ROOT / "README.md", ROOT / "docs" / "how-to" / "library.md")
+    return [code for page in pages for code in python_blocks(page) if SERVICE not in code]
+
+
+def client_examples() -> list[str]:
+    """The Python of README and of the page on programs that asks a service."""
+    pages = (ROOT / "README.md", ROOT / "docs" / "how-to" / "programs.md")
+    return [code for page in pages for code in python_blocks(page) if SERVICE in code]
 
 
 def block_lines(page: Path) -> list[str]:

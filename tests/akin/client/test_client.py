@@ -27,14 +27,10 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.builds import ROOT
+from tests.support.documents import SERVICE, client_examples
 from tests.support.servers.loopback import served
 
-EXAMPLES = [
-    code
-    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "programs.md")
-    for code in re.findall(r"^```py(?:thon)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-    if "http://127.0.0.1:8000" in code
-]
+EXAMPLES = client_examples()
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +51,7 @@ def client(address: str) -> Iterator[akin.Client]:
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_the_documented_example_runs(address: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What README and documentation tell a program to do works, but for the address."""
-    assert "http://127.0.0.1:8000" in code
-    exec(compile(code.replace("http://127.0.0.1:8000", address), "example", "exec"), {})  # noqa: S102 - ours
+    exec(compile(code.replace(SERVICE, address), "example", "exec"), {})  # noqa: S102 - ours
     printed = capsys.readouterr().out
     shows = {".search(": r"^-\d\.\d{3}  demo:p\d\d-m\d\d  \w", "open_feed": r"^http://[\w.:/-]+$"}
     for call, shown in shows.items():
