@@ -1,4 +1,9 @@
-"""Measures of a ranking, in percent: those of ir-measures, and CSFCube's own."""
+"""Measures of a ranking, in percent: those of ir-measures, and CSFCube's own.
+
+Two measures are called NDCG in papers. CSFCube and ASPIRE do not discount rank 2; a depth in percent exists
+only there: ``NDCG%20``, and for other depths ``CSFCube-NDCG@20`` and ``CSFCube-NDCG``. ``nDCG@10`` and
+``nDCG`` are those of trec_eval, which discounts rank 2.
+"""
 
 import math
 import re
@@ -93,13 +98,12 @@ class Published(Measure):
     at: Callable[[int, int], PublishedMeasure]
 
 
-# Names as tables have them, ``k`` and ``p`` standing for a number. Papers call two measures NDCG: CSFCube's
-# and ASPIRE's (ranks 1 and 2 undiscounted) is NDCG here, trec_eval's (rank 2 discounted) is nDCG.
+# Names as in tables; ``k`` and ``p`` stand for a number.
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
         "NDCG%p": Own("CSFCube's NDCG of the first p percent of the pool", _ndcg_percent),
-        "NDCG@k": Own("CSFCube's NDCG to depth k", _ndcg),
-        "NDCG": Own("CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)),
+        "CSFCube-NDCG@k": Own("CSFCube's NDCG to depth k", _ndcg),
+        "CSFCube-NDCG": Own("CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)),
         "nDCG@k": Published("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
         "nDCG": Published("trec_eval's nDCG over the whole ranking", lambda *_: nDCG),
         "MAP": Published(

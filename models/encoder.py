@@ -46,6 +46,16 @@ class Encoder(Protocol):
         ...
 
 
+@runtime_checkable
+class LayeredEncoder(Encoder, Protocol):
+    """An encoder that also returns hidden layers for sentences: 0, the embeddings, to ``n_layers``."""
+
+    @property
+    def n_layers(self) -> int:
+        """The number of the last layer."""
+        ...
+
+
 def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
     """For an encoder whose sentences have no hidden layers: raises EncoderError where some are asked for."""
     if layers:

@@ -14,7 +14,16 @@ from service.search.aspect import Aspect, select_sentences
 
 FACETS = (Facet.BACKGROUND, Facet.METHOD, Facet.RESULT)
 RELEVANT_FROM = 2
-MEASURES = ("NDCG%20", "MAP", "P@20", "R@20", "Rprec", "NDCG", "NDCG@20", "precision@last-relevant")
+MEASURES = (
+    "NDCG%20",
+    "MAP",
+    "P@20",
+    "R@20",
+    "Rprec",
+    "CSFCube-NDCG",
+    "CSFCube-NDCG@20",
+    "precision@last-relevant",
+)
 
 _LABEL_SUFFIX = "_label"
 _SPLIT_NAME = re.compile(r"fold([12])_(dev|test)")

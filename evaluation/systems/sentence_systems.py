@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from evaluation.systems.vectors import VectorSource, encode_alone
-from models.encoder import Encoder
+from models.encoder import Encoder, LayeredEncoder
 from models.errors import EncoderError, InputError
 from models.functions import FunctionEncoder, TrainedFunctionEncoder, load_function_encoder, read_metadata
 from models.types import EncodedPaper, EncoderSpec, Paper, Unit
@@ -51,14 +51,8 @@ def sentence_vectors(
 
 
 def hidden_layers(encoder: Encoder) -> tuple[int, ...]:
-    """Every hidden layer that ``encoder`` gives of sentences, by asking; empty for one that gives none."""
-    layers: tuple[int, ...] = ()
-    while True:
-        try:
-            encoder.encode((), layers=(len(layers),))
-        except EncoderError:
-            return layers
-        layers = (*layers, len(layers))
+    """The numbers of the hidden layers that ``encoder`` returns for sentences; empty if it has none."""
+    return tuple(range(1 + encoder.n_layers)) if isinstance(encoder, LayeredEncoder) else ()
 
 
 def function_encoders(encoder: EncoderSpec, paths: Sequence[Path]) -> list[FunctionEncoder]:

@@ -20,6 +20,11 @@ class ContextualEncoder(PooledEncoder):
     max_tokens = MAX_TOKENS
     unit = Unit.SENTENCE
 
+    @property
+    def n_layers(self) -> int:
+        """The number of the transformer's last layer; 0 is the embeddings."""
+        return self._transformer.n_layers
+
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Encode ``papers``, in order; a sentence cut by the token limit is kept, later ones are counted."""
         encoded = []

@@ -65,7 +65,8 @@ class Transformer:
         self.max_tokens = self.wordpieces.max_tokens
         self.dim = int(config.hidden_size)
         self.fingerprint = fingerprint(checkpoint, weights_sha256, max_tokens=self.max_tokens)
-        self._layer_mix = load_layer_mix(checkpoint, n_layers=config.num_hidden_layers)
+        self.n_layers = int(config.num_hidden_layers)
+        self._layer_mix = load_layer_mix(checkpoint, n_layers=self.n_layers)
 
     def spec(self, unit: Unit) -> EncoderSpec:
         """What a snapshot remembers of an encoder that pools this transformer's states by ``unit``."""
@@ -81,11 +82,10 @@ class Transformer:
         hidden ``layers`` asked for, as they are, and with them a row for the opening of each sentence after
         all others. Raises EncoderError for a layer the model does not have.
         """
-        n_layers = int(self._models[self.device].config.num_hidden_layers)
-        if not all(0 <= layer <= n_layers for layer in layers):
+        if not all(0 <= layer <= self.n_layers for layer in layers):
             raise EncoderError(
                 f"Hidden layers {list(layers)} were requested; {self.checkpoint.name!r} has layers 0 (its "
-                f"embeddings) to {n_layers}."
+                f"embeddings) to {self.n_layers}."
             )
         pooling = self.checkpoint.pooling
         tokens = self.wordpieces.tokenise(papers)

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from evaluation.systems.sentence_systems import hidden_layers
 from models.checkpoints.checkpoints import Pooling, write_pooling
-from models.encoder import ENCODERS, WEIGHTLESS, Encoder, load_encoder
+from models.encoder import ENCODERS, WEIGHTLESS, Encoder, LayeredEncoder, load_encoder
 from models.errors import EncoderError
 from models.types import Unit
 from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
@@ -41,6 +42,20 @@ def test_every_encoder_keeps_the_contract(kind, tmp_path):
         np.testing.assert_array_equal(own.sentences, again.sentences)
         np.testing.assert_allclose(encoder.encode([given])[0].sentences, own.sentences, atol=1e-5)
     assert all(own.layers is None for own in encoded)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_an_encoder_with_layers_knows_their_number(kind, tmp_path):
+    """It returns the last, its own vectors where they are not normalised, and refuses the one after it."""
+    encoder = contract_encoder(kind, tmp_path)
+    layers = hidden_layers(encoder)
+    assert isinstance(encoder, LayeredEncoder) == bool(layers)
+    for last in layers[-1:]:
+        (encoded,) = encoder.encode([PAPERS["plain"]], layers=layers)
+        assert len(layers) == len(encoded.layers)
+        np.testing.assert_allclose(encoded.layers[last], encoded.sentences, atol=1e-5)
+        with pytest.raises(EncoderError, match="has layers 0"):
+            encoder.encode([PAPERS["plain"]], layers=(last + 1,))
 
 
 @pytest.mark.parametrize("kind", ENCODERS)

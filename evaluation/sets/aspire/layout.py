@@ -8,7 +8,16 @@ from evaluation.sets.files import csv_rows, is_there, json_document, json_lines,
 from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
 from models.errors import BrokenRowError, CorpusFormatError
 
-MEASURES = ("NDCG%20", "MAP", "NDCG", "NDCG@20", "P@20", "R@20", "Rprec", "precision@last-relevant")
+MEASURES = (
+    "NDCG%20",
+    "MAP",
+    "CSFCube-NDCG",
+    "CSFCube-NDCG@20",
+    "P@20",
+    "R@20",
+    "Rprec",
+    "precision@last-relevant",
+)
 
 # ASPIRE tunes on dev and reports test, unlike CSFCube, whose folds change places.
 SPLITS_NOTE = (

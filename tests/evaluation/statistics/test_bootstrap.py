@@ -279,7 +279,7 @@ def test_each_measure_is_a_family_of_comparisons() -> None:
     """Two measures do not count against each other; three systems in one measure do."""
     found = [
         Comparison(measure, ALL, Difference(1.0, 0.1, 2.0, 9, p))
-        for measure, p in (("MAP", 0.02), ("NDCG", 0.04), ("MAP", 0.03), ("MAP", 0.5))
+        for measure, p in (("MAP", 0.02), ("CSFCube-NDCG", 0.04), ("MAP", 0.03), ("MAP", 0.5))
     ]
     corrected = correct(found)
     assert pytest.approx([0.06, 0.04, 0.06, 0.5]) == [each.p_corrected for each in corrected]

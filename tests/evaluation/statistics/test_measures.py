@@ -51,8 +51,8 @@ TREC_NDCG = (1 + 3 / LOG(3) + 2 / LOG(5) + 2 / LOG(7)) / (3 + 2 / LOG(3) + 2 / L
     [
         ("NDCG%20", 1 / 3),  # one of six papers
         ("NDCG%50", (1 + 3) / (3 + 2 + 2 / LOG(3))),
-        ("NDCG@4", NDCG_4),
-        ("NDCG", NDCG),
+        ("CSFCube-NDCG@4", NDCG_4),
+        ("CSFCube-NDCG", NDCG),
         ("nDCG@4", TREC_NDCG_4),
         ("nDCG", TREC_NDCG),
         ("MAP", (1 / 2 + 2 / 4 + 3 / 6) / 3),
@@ -75,9 +75,9 @@ def test_a_measure_has_the_value_computed_by_hand(measure: str, expected: float)
 
 def test_ranks_1_and_2_count_alike_in_one_ndcg_and_not_in_the_other() -> None:
     """NDCG is CSFCube's, nDCG trec_eval's."""
-    swapped = per_query(collection(**GRADES), run(*"bacdef"), ["NDCG", "nDCG"])
-    values = per_query(collection(**GRADES), run(*"abcdef"), ["NDCG", "nDCG"])
-    assert swapped["NDCG"] == pytest.approx(values["NDCG"])
+    swapped = per_query(collection(**GRADES), run(*"bacdef"), ["CSFCube-NDCG", "nDCG"])
+    values = per_query(collection(**GRADES), run(*"abcdef"), ["CSFCube-NDCG", "nDCG"])
+    assert swapped["CSFCube-NDCG"] == pytest.approx(values["CSFCube-NDCG"])
     assert swapped["nDCG"]["q"] > values["nDCG"]["q"] + 1
 
 
@@ -123,10 +123,19 @@ def test_shuffling_ties_changes_nothing() -> None:
         assert expected == per_query(collection(**grades), Run("tied", {"q": scores}))
 
 
+def test_no_two_measures_differ_by_the_case_of_a_letter() -> None:
+    """A slip of the shift key is an error, and not another figure."""
+    assert len(MEASURES) == len({name.lower() for name in MEASURES})
+    with pytest.raises(UnknownNameError, match="CSFCube-NDCG@k"):
+        per_query(collection(a=1), Run("one", {"q": {"a": 1.0}}), ["NDCG@20"])
+
+
 def test_ties_are_ordered_alike_for_all_measures() -> None:
     """trec_eval would put the higher id first; ours and its measures see one order."""
-    values = per_query(collection(a=2, b=0), Run("tied", {"q": {"a": 1.0, "b": 1.0}}), ["P@1", "NDCG@1"])
-    assert {"P@1": {"q": 100.0}, "NDCG@1": {"q": 100.0}} == values
+    values = per_query(
+        collection(a=2, b=0), Run("tied", {"q": {"a": 1.0, "b": 1.0}}), ["P@1", "CSFCube-NDCG@1"]
+    )
+    assert {"P@1": {"q": 100.0}, "CSFCube-NDCG@1": {"q": 100.0}} == values
 
 
 def test_adding_the_query_to_its_own_pool_changes_nothing() -> None:
@@ -170,11 +179,13 @@ def test_a_paper_of_the_pool_left_out_ranks_below_all() -> None:
     """It lowers what counts all relevant papers, and leaves the rest as it was."""
     whole = per_query(collection(**GRADES), run(*"abcdef"))
     cut = per_query(collection(**GRADES), run(*"abcde"))
-    assert [whole[name] for name in ("P@5", "RR", "Rprec", "NDCG@5")] == [
-        cut[name] for name in ("P@5", "RR", "Rprec", "NDCG@5")
+    assert [whole[name] for name in ("P@5", "RR", "Rprec", "CSFCube-NDCG@5")] == [
+        cut[name] for name in ("P@5", "RR", "Rprec", "CSFCube-NDCG@5")
     ]
     assert 100 * (1 / 2 + 2 / 4) / 3 == pytest.approx(cut["MAP"]["q"])
-    assert 100 * (NDCG - 2 / LOG(6) / (5 + 2 / LOG(3) + 1 / LOG(4))) == pytest.approx(cut["NDCG"]["q"])
+    assert 100 * (NDCG - 2 / LOG(6) / (5 + 2 / LOG(3) + 1 / LOG(4))) == pytest.approx(
+        cut["CSFCube-NDCG"]["q"]
+    )
     assert {"q": 0.0} == cut["precision@last-relevant"]
 
 

@@ -30,8 +30,8 @@ AUTHORS_NAMES = {
     "r_precision": "precision@last-relevant",
     "mean_av_precision": "MAP",
     "mean_reciprocal_rank": "RR",
-    "ndcg": "NDCG",
-    "ndcg@20": "NDCG@20",
+    "ndcg": "CSFCube-NDCG",
+    "ndcg@20": "CSFCube-NDCG@20",
     "ndcg%20": "NDCG%20",
 }
 
