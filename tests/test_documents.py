@@ -97,6 +97,41 @@ def test_paths_of_the_repository_are_told_from_others() -> None:
     assert ["tests/test_documents.py", "models/text/"] == repository_paths(text)
 
 
+PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
+MOST_FILES, MOST_LINES, MOST_LINES_OF_ALL = 12, 300, 420
+
+
+def python_folders(top: str) -> dict[str, list[Path]]:
+    """The Python files of each folder below one of the root, but for what marks it as a package."""
+    folders: dict[str, list[Path]] = {}
+    for file in sorted((ROOT / top).rglob("*.py")):
+        if file.name != "__init__.py" and "__pycache__" not in file.parts:
+            folders.setdefault(f"{file.parent.relative_to(ROOT).as_posix()}/", []).append(file)
+    return folders
+
+
+def test_folders_are_those_of_the_decision_about_them() -> None:
+    """Each holds at most a dozen files, and the page draws the packages' folders as they are."""
+    tops = (*PACKAGES, "benchmarks", "tests")
+    full = {name: len(files) for top in tops for name, files in python_folders(top).items()}
+    assert {} == {name: n for name, n in full.items() if n > MOST_FILES}
+    page = (ROOT / "docs" / "decisions" / "architecture" / "folders.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [a-z/]+/ \d.* \| (`.*/` \d.*) \|$", page, re.M)
+    drawn = {name for row in rows for name in re.findall(r"`([\w/]+/)`", row)}
+    assert {name for top in PACKAGES for name in python_folders(top)} == drawn
+
+
+def test_a_file_that_is_long_is_named_by_the_decision() -> None:
+    """At most 300 lines, and never more than 420."""
+    page = (ROOT / "docs" / "decisions" / "architecture" / "folders.md").read_text(encoding="utf-8")
+    files = [file for top in PACKAGES for files in python_folders(top).values() for file in files]
+    lines = {file.relative_to(ROOT).as_posix(): file.read_text("utf-8").count("\n") for file in files}
+    long = {name for name, n in lines.items() if n > MOST_LINES}
+    named = set(re.findall(r"`([\w/]+\.py)` \(\d+\)", page))
+    assert set() == long - named
+    assert MOST_LINES_OF_ALL >= max(lines.values())
+
+
 def test_every_decision_is_in_the_index() -> None:
     """Each is a page of its own with its date, in a folder of at most a dozen."""
     folder = ROOT / "docs" / "decisions"

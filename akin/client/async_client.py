@@ -239,8 +239,7 @@ class AsyncClient:
     @same_as(Client.batch)
     async def batch(self, *, idempotency_key: str | None = None, **params: Unpack[BatchRequest]) -> Batch:
         """As ``Client.batch``."""
-        asked = cast(BatchRequest, requests.given(**params))
-        return await self._send(requests.batch(asked, idempotency_key))
+        return await self._send(requests.batch(cast(BatchRequest, requests.given(**params)), idempotency_key))
 
     @same_as(Client.get_batch)
     async def get_batch(self, batch_id: str) -> Batch:

@@ -106,9 +106,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         ] = None,
     ) -> None:
         if system and (encoder or scorer):
-            raise InputError(
-                "--system already names the encoder and the scorer; leave out --encoder and --scorer."
-            )
+            raise InputError("--system names encoder and scorer; leave out --encoder and --scorer.")
         if data and precision is not Precision.FLOAT32:
             raise InputError("--data uses stored vectors; leave out --precision, or --data.")
         if precision is Precision.AUTO:
