@@ -5,34 +5,34 @@
 | `AKIN_DATA`         | `akin-data` | folder   | where `akin index` published                               |
 | `AKIN_CATALOG_URL`  | empty       | URL      | papers, keys and jobs in PostgreSQL; empty: in `AKIN_DATA` |
 | `AKIN_REDIS_URL`    | empty       | URL      | for the cache and rate limits; empty: in-process           |
-| `AKIN_CACHE_MIB`    | `64`        | MiB      | of answers and pasted papers' vectors in memory; 0: none   |
+| `AKIN_CACHE_MIB`    | `64`        | MiB      | cache of answers and vectors in memory; 0: none            |
 | `AKIN_KEYLESS`      | `read`      | name     | this machine, without keys: `off`, `read` or `write`       |
 | `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
 | `AKIN_PORT`         | `8000`      | port     | where to listen                                            |
-| `AKIN_PUBLIC_URL`   | empty       | URL      | where others reach it, for links; empty: as they asked it  |
+| `AKIN_PUBLIC_URL`   | empty       | URL      | its address in links; empty: that of the request           |
 | `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
 | `AKIN_TAGGER`       | empty       | file     | facet weights for pasted papers; empty: the snapshot's own |
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
 | `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
 | `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`, for pasted papers         |
-| `AKIN_CANDIDATES`   | `200`       | papers   | how many papers single match hands to the re-ranking       |
-| `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: one made and kept |
+| `AKIN_CANDIDATES`   | `200`       | papers   | papers that single match passes to the re-ranking          |
+| `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: created and stored |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
-| `AKIN_RUNNING`      | `0`         | requests | how many compute at once; 0: as many as there are cores    |
-| `AKIN_QUEUE`        | `16`        | requests | how many may wait for each that computes; others get 503   |
+| `AKIN_RUNNING`      | `0`         | requests | requests that are computed at once; 0: one per core        |
+| `AKIN_QUEUE`        | `16`        | requests | waiting requests per running one; others get 503           |
 | `AKIN_BATCHES`      | `40`        | batches  | how many may be unfinished, a quarter for one caller       |
 | `AKIN_BATCH_DAYS`   | `7`         | days     | how long finished batches are kept                         |
 | `AKIN_WORKERS`      | `false`     | yes/no   | leave batches to `akin worker`, as long as there is one    |
-| `AKIN_DEADLINE_MS`  | `30000`     | ms       | how long one request is worked on, waiting included        |
-| `AKIN_RATE`         | `6000`      | requests | a minute for one key; 0: any number                        |
-| `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, with commas between  |
-| `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from not being ready to listening no more      |
-| `AKIN_KEEP`         | `3`         | number   | how many generations remain to go back to                  |
+| `AKIN_DEADLINE_MS`  | `30000`     | ms       | time limit of a request, including waiting                 |
+| `AKIN_RATE`         | `6000`      | requests | per minute and key; 0: unlimited                           |
+| `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, comma-separated      |
+| `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from unready until it stops listening          |
+| `AKIN_KEEP`         | `3`         | number   | generations that are kept for rollback                     |
 | `AKIN_SCRUB_MIB_S`  | `20`        | MiB/s    | how fast served files are checked for damage; 0: never     |
 | `AKIN_RAY`          | empty       | address  | of a Ray cluster that holds the indexes; `local` starts one |
 | `AKIN_SHARDS`       | `0`         | number   | of parts of the collection there; 0: one for each machine  |
 | `AKIN_REPLICAS`     | `1`         | number   | of processes there for each of these parts                 |
-| `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: none are made     |
+| `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: no traces         |
 """
 
 from enum import StrEnum
