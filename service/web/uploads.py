@@ -45,7 +45,7 @@ def form_parts(body: bytes, content_type: str) -> list[Sent]:
     if len(parts) > _MOST_PARTS:
         raise InputError(f"The form has more than {_MOST_PARTS} fields; leave some out.")
     if not parts or not parts[-1].startswith(b"--"):
-        raise InputError("The form breaks off before its end; send it again.")
+        raise InputError("The form ends early; send it again.")
     return [_part(part) for part in parts[:-1]]
 
 

@@ -123,7 +123,7 @@ def test_sigterm_ends_it_while_it_loads(
 
 @pytest.mark.parametrize(
     ("command", "ready", "status"),
-    [(SERVE, "Serving", ENDED_BY_SIGTERM), (WORKER, "Working", 0)],
+    [(SERVE, "Serving", ENDED_BY_SIGTERM), (WORKER, "Processing", 0)],
     ids=["serve", "worker"],
 )
 def test_sigterm_ends_it_when_it_is_ready(

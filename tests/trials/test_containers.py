@@ -140,12 +140,12 @@ def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisS
         assert answer == second.post("/v1/search", json=SEARCH).json()["results"]
         # The other computed it: both have one Redis.
         assert (3, hits + 1) == (len(answer), redis_hits(second))
-        with running(machine, "worker", "Working") as (worker, _):
+        with running(machine, "worker", "Processing") as (worker, _):
             batch = second.post("/v1/batches", json=BATCH).headers["Location"]
             soon(lambda: first.get(batch).json()["done"] >= 20)
             assert first.get(batch).json()["done"] < len(IDS)
             assert [0, -signal.SIGTERM, -signal.SIGTERM] == ended(worker, one, two)
-    with serving(machine, key) as (service, client), running(machine, "worker", "Working") as (worker, _):
+    with serving(machine, key) as (service, client), running(machine, "worker", "Processing") as (worker, _):
         soon(lambda: client.get(batch).json()["state"] == "done")
         expect_all(client, answer, batch)
         kept = back_up(machine)

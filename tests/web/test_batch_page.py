@@ -266,7 +266,7 @@ def test_a_library_may_be_pasted(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("lines", "status", "words"),
     [
-        (b" \n ", 422, "nothing is left to search for"),
+        (b" \n ", 422, "nothing to search for"),
         (b"%PDF\0", 422, "This file is not text"),
         (b"x" * (MAX_LIBRARY_BYTES + 1), 413, "4,000,000 bytes"),
     ],

@@ -15,7 +15,7 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     """Swagger UI lists the endpoints, tries one out and follows the theme; nothing leaves the origin."""
     page = visit("/docs")
     expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()
-    expect(page.get_by_role("heading", name="saved queries Queries kept")).to_be_visible()
+    expect(page.get_by_role("heading", name="saved queries Queries saved")).to_be_visible()
     expect(page.get_by_text("Start with POST /v1/search")).to_be_visible()
     expect(page.get_by_role("link", name="Akin: find papers on the page")).to_have_attribute("href", "/")
     # The ground of code covers none of the lines beside it.

@@ -59,7 +59,7 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     sent = form_parts(body, request.headers.get("content-type", ""))
     lines = next((each.content for each in sent if each.name == _LIST and each.content.strip()), None)
     if lines is None:
-        raise InputError("There is nothing to look for; paste titles, DOIs or ids, one per line.")
+        raise InputError("There is nothing to search for; paste titles, DOIs or ids, one per line.")
     library = find_library(engine, lines, "", most=MOST_QUERIES)
     return render("batch/lines.html", lines=view_lines(engine, library))
 

@@ -44,7 +44,7 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
 
 def worker_process(data: Path) -> Any:
     """`akin worker`, once it works."""
-    return akin_process("worker", "--data", str(data), ready="Working", program=AKIN_WITHOUT_WEIGHTS)
+    return akin_process("worker", "--data", str(data), ready="Processing", program=AKIN_WITHOUT_WEIGHTS)
 
 
 def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
