@@ -9,11 +9,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32, Int64
-from safetensors import SafetensorError, safe_open
 
 from models.checkpoints.checkpoints import SHIPPED_WEIGHTS
 from models.errors import WeightsError
 from models.registry import resolve
+from models.taggers.files import metadata_of, name_of
 from models.types import EncoderSpec, Facet, Paper, TaggerSpec
 
 # The order of probability columns, and of the codes that snapshots store.
@@ -27,7 +27,7 @@ TAGGERS: Mapping[str, str] = MappingProxyType({"sequence": "models.taggers.seque
 # The one metadata entry of a file of weights (safetensors writes several in an order that changes), in JSON.
 METADATA = "facets"
 # Reads the text alone, and so fits any encoder.
-_SURFACE = "facets-surface.safetensors"
+_SURFACE = "facets-surface"
 
 
 @runtime_checkable
@@ -56,9 +56,10 @@ def load_tagger(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> Fac
 
     They are in the folder ``weights``. Raises WeightsError where they are missing or cannot be read.
     """
-    trained = sorted(weights.glob("facets-*.safetensors"))
+    trained = sorted(weights.glob("facets-*.safetensors*"))
     made_for = [path for path in trained if read_metadata(path)["encoder"] == encoder.fingerprint]
-    return read_tagger(made_for[0] if made_for else weights / _SURFACE)
+    fits_all = [path for path in trained if name_of(path) == _SURFACE]
+    return read_tagger([*made_for, *fits_all, weights / f"{_SURFACE}.safetensors"][0])
 
 
 def read_tagger(path: Path) -> FacetTagger:
@@ -104,9 +105,8 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise WeightsError(f"{path}: no such file of facet weights; train them with: akin train facets.")
     try:
-        with safe_open(path, framework="numpy") as tensors:
-            told = json.loads((tensors.metadata() or {})[METADATA])
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        told = json.loads(metadata_of(path)[METADATA])
+    except (OSError, EOFError, AttributeError, KeyError, ValueError) as error:
         raise WeightsError(
             f"{path} does not hold the weights of a facet tagger ({error}); train them with: akin train "
             "facets."

@@ -10,20 +10,21 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float32, Int64
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import nn
 
-from models.checksums import sha256_of
 from models.encoders.wordpieces import plan_batches
 from models.errors import EncoderError, WeightsError
 from models.facets import FACETS, METADATA
+from models.taggers.files import content_of, metadata_of, name_of
 from models.types import Paper, TaggerSpec
 
 KIND = "sequence"
@@ -194,8 +195,8 @@ class SequenceTagger:
 
     def __init__(self, path: Path) -> None:
         try:
-            told, tensors = _read(path)
-            self.spec = TaggerSpec(path.stem, sha256_of(path), told["encoder"], tuple(told["layers"]))
+            told, tensors, sha = _read(path)
+            self.spec = TaggerSpec(name_of(path), sha, told["encoder"], tuple(told["layers"]))
             names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
             shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
             self.describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
@@ -203,7 +204,7 @@ class SequenceTagger:
                 _member(tensors, number, Shape(**told["shape"]), len(names))
                 for number in range(told["n_members"])
             ]
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (OSError, EOFError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise WeightsError(
                 f"{path} does not hold the weights of a facet tagger ({error}); train them with: akin train "
                 "facets."
@@ -256,10 +257,10 @@ def weights_content(
     return save(tensors, metadata={METADATA: json.dumps(told, sort_keys=True)})
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    with safe_open(path, framework="pt") as file:
-        told = json.loads((file.metadata() or {})[METADATA])
-        return told, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
+    """What a file says of itself, its tensors, and the SHA-256 (hex) of its unpacked content."""
+    content = content_of(path)
+    return json.loads(metadata_of(path)[METADATA]), load(content), sha256(content).hexdigest()
 
 
 def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:

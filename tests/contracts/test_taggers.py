@@ -1,5 +1,6 @@
 """Taggers of facets: the contract of every one, and which is loaded for an encoder."""
 
+import gzip
 import json
 import re
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ PAPERS = [
     paper("Marks", "...", "\x00", "We show that (i) 5 < 6; (ii) 𝔘nicode is fine 🙂!"),
     paper("Long", *(f"Sentence number {i} says a little more about lakes and rivers." for i in range(120))),
 ]
-SHIPPED = sorted(SHIPPED_WEIGHTS.glob("facets-*.safetensors"))
+SHIPPED = sorted(SHIPPED_WEIGHTS.glob("facets-*.safetensors*"))
 
 
 def shipped_tagger(path: Path) -> FacetTagger:
@@ -153,3 +154,15 @@ def test_unusable_weights_are_named(weights: Path, hashing: Encoder) -> None:
     write_weights(weights / "facets-surface.safetensors", kind="novel")
     with pytest.raises(UnknownNameError, match="novel"):
         load_tagger(hashing.spec, weights=weights)
+
+
+def test_gzipped_weights_are_the_same_tagger(tmp_path: Path) -> None:
+    """The same name and fingerprint, so that a collection does not see another tagger; damage is named."""
+    (packed,) = SHIPPED_WEIGHTS.glob("*.safetensors.gz")
+    plain = tmp_path / packed.name.removesuffix(".gz")
+    plain.write_bytes(gzip.decompress(packed.read_bytes()))
+    assert facets.read_tagger(plain).spec == facets.read_tagger(packed).spec
+    for content in (packed.read_bytes()[:-9], b"no archive", gzip.compress(b"\xff" * 20)):
+        (tmp_path / packed.name).write_bytes(content)
+        with pytest.raises(WeightsError, match=r"facets-surface\.safetensors\.gz does not"):
+            facets.read_tagger(tmp_path / packed.name)

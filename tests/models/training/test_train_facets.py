@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, save_file
 
 from models.encoder import Encoder
 from models.errors import EncoderError, InputError, WeightsError
 from models.facets import FACETS, METADATA, SHIPPED_WEIGHTS, read_metadata
+from models.taggers.files import content_of
 from models.taggers.sequence import Batch, SequenceModel, SequenceTagger, Shape, ngrams
 from models.training.facets import (
     SURFACE,
@@ -34,6 +35,7 @@ SAID = {
     Facet.RESULT: "It finds the bottom.",
     Facet.OTHER: "Copyright by the authors.",
 }
+SURFACE_FILE = "facets-surface.safetensors.gz"
 QUICK = replace(SURFACE, n_members=1, n_epochs=12, rarest=1, ngram_decay=0.01, ngram_dropout=0.0, dropout=0.0)
 
 
@@ -189,8 +191,8 @@ def test_other_files_are_no_taggers(tmp_path: Path) -> None:
 
 def test_shipped_taggers_were_made_with_the_default_settings() -> None:
     """What the weights' README says: a changed default without new weights is caught here."""
-    for name, settings in (("facets-minilm", TaggerSettings()), ("facets-surface", SURFACE)):
-        told = read_metadata(SHIPPED_WEIGHTS / f"{name}.safetensors")
+    for name, settings in (("facets-minilm.safetensors", TaggerSettings()), (SURFACE_FILE, SURFACE)):
+        told = read_metadata(SHIPPED_WEIGHTS / name)
         assert json.loads(json.dumps(asdict(settings))) == told["settings"]
         assert (1_668 < told["n_papers"]) if settings.layers else (1_668 == told["n_papers"])
 
@@ -200,9 +202,9 @@ def test_shipped_taggers_were_made_with_the_default_settings() -> None:
 )
 def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     """Metadata that does not fit the tensors is the file's fault, told as such."""
-    source, path = SHIPPED_WEIGHTS / "facets-surface.safetensors", tmp_path / "mine.safetensors"
+    source, path = SHIPPED_WEIGHTS / SURFACE_FILE, tmp_path / "mine.safetensors"
     told = {**read_metadata(source), **change}
-    save_file(load_file(source), path, metadata={METADATA: json.dumps(told)})
+    save_file(load(content_of(source)), path, metadata={METADATA: json.dumps(told)})
     with pytest.raises(WeightsError, match=r"mine\.safetensors does not hold the weights"):
         SequenceTagger(path)
 
@@ -216,7 +218,7 @@ def test_states_of_other_papers_are_refused() -> None:
 
 def test_one_long_abstract_does_not_slow_the_others() -> None:
     """Abstracts are read in batches of like length, so padding stays small; order is kept."""
-    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-surface.safetensors")
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / SURFACE_FILE)
     papers = [*labelled(6), paper("", *(f"Sentence {i} says more." for i in range(400))), *labelled(6)]
     read: list[int] = []
     batch = tagger.describer.batch

@@ -1,7 +1,6 @@
 """Search by facets: several at once, as a filter, and what an answer says of the query's own."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS
+from models.taggers.files import content_of
 from models.types import Facet, Filters, Paper, Sentence
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
@@ -246,7 +246,7 @@ def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Pat
 def test_a_collection_outlives_the_weights_it_was_indexed_with(tmp_path: Path) -> None:
     """When the file that --tagger named is gone, the shipped tagger takes over."""
     weights = tmp_path / "facets-mine.safetensors"
-    shutil.copy(SHIPPED_WEIGHTS / "facets-surface.safetensors", weights)
+    weights.write_bytes(content_of(SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"))
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
     options = ["--encoder", "hashing", "--tagger", str(weights)]
     done = CliRunner().invoke(app, ["index", str(corpus), "--data", str(tmp_path / "data"), *options])
