@@ -53,6 +53,20 @@ print(len(engine.search(SearchQuery((Seed("p1"),), limit=3)).results), *({DATABA
     assert "3" == done.stdout.strip()
 
 
+@pytest.mark.system
+def test_reading_a_tagger_loads_no_compiler() -> None:
+    """In a fresh interpreter; torch's takes longer to load than all else that tags an abstract."""
+    code = """
+import sys
+from models.facets import SHIPPED_WEIGHTS, read_tagger
+
+names = [read_tagger(path).spec.name for path in SHIPPED_WEIGHTS.glob("facets-*")]
+print(*names, "torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"facets-minilm", "facets-surface", "False"} == set(done.stdout.split())
+
+
 BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 

@@ -66,14 +66,25 @@ class Batch:
 
 
 class SequenceModel(nn.Module):
-    """One member of the ensemble that a tagger is: descriptions of sentences in, log probabilities out."""
+    """One member of the ensemble that a tagger is: descriptions of sentences in, log probabilities out.
 
-    def __init__(self, shape: Shape, *, n_ngrams: int, dropout: float = 0.0, input_dropout: float = 0.0):
+    The vectors of n-grams are drawn unless they are given.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        *,
+        n_ngrams: int,
+        vectors: Float32[torch.Tensor, "n_ngrams_plus_1 ngram_dim"] | None = None,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         described = _POSITION_DIM + shape.ngram_dim + (shape.projected if shape.n_inputs else 0)
         self.project = nn.Linear(shape.n_inputs, shape.projected) if shape.n_inputs else None
         # Place 0 stands where no n-gram is known, with weight 0.
-        self.ngrams = nn.EmbeddingBag(n_ngrams + 1, shape.ngram_dim, mode="sum")
+        self.ngrams = nn.EmbeddingBag(n_ngrams + 1, shape.ngram_dim, mode="sum", _weight=vectors)
         self.position = nn.Linear(_POSITIONS, _POSITION_DIM)
         self.norm = nn.LayerNorm(described)
         self.neighbours = nn.LSTM(described, shape.hidden, bidirectional=True, batch_first=True)
@@ -264,9 +275,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
 
 
 def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:
-    with torch.device("meta"):  # draws no weights: those of the file take their place
-        model = SequenceModel(shape, n_ngrams=n_ngrams)
     prefix = f"{number}."
     own = {name.removeprefix(prefix): t.float() for name, t in tensors.items() if name.startswith(prefix)}
+    with torch.device("meta"):  # draws no weights: those of the file take their place
+        # Given, as torch would load its compiler, 1.4 s, to draw vectors that are nowhere.
+        model = SequenceModel(shape, n_ngrams=n_ngrams, vectors=own["ngrams.weight"])
     model.load_state_dict(own, assign=True)
     return model.eval()
