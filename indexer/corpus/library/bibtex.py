@@ -19,7 +19,7 @@ from models.errors import BrokenFileError, InputError
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _SIGNS = re.compile(r'(?<!\\)[{}"#]')
-_ESCAPED = re.compile(r"\\([_%&#~$])|[{}]|\\url\b")
+_ESCAPED = re.compile(r"\\([_%&#~$])|\$([<>])\$|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
 _MOST_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # of what is kept of entries that others refer to
@@ -206,7 +206,7 @@ def _text(value: str | None) -> object:
 
 def _verbatim(value: str | None) -> str:
     """An address or an id, of which LaTeX escapes some characters."""
-    return _ESCAPED.sub(lambda found: found[1] or "", value or "").strip()
+    return _ESCAPED.sub(lambda found: found[1] or found[2] or "", value or "").strip()
 
 
 def _arxiv(values: Mapping[str, str]) -> str | None:

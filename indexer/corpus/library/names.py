@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-_DOI = re.compile(r"(?<![\w.])(10\.\d{4,9}/[^\s\"<>{}]+)")
+# Old DOIs hold a part like <391::AID-ASI1>, which a number follows; other angle brackets are not of a DOI.
+_DOI_NUMBER = r"(10\.\d{4,9}/(?:[^\s\"<>{}]|<[^\s\"<>{}:/]{0,40}:[^\s\"<>{}]{0,80}>(?=\d))+)"
+_DOI = re.compile(r"(?<![\w.])" + _DOI_NUMBER)
 _ARXIV_NUMBER = r"(\d{4}\.\d{4,5}|[a-z]{2,8}(?:-[a-z]{2,3})?(?:\.[A-Za-z]{2})?/\d{7})(?:v\d{1,3})?"
 _ARXIV_BARE = re.compile(_ARXIV_NUMBER)
 _ARXIV_NAMED = re.compile(
@@ -22,9 +24,23 @@ _ACL_BARE = re.compile(
     r"(?:acl:\s{0,5})?([A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]{1,30}-[a-z0-9]{1,20}\.[0-9]{1,4})",
     re.IGNORECASE,
 )
-_DOI_BARE = re.compile(r"(?:doi:?\s{0,5})?(10\.\d{4,9}/[^\s\"<>{}]+)", re.IGNORECASE)
+_DOI_BARE = re.compile(r"(?:doi:?\s{0,5})?" + _DOI_NUMBER, re.IGNORECASE)
+# A field that is nothing but a DOI: whatever it holds is part of it, but no closing tag.
+_DOI_FIELD = re.compile(
+    r"\s{0,20}(?:doi:?\s{0,5})?(10\.\d{4,9}/(?:[^\s\"{}<]|<(?!/))+)\s{0,20}",
+    re.IGNORECASE,
+)
 _PMID_BARE = re.compile(r"[0-9]{1,8}")
+_RESOLVER = re.compile(r"//(?:dx\.)?doi\.org/", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
+# What follows a DOI in the address of a publisher: the form in which it shows the paper, or its version.
+_FORM = re.compile(
+    r"(?:/(?:full|fulltext|pdf|epdf|abstract|abs|html|meta)|\.pdf"
+    r"|(?<=\d)v\d{1,2}(?:\.[a-z-]{1,12}){0,2}(?:\+html)?){1,3}$",
+    re.IGNORECASE,
+)
+# A query or a fragment; one sort of old DOIs ends in #.
+_NOT_OF_A_PATH = re.compile(r"\?|(?<!;2-)#")
 # What ends a sentence ends no DOI.
 _NOT_AT_THE_END = ".,;:"
 _MAX_CHARS = 4_000  # twice the longest address of a paper
@@ -55,7 +71,7 @@ def entry_names(
     Crossref has few abstracts.
     """
     paper = arxiv_in(doi, *others) or (bare_arxiv(arxiv) if arxiv else None)
-    found = doi_in(doi, *others)
+    found = _whole_doi(doi) or doi_in(doi, *others)
     doi_name = found if found is not None and not found.lower().startswith("10.48550/arxiv.") else None
     number = pmid if pmid and _PMID_BARE.fullmatch(pmid) else pmid_in(pmid, *others)
     by_doi = f"doi:{doi_name.lower()}" if doi_name else None
@@ -94,9 +110,34 @@ def name_of(text: str) -> str | None:
 
 
 def doi_in(*texts: str | None) -> str | None:
-    """The first DOI of these texts."""
-    found = _first(_DOI, [text and unquote(text[:_MAX_CHARS]) for text in texts])
-    return found and found.rstrip(_NOT_AT_THE_END)
+    """The first DOI of these texts, without what addresses add to it."""
+    words = (word for text in texts if text for word in text[:_MAX_CHARS].split())
+    return next((doi for word in words if (doi := _doi_of_word(word))), None)
+
+
+def _doi_of_word(word: str) -> str | None:
+    """The DOI in a text without blanks: in the path of an address, or else in its query."""
+    if "://" not in word:
+        found = _DOI.search(_plain(word))
+        return found and found[1].rstrip(_NOT_AT_THE_END)
+    path, *queries = _NOT_OF_A_PATH.split(word)
+    for part in (path, *(each for query in queries for each in query.split("&"))):
+        if found := _DOI.search(_plain(part)):
+            doi = found[1].rstrip(_NOT_AT_THE_END + "/")
+            return doi if _RESOLVER.search(path) else _FORM.sub("", doi)
+    return None
+
+
+def _whole_doi(field: str | None) -> str | None:
+    """The DOI that a field for DOIs holds, if it holds nothing else."""
+    found = _DOI_FIELD.fullmatch(_plain(field)) if field else None
+    return found and found[1].rstrip(_NOT_AT_THE_END)
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text, without the escapes of addresses and of angle brackets."""
+    text = unquote(text[:_MAX_CHARS])
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def arxiv_in(*texts: str | None) -> str | None:

@@ -149,6 +149,15 @@ def test_a_field_given_twice(tmp_path: Path) -> None:
     assert (["One"], 0) == ([paper.title for paper in papers], report.broken)
 
 
+def test_two_papers_of_an_issue_whose_dois_hold_angle_brackets(tmp_path: Path) -> None:
+    """They are two, however LaTeX writes the brackets; the DOI is whole."""
+    first = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
+    second = "10.1002/(SICI)1097-4571(199009)41:6<408::AID-ASI2>3.0.CO;2-X"
+    written = second.replace("<", "$<$").replace(">", "$>$")
+    papers, report = read(tmp_path, entry("a", doi=f"{{{first}}}") + entry("b", doi=f"{{{written}}}"))
+    assert ([first, second], 0) == ([paper.doi for paper in papers], report.broken)
+
+
 def test_what_is_no_entry(tmp_path: Path) -> None:
     """Comments and preambles are passed over, blanks may stand behind the @, brackets may be round."""
     content = "@preamble{ {x} }\n@comment{jabref-meta: y;}\n% c\n@ article (a, title={T}, abstract={A.})\nz\n"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from indexer.corpus.library.names import EntryNames, entry_names, reference_of, usual_order
+from indexer.corpus.library.names import EntryNames, doi_in, entry_names, name_of, reference_of, usual_order
+
+SICI = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
 
 
 @pytest.mark.parametrize(
@@ -11,6 +13,10 @@ from indexer.corpus.library.names import EntryNames, entry_names, reference_of, 
         ("10.5555/A(1)b", "doi:10.5555/a(1)b"),
         ("doi:10.5555/a.", "doi:10.5555/a"),
         ("https://doi.org/10.5555/a%2Fb", "doi:10.5555/a/b"),
+        (SICI, f"doi:{SICI.lower()}"),
+        ("https://doi.org/" + SICI.replace("<", "%3C").replace(">", "%3E"), f"doi:{SICI.lower()}"),
+        ("<i>10.5555/a</i>", "doi:10.5555/a"),
+        ("10.5555/a<https://example.org/1>", "doi:10.5555/a"),
         ("https://dx.doi.org/10.48550/arXiv.2212.11867", "arxiv:2212.11867"),
         ("2212.11867", "arxiv:2212.11867"),
         ("arXiv: 2212.11867v12", "arxiv:2212.11867"),
@@ -30,6 +36,33 @@ def test_a_line_names_a_paper(line: str, name: str | None) -> None:
     assert name == reference_of(line)
 
 
+@pytest.mark.parametrize(
+    ("address", "doi"),
+    [
+        ("https://onlinelibrary.wiley.com/doi/full/10.5555/asi.2#abstract", "10.5555/asi.2"),
+        ("https://onlinelibrary.wiley.com/doi/10.5555/asi.2/abstract?x=1", "10.5555/asi.2"),
+        ("https://www.frontiersin.org/articles/10.5555/f.2019.1/full/html", "10.5555/f.2019.1"),
+        ("http://www.tandfonline.com/doi/pdf/10.5555/a.PDF", "10.5555/a"),
+        ("https://link.springer.com/content/pdf/10.5555/s1-2.pdf.", "10.5555/s1-2"),
+        ("https://www.biorxiv.org/content/10.5555/2020.1.2v2.full.pdf+html", "10.5555/2020.1.2"),
+        ("https://www.biorxiv.org/content/10.5555/2020.1.2v1", "10.5555/2020.1.2"),
+        ("https://journals.plos.org/plosone/article/file?id=10.5555/p.1&type=printable", "10.5555/p.1"),
+        ("Read at https://iopscience.iop.org/article/10.5555/b/meta today", "10.5555/b"),
+        ("https://doi.org/10.5555/a.pdf?source=b", "10.5555/a.pdf"),
+        ("https://doi.org/10.5555/a;2-#", "10.5555/a;2-#"),
+        ("10.5555/a?b#c/full", "10.5555/a?b#c/full"),
+    ],
+)
+def test_an_address_adds_nothing_to_a_doi(address: str, doi: str) -> None:
+    """Neither its query and fragment nor the form in which a publisher shows the paper; a DOI stays whole."""
+    assert doi == doi_in(address)
+
+
+def test_a_name_alone_may_be_an_old_doi() -> None:
+    """With its angle brackets, bare or prefixed; what stands beside it makes it words."""
+    assert [f"doi:{SICI}"] * 2 + [None] == [name_of(text) for text in (SICI, f"doi: {SICI}", f"{SICI} a")]
+
+
 def names(**given: str | None) -> EntryNames:
     """The names of an entry with these fields."""
     fields: dict[str, str | None] = {"doi": None, "arxiv": None, "pmid": None, "key": "quill2019"} | given
@@ -43,6 +76,13 @@ def names(**given: str | None) -> EntryNames:
         ({}, EntryNames("quill2019", None, None)),
         ({"key": None}, EntryNames(None, None, None)),
         ({"doi": "10.5555/A"}, EntryNames("doi:10.5555/a", "10.5555/A", "doi:10.5555/a")),
+        ({"doi": SICI}, EntryNames(f"doi:{SICI.lower()}", SICI, f"doi:{SICI.lower()}")),
+        (
+            {"doi": SICI.replace("<", "&lt;").replace(">", "&gt;")},
+            EntryNames(f"doi:{SICI.lower()}", SICI, f"doi:{SICI.lower()}"),
+        ),
+        ({"doi": "doi:10.5555/a<b>"}, EntryNames("doi:10.5555/a<b>", "10.5555/a<b>", "doi:10.5555/a<b>")),
+        ({"doi": "see 10.5555/a<b>"}, EntryNames("doi:10.5555/a", "10.5555/a", "doi:10.5555/a")),
         ({"arxiv": "2212.11867v2"}, EntryNames("arxiv:2212.11867", None, "arxiv:2212.11867")),
         (
             {"doi": "10.48550/arXiv.2212.11867"},
