@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import rispy
@@ -13,8 +14,11 @@ from indexer.corpus.source import Lines
 from models.checksums import hash64
 from models.errors import InputError
 
-_BEGINS = re.compile(rb"TY  -")
-_NOT_BLANK = re.compile(r"\s*+TY  -")
+# Two blanks stand before the sign; some programs write one.
+_BEGINS = re.compile(rb"TY {1,2}-")
+_FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
+_LAST_LINE = re.compile(r"ER {1,2}-")
+_ONE_BLANK = re.compile(r"([A-Z][A-Z0-9]) -")
 _TITLES = ("title", "primary_title")
 _ABSTRACTS = ("abstract", "notes_abstract")
 _YEARS = ("year", "publication_year", "date")
@@ -31,23 +35,48 @@ class RisReader:
 
     def recognises(self, head: str) -> bool:
         """A first line that begins an entry."""
-        return _NOT_BLANK.match(head) is not None
+        return _FIRST_LINE.match(head) is not None
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """One row for each entry."""
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-            yield Row(line, text if isinstance(text, InputError) else _content(text))
+            if isinstance(text, InputError):
+                yield Row(line, text)
+            else:
+                yield from _rows(line, text.splitlines())
 
 
 def _ends(line: bytes) -> bool:
-    return line.startswith(b"ER  -")
+    return line.startswith((b"ER  -", b"ER -"))
 
 
-def _content(text: str) -> RawPaper | InputError:
-    entries = rispy.RisParser().parse_lines(iter(text.splitlines()))
-    if len(entries) != 1:
-        return InputError("not a valid RIS entry: it does not end with a line ER")
-    return _raw(entries[0])
+def _rows(line: int, lines: list[str]) -> Iterator[Row]:
+    """The entry that begins with ``lines``, and those behind it whose first line is broken."""
+    last = [number for number, each in enumerate(lines) if _LAST_LINE.match(each)]
+    if not last:
+        yield Row(line, InputError("not a valid RIS entry: it does not end with a line ER"))
+        return
+    yield Row(line, _content(lines[: last[0]]))
+    for before, end in pairwise(last):
+        begin = next(number for number in range(before + 1, end + 1) if lines[number].strip())
+        if begin < end:
+            reason = "not a valid RIS entry: it does not begin with a line TY"
+            yield Row(line + begin, InputError(reason))
+
+
+def _content(lines: list[str]) -> RawPaper | InputError:
+    """The paper of the lines of an entry but its last."""
+    if _ONE_BLANK.match(lines[0]):
+        # Only here: elsewhere such a line may be of an abstract.
+        lines = [
+            _ONE_BLANK.sub(r"\1  -", each, count=1) if _ONE_BLANK.match(each) else each for each in lines
+        ]
+    try:
+        (entry,) = rispy.RisParser().parse_lines(iter([*lines, "ER  - "]))
+    except (LookupError, TypeError, AttributeError, ValueError) as error:  # what its lines can make it raise
+        reason = f"its fields cannot be told apart ({type(error).__name__})"
+        return InputError(f'not a valid RIS entry: {reason}; check that lines begin like "TI  - "')
+    return _raw(entry)
 
 
 def _raw(entry: Mapping[str, Any]) -> RawPaper:

@@ -76,6 +76,44 @@ def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str)
     assert reason in given_reason
 
 
+def test_one_blank_before_the_sign(tmp_path: Path) -> None:
+    """Some programs write it so, in a whole file or in one entry; the other entries keep their lines."""
+    other = entry("b", "TI  - T", "AB  - We compare.", "US - China relations.").replace("ER  -", "ER -")
+    papers, report = read(tmp_path, entry("a").replace("  -", " -") + other + entry("c"))
+    assert [("a", "A."), ("b", "We compare. US - China relations."), ("c", "A.")] == [
+        (paper.id, paper.abstract) for paper in papers
+    ]
+    assert 0 == report.broken
+
+
+def test_an_entry_that_begins_oddly_is_reported_alone(tmp_path: Path) -> None:
+    """Whatever follows the end of an entry: it is read itself, and so are those behind."""
+    odd = "TYPE JOUR\r\nTI  - T\r\nAB  - A.\r\nER  - \r\n"
+    papers, report = read(tmp_path, entry("a") + odd + odd + "ER  - \r\n" + entry("c"))
+    assert ["a", "c"] == [paper.id for paper in papers]
+    reason = "not a valid RIS entry: it does not begin with a line TY"
+    assert [(7, reason), (11, reason)] == [(each.line, each.reason) for each in report.broken_rows]
+
+
+def test_an_entry_that_the_parser_cannot_take_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it raises: the others are read."""
+
+    class Fragile(rispy.RisParser):  # type: ignore[misc]  # rispy ships no types
+        """Fails as the parser does where it knows no field for a line."""
+
+        def parse_line(self, line: str) -> object:
+            return {}[line] if line == "TI  - Odd" else super().parse_line(line)
+
+    monkeypatch.setattr(rispy, "RisParser", Fragile)
+    papers, report = read(tmp_path, entry("a") + entry("b", "TI  - Odd", "AB  - A.") + entry("c"))
+    assert ["a", "c"] == [paper.id for paper in papers]
+    assert ["its fields cannot be told apart (KeyError)" in each.reason for each in report.broken_rows] == [
+        True
+    ]
+
+
 def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
     """Latin-1 is read, and neither a mark nor blank lines before the first entry matter."""
     content = entry("a", "TI  - Café", "AB  - A.")
