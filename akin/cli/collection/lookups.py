@@ -1,6 +1,7 @@
 """``akin index --fetch``: looks up entries without an abstract in public services."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Group
@@ -34,6 +35,9 @@ def _summary(report: LookupReport) -> Group:
     if report.unknown:
         lines.append(Text(f"{len(report.unknown):,} are not known there:", style="yellow"))
         lines += [Text(f"  {lookup}") for lookup in report.unknown[:_SHOWN]]
+    if report.refused:
+        lines.append(Text(f"{len(report.refused):,} were refused there:", style="yellow"))
+        lines += [Text(f"  {lookup} ({why})") for lookup, why in islice(report.refused.items(), _SHOWN)]
     lines += [
         Text(f"{name} failed ({why}). Run the same command again later.", style="yellow")
         for name, why in report.failed.items()

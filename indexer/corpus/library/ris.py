@@ -18,7 +18,7 @@ from models.errors import InputError
 _BEGINS = re.compile(rb"TY {1,2}-")
 _FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
 _LAST_LINE = re.compile(r"ER {1,2}-")
-_ONE_BLANK = re.compile(r"([A-Z][A-Z0-9]) -")
+_ONE_BLANK = re.compile(r"^([A-Z][A-Z0-9]) -")
 _TITLES = ("title", "primary_title")
 _ABSTRACTS = ("abstract", "notes_abstract")
 _YEARS = ("year", "publication_year", "date")
@@ -68,9 +68,7 @@ def _content(lines: list[str]) -> RawPaper | InputError:
     """The paper of the lines of an entry but its last."""
     if _ONE_BLANK.match(lines[0]):
         # Only here: elsewhere such a line may be of an abstract.
-        lines = [
-            _ONE_BLANK.sub(r"\1  -", each, count=1) if _ONE_BLANK.match(each) else each for each in lines
-        ]
+        lines = [_ONE_BLANK.sub(r"\1  -", each) for each in lines]
     try:
         (entry,) = rispy.RisParser().parse_lines(iter([*lines, "ER  - "]))
     except (LookupError, TypeError, AttributeError, ValueError) as error:  # what its lines can make it raise

@@ -3,13 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from indexer.corpus.lookup.found import FoundPapers
 from indexer.corpus.lookup.polite import PoliteClient
 from indexer.corpus.lookup.services import SERVICES, Service
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.rows import RawPaper
 from models.errors import ServiceError
 from models.types import ProgressFn
+
+# Answers that are not about a name, so that the next ones would have the same.
+_OF_THE_SERVICE: Final = frozenset({401, 403, 408, 425, 429})
 
 
 @dataclass(slots=True)
@@ -17,13 +22,15 @@ class LookupReport:
     """What became of names that were looked up.
 
     ``unknown`` are those their service does not have; ``without_abstract`` counts papers that it has, but
-    not their abstracts; ``failed`` says why a service was given up, by its name.
+    not their abstracts; ``refused`` says why a service answers nothing about a name, by that name;
+    ``failed`` says why a service was given up, by its name.
     """
 
     n_asked: int = 0
     n_found: int = 0
     without_abstract: int = 0
     unknown: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -39,7 +46,8 @@ def look_up(
     """Ask for the unresolved entries of ``corpora`` that ``folder`` does not have yet.
 
     What is found is written down at once, so that an interrupted run goes on where it stopped. A service
-    that fails is given up, and the others are asked. Raises CorpusError, StorageError.
+    that fails is given up, and the others are asked; one that refuses a name is asked for the next ones.
+    Raises CorpusError, StorageError.
     """
     found = FoundPapers(folder)
     rows = CorpusReport()
@@ -69,14 +77,42 @@ def look_up(
 def _ask(
     service: Service, lookups: Sequence[str], client: PoliteClient, found: FoundPapers, report: LookupReport
 ) -> None:
-    url, params = service.address([each.partition(":")[2] for each in lookups], client.contact)
-    body = client.get(url, params, every_s=service.every_s)
+    """Look up these names; where a service refuses several, each half of them, so that one is found out."""
+    names = [service.known_as(each.partition(":")[2]) for each in lookups]
+    url, params = service.address(names, client.contact)
+    try:
+        body = client.get(url, params, every_s=service.every_s)
+    except ServiceError as error:
+        if error.status is None or error.status >= 500 or error.status in _OF_THE_SERVICE:
+            raise
+        if len(lookups) == 1:
+            report.n_asked += 1
+            report.refused[lookups[0]] = error.detail
+            return
+        half = len(lookups) // 2
+        for part in (lookups[:half], lookups[half:]):
+            _ask(service, part, client, found, report)
+        return
     papers = {} if body is None else service.papers(body)
-    # Nothing but what was asked for; a service may know a paper by another name as well.
-    given = {lookup: papers[lookup] for lookup in lookups if lookup in papers}
+    given = _given(service, lookups, papers)
     if given:
         found.add(given)
     report.n_asked += len(lookups)
     report.n_found += len(given)
     report.without_abstract += sum(paper.lacks_abstract for paper in given.values())
     report.unknown += [lookup for lookup in lookups if lookup not in given]
+
+
+def _given(service: Service, lookups: Sequence[str], papers: Mapping[str, RawPaper]) -> dict[str, RawPaper]:
+    """Of an answer what was asked for, by the names in the library.
+
+    A service that is asked for one paper answers with that one, also where it knows it by another name.
+    """
+    if service.at_once == 1:
+        return dict(zip(lookups, papers.values(), strict=False))
+    given = {}
+    for lookup in lookups:
+        scheme, _, name = lookup.partition(":")
+        if (paper := papers.get(f"{scheme}:{service.known_as(name)}")) is not None:
+            given[lookup] = paper
+    return given

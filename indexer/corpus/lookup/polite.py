@@ -12,6 +12,7 @@ from models.errors import ServiceError
 # The longest pause that a service may ask for, in seconds.
 _LONGEST_PAUSE_S: Final = 60.0
 _TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_MOST_REDIRECTS: Final = 5
 
 
 class PoliteClient:
@@ -51,18 +52,31 @@ class PoliteClient:
     def get(self, url: str, params: Mapping[str, str], *, every_s: float) -> bytes | None:
         """Return what is at ``url``, or ``None`` where there is nothing; raises ServiceError.
 
-        Two requests to one host begin at least ``every_s`` seconds apart.
+        Two requests to one host begin at least ``every_s`` seconds apart. What is elsewhere on the same host
+        is fetched from there.
         """
+        asked = httpx.URL(url, params=dict(params)) if params else httpx.URL(url)
+        for _ in range(_MOST_REDIRECTS):
+            answer = self._answer(asked, every_s)
+            if not isinstance(answer, httpx.URL):
+                return answer
+            asked = answer
+        raise _error(asked, f"it redirects more than {_MOST_REDIRECTS} times", 302)
+
+    def _answer(self, url: httpx.URL, every_s: float) -> bytes | httpx.URL | None:
+        """What is at ``url``, the address on its host where it is, or ``None``."""
         reason, status = "", None
         for attempt in range(self._tries):
-            self._wait(httpx.URL(url).host, every_s)
+            self._wait(url.host, every_s)
             pause = self._back_off_s * 2**attempt
             try:
-                with self._http.stream("GET", url, params=dict(params)) as response:
+                with self._http.stream("GET", url) as response:
                     if response.status_code == httpx.codes.NOT_FOUND:
                         return None
                     if response.status_code == httpx.codes.OK:
                         return _body(response, self._max_body_bytes)
+                    if (elsewhere := _elsewhere(response)) is not None:
+                        return elsewhere
                     reason, status = f"it answers {response.status_code}", response.status_code
                     asked_s = _asked_pause(response)
             except httpx.TransportError as error:
@@ -75,13 +89,29 @@ class PoliteClient:
                 break
             if attempt + 1 < self._tries:
                 self._sleep(max(pause, asked_s))
-        raise ServiceError(f"{httpx.URL(url).host}: {reason}", type="lookup", status=status)
+        raise _error(url, reason, status)
 
     def _wait(self, host: str, every_s: float) -> None:
         """Let ``every_s`` seconds pass since the last request."""
         if host in self._last and (left_s := self._last[host] + every_s - self._clock()) > 0:
             self._sleep(left_s)
         self._last[host] = self._clock()
+
+
+def _elsewhere(response: httpx.Response) -> httpx.URL | None:
+    """Where an answer says that what was asked for is, if that is on the same host."""
+    if not response.has_redirect_location:
+        return None
+    try:
+        address = response.url.join(response.headers["Location"])
+    except httpx.InvalidURL:
+        return None
+    here = (response.url.scheme, response.url.host, response.url.port)
+    return address if here == (address.scheme, address.host, address.port) else None
+
+
+def _error(url: httpx.URL, reason: str, status: int | None) -> ServiceError:
+    return ServiceError(f"{url.host}: {reason}", type="lookup", status=status)
 
 
 def _asked_pause(response: httpx.Response) -> float:
@@ -95,9 +125,5 @@ def _body(response: httpx.Response, max_bytes: int) -> bytes:
     for piece in response.iter_bytes():
         body += piece
         if len(body) > max_bytes:
-            raise ServiceError(
-                f"{response.url.host}: the answer is larger than {max_bytes:,} bytes",
-                type="lookup",
-                status=None,
-            )
+            raise _error(response.url, f"the answer is larger than {max_bytes:,} bytes", None)
     return bytes(body)

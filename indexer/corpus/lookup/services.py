@@ -24,6 +24,7 @@ class Service:
     """A public service: ``at_once`` papers are asked for in one request, one begins ``every_s`` seconds.
 
     ``address`` is that of a request for papers, ``papers`` what an answer holds, by what they were asked by.
+    ``known_as`` is how the service itself writes a name.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Service:
     every_s: float
     address: Callable[[Sequence[str], str], tuple[str, dict[str, str]]]
     papers: Callable[[bytes], dict[str, RawPaper]]
+    known_as: Callable[[str], str] = str
 
 
 def _crossref_address(dois: Sequence[str], _contact: str) -> tuple[str, dict[str, str]]:
@@ -73,6 +75,12 @@ def _person(given: object) -> str:
 def _arxiv_address(numbers: Sequence[str], _contact: str) -> tuple[str, dict[str, str]]:
     asked = {"id_list": ",".join(numbers), "max_results": str(len(numbers))}
     return "https://export.arxiv.org/api/query", asked
+
+
+def _arxiv_known_as(number: str) -> str:
+    """Old numbers without their subject class: of ``math.gt/0309136`` the arXiv knows ``math/0309136``."""
+    archive, slash, digits = number.partition("/")
+    return archive.partition(".")[0] + slash + digits if slash else number
 
 
 def _arxiv_papers(body: bytes) -> dict[str, RawPaper]:
@@ -128,7 +136,7 @@ def _unreadable(name: str, error: Exception) -> ServiceError:
 # By what a lookup begins with. The arXiv asks for a request every three seconds, PubMed and Crossref allow
 # three and five a second.
 SERVICES: Final[Mapping[str, Service]] = {
-    "arxiv": Service("arXiv", 50, 3.0, _arxiv_address, _arxiv_papers),
+    "arxiv": Service("arXiv", 50, 3.0, _arxiv_address, _arxiv_papers, _arxiv_known_as),
     "pmid": Service("PubMed", 100, 0.4, _pubmed_address, _pubmed_papers),
     "doi": Service("Crossref", 1, 0.25, _crossref_address, _crossref_papers),
 }

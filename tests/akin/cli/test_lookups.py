@@ -86,3 +86,14 @@ def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
     shown = index(write_lines(tmp_path, *ENTRIES, name="my.bib"), "--data", tmp_path / "data", "--fetch")
     assert "arXiv failed (export.arxiv.org: it answers 503)." in shown
     assert "Indexed 1 paper " in shown
+
+
+def test_a_name_that_a_service_refuses_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason, and without a call to try again: it would be refused again."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(400))
+    client = partial(PoliteClient, transport=transport, sleep=lambda _: None)
+    monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
+    corpus = write_lines(tmp_path, ENTRIES[0], "@misc{d, title={D}, doi={10.5555/d}}", name="my.bib")
+    shown = index(corpus, "--data", tmp_path / "data", "--fetch")
+    assert "1 were refused there: doi:10.5555/d (api.crossref.org: it answers 400)" in shown
+    assert "Run the same command again" not in shown

@@ -14,7 +14,7 @@ from indexer.corpus.read import CorpusReport, Unresolved, read_corpus
 from models.types import Facet
 from tests.support.builds import quiet
 from tests.support.examples.corpus_examples import write_lines
-from tests.support.examples.lookup_answers import CROSSREF, LookupServices
+from tests.support.examples.lookup_answers import ARXIV, CROSSREF, LookupServices
 
 
 def ask(services: LookupServices, folder: Path, *corpora: Path) -> LookupReport:
@@ -91,6 +91,64 @@ def test_a_service_that_fails_is_given_up_and_the_others_are_asked(tmp_path: Pat
     corpus = write_lines(tmp_path, "9912.00007", "pmid:41", "10.5555/lamp.1")
     report = ask(LookupServices("export.arxiv.org"), tmp_path / "lookups", corpus)
     assert ({"arXiv": "export.arxiv.org: it answers 503"}, 2) == (report.failed, report.n_found)
+
+
+@pytest.mark.parametrize("status", [301, 400, 410, 414])
+def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -> None:
+    """It is reported with the reason; of several asked for at once it is found out."""
+    numbers = [f"pmid:{n}" for n in (7, 8, 41, 9)]
+    corpus = write_lines(tmp_path, "10.5555/bad", "10.5555/lamp.1", *numbers)
+    services = LookupServices()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        given = services(request)
+        refused = request.url.path.endswith("bad") or "8" in request.url.params.get("id", "").split(",")
+        return httpx.Response(status) if refused else given
+
+    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+        report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
+    assert {
+        "pmid:8": f"eutils.ncbi.nlm.nih.gov: it answers {status}",
+        "doi:10.5555/bad": f"api.crossref.org: it answers {status}",
+    } == report.refused
+    assert (6, 2, ["pmid:7", "pmid:9"], {}) == (report.n_asked, report.n_found, report.unknown, report.failed)
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 500])
+def test_a_service_that_refuses_everybody_is_given_up(tmp_path: Path, status: int) -> None:
+    """It is not asked for the other names."""
+    corpus = write_lines(tmp_path, "10.5555/a", "10.5555/b")
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(status)
+
+    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+        report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
+    assert ({"Crossref": f"api.crossref.org: it answers {status}"}, {}) == (report.failed, report.refused)
+    assert {"/works/10.5555/a"} == set(asked)
+
+
+def test_a_paper_may_have_another_name_at_its_service(tmp_path: Path) -> None:
+    """Crossref redirects from one DOI to another, the arXiv leaves a subject class out."""
+    corpus = write_lines(tmp_path, "10.5555/alias", "math.GT/9912007", "math.GT/9912008")
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        if request.url.path.endswith("alias"):
+            return httpx.Response(301, headers={"Location": "/works/10.5555%2Flamp.1"})
+        if request.url.host == "export.arxiv.org":
+            return httpx.Response(200, text=ARXIV.replace("9912.00007v2", "math/9912007v1"))
+        return LookupServices()(request)
+
+    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+        report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
+    assert asked[0].startswith("/api/query?id_list=math%2F9912007%2Cmath%2F9912008&")
+    assert ["arxiv:math.gt/9912008"] == report.unknown
+    papers = read_corpus(corpus, found=FoundPapers(tmp_path / "lookups"))
+    assert ["doi:10.5555/alias", "arxiv:math.gt/9912007"] == [paper.id for paper in papers]
 
 
 @pytest.mark.parametrize("text", ["{", "<html>", '{"message": 7}', "[]"])

@@ -113,6 +113,40 @@ def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reas
     assert ["api.example.org"] * n_requests == asked
 
 
+def test_what_is_elsewhere_on_the_host_is_fetched_from_there() -> None:
+    """A paper with two DOIs is at one of them; the pace is kept, and the way has an end."""
+    asked = []
+    clock = Clock()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        if request.url.path == "/works/b/c":
+            return httpx.Response(200, content=b"x")
+        return httpx.Response(301, headers={"Location": "/works/b%2Fc" if "?" in asked[-1] else "/round"})
+
+    with client(answer, clock) as polite_client:
+        assert b"x" == polite_client.get(URL, {"a": "1"}, every_s=3.0)
+        assert ["/works/a?a=1", "/works/b%2Fc"] == asked
+        assert [3.0] == clock.slept
+        with pytest.raises(ServiceError, match="redirects more than 5 times") as raised:
+            polite_client.get(URL, {}, every_s=0)
+    assert (302, 7) == (raised.value.status, len(asked))
+
+
+@pytest.mark.parametrize("location", ["http://api.example.org/b", "https://api.example.org:8443/", "//["])
+def test_no_other_address_is_followed(location: str) -> None:
+    """Neither one of another port or scheme nor what is no address."""
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url)
+        return httpx.Response(301, headers={"Location": location})
+
+    with client(answer, Clock()) as polite_client, pytest.raises(ServiceError, match="it answers 301"):
+        polite_client.get(URL, {}, every_s=0)
+    assert 1 == len(asked)
+
+
 def test_an_endless_answer_is_given_up() -> None:
     """The memory that an answer takes is bounded."""
     endless = httpx.Response(200, content=b"x" * 11)
