@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
+from indexer.corpus.library.names import is_suffix
 from indexer.files.cells import harmless
 
 _PAPER_COLUMNS = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
@@ -152,9 +153,17 @@ def _bibtex_entry(paper: ExportedPaper, key: str) -> str:
 
 
 def _bibtex_name(name: str) -> str:
-    """A name as it stands; in braces, as one word, where BibTeX would part it wrongly."""
-    latex = latex_text(name)
-    return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
+    """A name as it stands, ``Last, Jr, First`` or, where BibTeX would part it wrongly, in braces."""
+    words = one_line(name).replace(",", " , ").split()
+    if not is_suffix(words[-1] if words else "") or _PARTED.search(name):
+        latex = latex_text(name)
+        return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
+    suffix = words.pop()
+    before = words[:-1] if words[-1:] == [","] else words
+    n_first = next((i for i, word in enumerate(before) if word[0].islower()), len(before) - 1)
+    if n_first < 1 or "," in before:
+        return f"{{{latex_text(name)}}}"
+    return latex_text(f"{' '.join(before[n_first:])}, {suffix}, {' '.join(before[:n_first])}")
 
 
 def _key(paper: ExportedPaper, taken: set[str], hash_chars: int) -> str:

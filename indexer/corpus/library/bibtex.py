@@ -11,7 +11,7 @@ from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.latex import from_latex
-from indexer.corpus.library.names import entry_names, year_in
+from indexer.corpus.library.names import entry_names, in_usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
@@ -19,6 +19,7 @@ from models.errors import BrokenFileError, InputError
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _SIGNS = re.compile(r'(?<!\\)[{}"#]')
+_SIGNS_OF_NAMES = re.compile(r"(?<!\\)[{},]")
 _ESCAPED = re.compile(r"\\([_%&#~$])|\$([<>])\$|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
@@ -217,10 +218,19 @@ def _arxiv(values: Mapping[str, str]) -> str | None:
 
 def _people(value: str) -> list[str]:
     """``Last, First and Last, Jr, First and {A Group} and others`` as names in their usual order."""
-    names = []
-    for name in split_multiple_persons_names(value):
-        text = clean(from_latex(name))
-        # Last, Jr, First is the only form of three parts.
-        last, *rest = [part.strip() for part in ([text] if name.startswith("{") else text.split(","))]
-        names.append(" ".join(filter(None, [*rest[-1:], last, *rest[:-1]])))
+    names = [_person(name) for name in split_multiple_persons_names(value)]
     return [name for name in names if name not in {"", "others"}]
+
+
+def _person(name: str) -> str:
+    """A name, parted at its commas; those in braces part nothing, be they of a group or an accent."""
+    parts, depth, begin = [], 0, 0
+    for sign in _SIGNS_OF_NAMES.finditer(name):
+        if sign[0] != ",":
+            depth += 1 if sign[0] == "{" else -1
+        elif not depth:
+            parts.append(name[begin : sign.start()])
+            begin = sign.end()
+    last, *rest = [clean(from_latex(part)) for part in [*parts, name[begin:]]]
+    # Last, Jr, First is the only form of three parts.
+    return in_usual_order([last, *reversed(rest)])

@@ -41,6 +41,7 @@ _FORM = re.compile(
 )
 # A query or a fragment; one sort of old DOIs ends in #.
 _NOT_OF_A_PATH = re.compile(r"\?|(?<!;2-)#")
+_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 # What ends a sentence ends no DOI.
 _NOT_AT_THE_END = ".,;:"
 _MAX_CHARS = 4_000  # twice the longest address of a paper
@@ -170,5 +171,16 @@ def _first(pattern: "re.Pattern[str]", texts: Sequence[str | None]) -> str | Non
 
 def usual_order(name: str) -> str:
     """``Last, First, Suffix`` as ``First Last Suffix``."""
-    last, *rest = [part.strip() for part in name.split(",")]
-    return " ".join(filter(None, [*rest[:1], last, *rest[1:]]))
+    return in_usual_order(name.split(","))
+
+
+def in_usual_order(parts: Sequence[str]) -> str:
+    """The same of its parts; ``First Last, Jr.``, which is no such form but common, has its order."""
+    last, *rest = [part.strip() for part in parts]
+    first = rest[:1] if len(rest) > 1 or not any(map(is_suffix, rest)) else []
+    return " ".join(filter(None, [*first, last, *rest[len(first) :]]))
+
+
+def is_suffix(word: str) -> bool:
+    """Whether it stands behind a name, and is no name: ``Jr.``, ``III``."""
+    return word.rstrip(".") in _SUFFIXES

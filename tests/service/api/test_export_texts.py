@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import rispy
+from bibtexparser.middlewares.names import parse_single_name_into_parts
 from defusedxml.ElementTree import fromstring
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,12 +134,23 @@ def a_paper(**fields: Any) -> PaperOut:
         (("many others",), "{many others}"),
         (("A, B, C, D",), "{A, B, C, D}"),
         (("Anderson Strand",), "Anderson Strand"),
+        (("Maurice J. Pescitelli, Jr.", "Cy Umber III"), "Pescitelli, Jr., Maurice J. and Umber, III, Cy"),
+        (("Ludwig van Quill , Sr",), "van Quill, Sr, Ludwig"),
+        (("Pescitelli, Jr.", "Quill, Ada, Jr."), "{Pescitelli, Jr.} and {Quill, Ada, Jr.}"),
+        (("Rand and Sons Jr.", "Jr."), "{Rand and Sons Jr.} and {Jr.}"),
     ],
 )
 def test_bibtex_parts_authors_where_they_part(authors: tuple[str, ...], expected: str) -> None:
     """`and` stands between authors only; within a name it is in braces."""
     (fields,) = entries(to_bibtex([a_paper(authors=authors)])).values()
     assert expected == fields["author"]
+
+
+def test_names_with_a_suffix_come_back() -> None:
+    """BibTeX takes them apart as they are meant; read again, they have their order."""
+    (fields,) = entries(to_bibtex([a_paper(authors=("Maurice J. Pescitelli, Jr.",))])).values()
+    parts = parse_single_name_into_parts(fields["author"])
+    assert (["Maurice", "J."], ["Pescitelli"], ["Jr."]) == (parts.first, parts.last, parts.jr)
 
 
 def test_bibtex_keys_are_readable_and_lasting() -> None:

@@ -158,6 +158,24 @@ def test_two_papers_of_an_issue_whose_dois_hold_angle_brackets(tmp_path: Path) -
     assert ([first, second], 0) == ([paper.doi for paper in papers], report.broken)
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (r"{\"O}zg{\"u}r, Arzucan", "Arzucan Özgür"),
+        (r"{\'A}lvarez Quill, Jr., {\'E}tienne", "Étienne Álvarez Quill Jr."),
+        ("{Quill}, {Ada}", "Ada Quill"),
+        ("{Quill, Rask, and Sons}", "Quill, Rask, and Sons"),
+        ("{The {L}amp, and Oil} Group", "The Lamp, and Oil Group"),
+        ("{Quill, Inc.}, Ada", "Ada Quill, Inc."),
+        ("Maurice J. Pescitelli, Jr.", "Maurice J. Pescitelli Jr."),
+    ],
+)
+def test_names_of_people_and_groups(tmp_path: Path, written: str, name: str) -> None:
+    """A name is parted at its commas but those in braces, wherever braces stand."""
+    papers, _ = read(tmp_path, entry(author=f"{{{written} and Bo Rask}}"))
+    assert [(name, "Bo Rask")] == [paper.authors for paper in papers]
+
+
 def test_what_is_no_entry(tmp_path: Path) -> None:
     """Comments and preambles are passed over, blanks may stand behind the @, brackets may be round."""
     content = "@preamble{ {x} }\n@comment{jabref-meta: y;}\n% c\n@ article (a, title={T}, abstract={A.})\nz\n"

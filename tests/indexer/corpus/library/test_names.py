@@ -113,6 +113,7 @@ def test_an_entry_is_named(given: dict[str, str | None], expected: EntryNames) -
         ("Rask, Bo, Jr", "Bo Rask Jr"),
         ("The Lamp Group", "The Lamp Group"),
         ("Quill,", "Quill"),
+        ("Maurice J. Pescitelli, Jr.", "Maurice J. Pescitelli Jr."),
     ],
 )
 def test_names_of_people(name: str, expected: str) -> None:
