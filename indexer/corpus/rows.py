@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import unescape
+from html.entities import html5
 from typing import Any
 
 from models.errors import InputError
@@ -41,6 +43,7 @@ _INLINE_TAG = re.compile(
     r"inline-formula|tex-math|alternatives)(?:\s[^<>]{0,200})?/?>",
     re.I,
 )
+_ENTITY = re.compile(r"&(?:(#)(?:[0-9]{1,7}|x[0-9a-f]{1,6})|[a-z][a-z0-9]{1,31});", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +120,20 @@ def clean(text: str) -> str:
 
 
 def without_tags(text: object) -> object:
-    """Return a text without its HTML and JATS tags; anything else as it is."""
-    if not isinstance(text, str) or "<" not in text:
+    """Return a text without its HTML and JATS tags, entities as characters; anything else as it is.
+
+    What entities make up is no tag, and no entity.
+    """
+    if not isinstance(text, str):
         return text
-    return _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", _HEADING.sub(" ", text)))
+    if "<" in text:
+        text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", _HEADING.sub(" ", text)))
+    return _ENTITY.sub(_character, text) if "&" in text else text
+
+
+def _character(entity: "re.Match[str]") -> str:
+    """The character of an entity; a name that HTML does not know stays, however it begins."""
+    return unescape(entity[0]) if entity[1] == "#" else html5.get(entity[0][1:], entity[0])
 
 
 def at(record: object, *keys: str) -> object:

@@ -38,7 +38,7 @@ def _raw(record: JsonObject) -> RawPaper:
         title=without_tags(record.get("title")),
         abstract=without_tags(record.get("abstract")),
         year=_year(record.get("issued")),
-        venue=record.get("container-title") or record.get("event-title") or None,
+        venue=without_tags(record.get("container-title") or record.get("event-title") or None),
         authors=_people(record.get("author")),
         url=record.get("URL"),
         doi=names.doi,

@@ -94,7 +94,7 @@ def _raw(entry: Mapping[str, Any]) -> RawPaper:
         title=title,
         abstract=without_tags(_first(entry, *_ABSTRACTS)),
         year=year,
-        venue=_first(entry, *_VENUES),
+        venue=without_tags(_first(entry, *_VENUES)),
         authors=authors,
         url=addresses[0] if addresses else None,
         doi=names.doi,

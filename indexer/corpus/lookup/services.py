@@ -54,7 +54,7 @@ def _crossref_papers(body: bytes) -> dict[str, RawPaper]:
         title=without_tags(_first(at(work, "title"))),
         abstract=without_tags(at(work, "abstract")),
         year=_first(_first(at(work, "issued", "date-parts"))),
-        venue=_first(at(work, "container-title")),
+        venue=without_tags(_first(at(work, "container-title"))),
         authors=[_person(each) for each in people] if isinstance(people, list) else None,
         url=at(work, "URL"),
         doi=doi,

@@ -1,0 +1,63 @@
+"""Texts of libraries and services: their tags go, their entities become characters."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from indexer.corpus.lookup.services import SERVICES
+from indexer.corpus.read import read_corpus
+from indexer.corpus.rows import without_tags
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Science &amp; Technology", "Science & Technology"),
+        ("<jats:p>p &lt; 0.05, q&gt;1</jats:p>", " p < 0.05, q>1 "),
+        ("the tag &lt;b&gt; of <b>HTML</b>", "the tag <b> of HTML"),
+        ("&amp;lt;i&amp;gt;", "&lt;i&gt;"),
+        ("caf&eacute; &#233;&#xE9;&#XE9;", "café ééé"),
+        ("R&D at AT&T; a&b;c", "R&D at AT&T; a&b;c"),
+        ("?a=1&copy=2&notit; &NoSuchName; &#; &#x;", "?a=1&copy=2&notit; &NoSuchName; &#; &#x;"),
+        ("&#99999999999;", "&#99999999999;"),
+        ("&#1114112;&#xD800;", "\ufffd\ufffd"),
+    ],
+)
+def test_entities_become_characters_once(text: str, expected: str) -> None:
+    """Behind the tags, so that none is made up; a text that only looks like an entity stays."""
+    assert expected == without_tags(text)
+
+
+TEXT = "A &lt;b&gt; &amp; B&#0;&#10;&nbsp;&#x1b;C"
+
+
+@pytest.mark.parametrize("ending", ["ris", "json"])
+def test_entities_in_libraries(tmp_path: Path, ending: str) -> None:
+    """In titles, abstracts and venues; control characters that they stand for are cleaned as others are."""
+    record = {
+        "id": "a",
+        "type": "book",
+        "title": TEXT,
+        "abstract": TEXT,
+        "container-title": TEXT,
+        "issued": {},
+    }
+    ris = f"TY  - JOUR\nID  - a\nTI  - {TEXT}\nAB  - {TEXT}\nT2  - {TEXT}\nER  - \n"
+    path = tmp_path / f"my.{ending}"
+    path.write_text(ris if ending == "ris" else json.dumps([record]), encoding="utf-8")
+    (paper,) = read_corpus(path)
+    clean = "A <b> & B\ufffd C"
+    assert (clean, clean, clean) == (paper.title, paper.abstract, paper.venue)
+
+
+def test_entities_in_answers_of_crossref() -> None:
+    """Publishers give their texts with entities, venues too."""
+    work = {
+        "DOI": "10.5555/a",
+        "title": ["A &amp; B"],
+        "abstract": "p &lt; 1",
+        "container-title": ["C &amp; D"],
+    }
+    (paper,) = SERVICES["doi"].papers(json.dumps({"message": work}).encode()).values()
+    assert ("A & B", "p < 1", "C & D") == (paper.title, paper.abstract, paper.venue)
