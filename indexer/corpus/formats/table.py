@@ -2,11 +2,17 @@
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Final
 
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 from models.errors import CorpusFormatError, InputError
 
+# A longer cell has a quote that is never closed: the longest abstract that is taken fits.
+_MAX_CELL_CHARS: Final = 128 * 1024
+# The limit is the process's, and others keep theirs; only one reader changes it at a time.
+_LIMIT = Lock()
 _DELIMITERS = ",\t;|"
 # Which field of a paper a column is, by its name in lower case.
 _COLUMNS = {
@@ -47,11 +53,16 @@ def is_table(head: str, known: Mapping[str, str]) -> bool:
 
 
 def table_rows(
-    lines: Lines, known: Mapping[str, str], to_paper: Callable[[Mapping[str, str]], RawPaper]
+    lines: Lines,
+    known: Mapping[str, str],
+    to_paper: Callable[[Mapping[str, str]], RawPaper],
+    *,
+    max_cell_chars: int = _MAX_CELL_CHARS,
 ) -> Iterator[Row]:
     """Yield a row for each record; ``known`` says which field a column is, by its name in lower case.
 
-    ``to_paper`` is given the fields that are not empty.
+    ``to_paper`` is given the fields that are not empty. A quote that is never closed costs the rows in the
+    next ``max_cell_chars`` characters.
     """
     header = next(lines, b"").decode(errors="replace")
     delimiter, columns = _columns(header, known)
@@ -63,7 +74,7 @@ def table_rows(
     while True:
         line = lines.number + 1
         try:
-            values = next(records)
+            values = _next_record(records, max_cell_chars)
         except StopIteration:
             return
         except CorpusFormatError:  # the file ends here, not a row of it
@@ -78,6 +89,16 @@ def table_rows(
             elif any(values):
                 fields = {c: v for c, v in zip(columns, values, strict=True) if c and v}
                 yield Row(line, to_paper(fields))
+
+
+def _next_record(records: Iterator[list[str]], max_cell_chars: int) -> list[str]:
+    """The next record; raises csv.Error for a longer cell."""
+    with _LIMIT:
+        default = csv.field_size_limit(max_cell_chars)
+        try:
+            return next(records)
+        finally:
+            csv.field_size_limit(default)
 
 
 def _columns(header: str, known: Mapping[str, str]) -> tuple[str, list[str]]:

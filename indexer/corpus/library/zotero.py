@@ -1,12 +1,15 @@
 """Zotero's CSV: a table with the columns ``Key``, ``Title`` and ``Abstract Note``."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from indexer.corpus.formats.table import is_table, table_rows
 from indexer.corpus.library.names import entry_names, usual_order
 from indexer.corpus.rows import RawPaper, Row, without_tags
-from indexer.corpus.source import Lines
+from indexer.corpus.source import MAX_LINE_BYTES, Lines
 
+# Notes stand in one cell, all of a paper. Every cell has quotes, so that one that is not closed costs little.
+MAX_CELL_CHARS: Final = MAX_LINE_BYTES
 # Which field of a paper, or of what names it, a column is.
 _COLUMNS = {
     "key": "id",
@@ -35,7 +38,7 @@ class ZoteroReader:
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """One row for each record, which begins on its line."""
-        return table_rows(lines, _COLUMNS, _raw)
+        return table_rows(lines, _COLUMNS, _raw, max_cell_chars=MAX_CELL_CHARS)
 
 
 def _raw(values: Mapping[str, str]) -> RawPaper:

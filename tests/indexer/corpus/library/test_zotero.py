@@ -1,8 +1,9 @@
 """Zotero's tables: odd shapes."""
 
+import csv
 from pathlib import Path
 
-from indexer.corpus.read import read_corpus
+from indexer.corpus.read import CorpusReport, read_corpus
 
 
 def test_a_table_of_zotero_with_marks_and_other_delimiters(tmp_path: Path) -> None:
@@ -11,3 +12,15 @@ def test_a_table_of_zotero_with_marks_and_other_delimiters(tmp_path: Path) -> No
     path.write_text('\ufeff"Key";"Title";"Abstract Note";"Author"\r\n"K";"T";"A.";"Quill, Ada"\r\n', "utf-8")
     (found,) = read_corpus(path)
     assert ("K", ("Ada Quill",)) == (found.id, found.authors)
+
+
+def test_long_notes_lose_no_paper(tmp_path: Path) -> None:
+    """They stand in one cell, which may be longer than those of other tables; the limit of others stays."""
+    path = tmp_path / "z.csv"
+    note = "<p>n</p>\n" * 200_000
+    head = '"Key","Title","Abstract Note","Notes"\n'
+    path.write_text(f'{head}"K","T","A.","{note}"\n"L","T","A.",""\n', "utf-8")
+    before = csv.field_size_limit()
+    report = CorpusReport()
+    assert ["K", "L"] == [paper.id for paper in read_corpus(path, report=report)]
+    assert (0, before) == (report.broken, csv.field_size_limit())
