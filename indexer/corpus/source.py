@@ -70,6 +70,13 @@ class _AsUtf8(io.RawIOBase):
         super().close()
 
 
+def as_utf8(content: bytes) -> bytes:
+    """The content of a file, as ``open_source`` gives it: without its mark, UTF-16 as UTF-8."""
+    if content.startswith(_UTF_16):
+        return content.decode("utf-16", errors="replace").encode()
+    return content.removeprefix(_BYTE_ORDER_MARK)
+
+
 @contextmanager
 def open_source(path: Path) -> Iterator[io.BufferedReader]:
     """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.

@@ -1,6 +1,7 @@
 """A library of one's own, sent on the page: which of its papers the collection has, and which it has not."""
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +13,7 @@ from indexer.corpus.library.ids import IdsReader
 from indexer.corpus.library.names import name_of, reference_of
 from indexer.corpus.read import CorpusReader, reader_of
 from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, clean
-from indexer.corpus.source import HEAD_BYTES, Lines
+from indexer.corpus.source import HEAD_BYTES, Lines, as_utf8
 from models.errors import BrokenFileError, InputError
 from models.types import Paper
 from service.context import check_deadline
@@ -22,8 +23,9 @@ MAX_LIBRARY_BYTES: Final = 4_000_000  # thousands of entries without abstracts, 
 # Entries that are looked for, and of those that are not there so many as are listed.
 MOST_ENTRIES: Final = 2_000
 MOST_LISTED: Final = 200
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _GZIP: Final = b"\x1f\x8b"
+# What counts or marks the lines of a list: "1. ", "2) ", "[3] ", "- ".
+_NUMBER = re.compile(r"^(?:\[\d{1,4}\]|\(?\d{1,3}[.)]|[-*+\u2022\u2013])\s{1,5}(?=\S)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int =
 
     The first ``most`` entries are looked for. Raises InputError for what is no text, DeadlineError.
     """
-    content = content.removeprefix(_BYTE_ORDER_MARK)
+    content = as_utf8(content)
     reader = _reader(content, name)
     entries = list(islice(_named(content) if reader is None else _read(reader, content, name), most + 1))
     is_cut = len(entries) > most
@@ -129,12 +131,18 @@ def _read(reader: CorpusReader, content: bytes, name: str) -> Iterator[_Entry]:
 
 
 def _named(content: bytes) -> Iterator[_Entry]:
-    """The lines of a list: ids of the collection, DOIs, arXiv ids, PubMed numbers, addresses or titles."""
+    """The lines of a list: ids of the collection, DOIs, arXiv ids, PubMed numbers, addresses or titles.
+
+    They may be numbered; those that begin with # are notes.
+    """
     for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
-        if words := clean(line).strip("\"',"):
+        whole = clean(line)
+        words = _NUMBER.sub("", whole).strip("\"',")
+        if words and not whole.startswith("#"):
             reference = reference_of(words) or name_of(words)
-            names = (words, reference) if reference else (words,)
-            yield _Entry(number, words, names, "" if reference else words)
+            # An id of the collection may begin like a number.
+            names = (whole.strip("\"',"), words, *([reference] if reference else []))
+            yield _Entry(number, words, tuple(dict.fromkeys(names)), "" if reference else words)
 
 
 def _of(line: int, raw: RawPaper, *, keyed: bool) -> _Entry:

@@ -1,0 +1,66 @@
+"""Lists of papers sent on the page, as people and their programs write them."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from models.encoder import Encoder
+from tests.support.builds import build_quietly, write_corpus
+from tests.support.clients import client_of
+from tests.support.examples.pages import Page
+
+TITLES = {"ropes": "Ropes, Compared", "pmid:31452104": "Kites in Still Air", "1. x": "Sails", "x": "Knots"}
+FILES = {
+    "my list": "ropes\nKites in still air\nNobody has été\n",
+    "my.bib": "@book{a, title={Ropes compared}}\n@book{b, title={Kites in Still Air}}\n@book{c, title={Été}}",
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client of a service over four papers."""
+    folder = tmp_path_factory.mktemp("lists")
+    papers = [{"id": name, "title": title, "abstract": "We do."} for name, title in TITLES.items()]
+    build_quietly(write_corpus(folder / "papers.jsonl", papers), folder / "data", hashing)
+    with client_of(folder / "data") as client:
+        yield client
+
+
+def send(client: TestClient, content: bytes, name: str = "list.txt") -> tuple[list[str], str]:
+    """The ids of the papers that are found, and all words of the page."""
+    answer = client.post("/library", files={"file": (name, content)})
+    assert 200 == answer.status_code
+    page = Page(answer.text)
+    return [each["value"] for each in page.all("input", name="add")], page.text
+
+
+def test_lists_may_be_numbered_and_have_notes(client: TestClient) -> None:
+    """Notes are no entries; the last line is a dash alone, and is one."""
+    found, text = send(
+        client, b"# mine\n1. Ropes, compared\n [3] PMID: 31452104\n- knots\n2) 'sails',\n  # end\n-\n"
+    )
+    assert ["ropes", "pmid:31452104", "x", "1. x"] == found
+    assert "4 of 5 papers are in this collection" in text
+
+
+@pytest.mark.parametrize("title", ["1984. A title", "2 Ropes", "3.5 Knots"])
+def test_titles_may_begin_with_numbers(client: TestClient, title: str) -> None:
+    """They are looked for, and listed, as they are."""
+    found, text = send(client, f"{title}\nropes\n".encode())
+    assert ["ropes"] == found
+    assert title in text
+
+
+def test_an_id_may_look_numbered(client: TestClient) -> None:
+    """The whole line names a paper first."""
+    assert ["1. x"] == send(client, b"1. x\n")[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_files_of_windows_are_read(client: TestClient, name: str, encoding: str) -> None:
+    """UTF-16 with its mark, as its programs save text, and UTF-8 with one."""
+    found, text = send(client, FILES[name].encode(encoding), name)
+    assert ["ropes", "pmid:31452104"] == found
+    assert "été" in text.lower()
