@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from models.errors import EncoderMismatchError, SnapshotError
+from models.errors import EncoderMismatchError, ShardAwayError, SnapshotError
 from service.background import Repeating
 from service.batches.answering import Answerer
 from service.batches.content import BatchResult, stored_results
@@ -97,16 +97,29 @@ class ChunkWorker:
         self._engines.let_go()
 
     def work_one(self, jobs: Jobs) -> bool:
-        """Works on the next chunk; whether there was one. Raises StorageError: nothing of it counts then."""
+        """Works on the next chunk; whether there was one. Raises StorageError: nothing of it counts then.
+
+        Where a shard is away it gives the chunk back, which costs no attempt, and there was none.
+        """
         chunk = None if self._stopping.is_set() else jobs.claim()
         if chunk is None:
             return False
+        try:
+            self._work_on(chunk, jobs)
+        except ShardAwayError as error:
+            _log.warning("batch_waits_for_shard", job=chunk.job_id, part=chunk.number, error=str(error))
+            jobs.release(chunk)
+            return False
+        return True
+
+    def _work_on(self, chunk: LeasedChunk, jobs: Jobs) -> None:
+        """Stores the results of a chunk, or gives it back; raises StorageError, ShardAwayError."""
         try:
             engine = self._engines.engine_for(chunk.generation)
         except (SnapshotError, EncoderMismatchError) as error:
             _log.warning("generation_gone", generation=chunk.generation, error=str(error))
             jobs.fail(chunk.job_id, f"Generation {chunk.generation} no longer exists; start the batch again.")
-            return True
+            return
         with self._attempt(jobs, chunk) as attempt:
             # In a context of its own: what is stored of it has more time than its last query has left.
             results = copy_context().run(self._results, engine, chunk, attempt)
@@ -115,7 +128,6 @@ class ChunkWorker:
             jobs.finish(chunk, stored_results(results), n_problems=n_problems)
         elif not attempt.lost:
             jobs.release(chunk)
-        return True
 
     def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
         """The outcome of each query, as far as the attempt came."""
