@@ -1,7 +1,7 @@
 """The shards of a service: which segments each holds, and which are unavailable."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from indexer.snapshot.manifest import Manifest
 from models.errors import AkinError, ShardAwayError, SnapshotMissingError
 from service.background import Repeating
 from service.cache.digests import generation_digest
+from service.cluster.placement import Placement, homes_of
 from service.cluster.shard import Generation, Shard
 from service.context import check_deadline
 from service.degradation import Degradation
@@ -35,17 +36,6 @@ AWAY: Final = Degradation(
     "cover.",
     "it is restarted automatically if the cluster has room; see the log of Ray",
 )
-
-
-@dataclass(slots=True)
-class _Placement:
-    """Which shard has each segment of a generation, by name; ``n_users`` snapshots need it."""
-
-    homes: Mapping[str, int]
-    n_users: int = 1
-
-    def names(self, shard: int) -> list[str]:
-        return [name for name, home in self.homes.items() if home == shard]
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +86,7 @@ class Shards:
         ]
         self._turns = itertools.count()
         self._homes: dict[str, int] = {}
-        self._placements: dict[Generation, _Placement] = {}
+        self._placements: dict[Generation, Placement] = {}
         self._lock = RLock()  # whoever collects garbage may come in a second time
         self._watching = ExitStack()
         self._watched = False
@@ -115,17 +105,30 @@ class Shards:
         generation = Generation(manifest.generation, generation_digest(manifest).hex())
         with self._lock:
             placement = self._placements.get(generation)
-            if placement is not None:
+            is_first = placement is None
+            if placement is None:
+                placement = self._placements[generation] = Placement(self._placed(manifest))
+            else:
                 placement.n_users += 1
-                return generation
-            placement = self._placements[generation] = _Placement(self._placed(manifest))
         try:
-            self._open(generation, placement)
+            if is_first:
+                self._open_for_all(generation, placement)
+            else:
+                placement.expect_opened(timeout_s=OPEN_S)
         except BaseException:
             self.drop(generation)
             raise
-        self._watch()
         return generation
+
+    def _open_for_all(self, generation: Generation, placement: Placement) -> None:
+        """Have it opened, and tell those who need it too; raises as ``serve``."""
+        try:
+            self._open(generation, placement)
+            self._watch()
+        except BaseException as error:
+            placement.end_opening(error)
+            raise
+        placement.end_opening()
 
     def _watch(self) -> None:
         """Look after all of them from now on; they have started."""
@@ -171,7 +174,7 @@ class Shards:
                 try:
                     answers[begun[ref].shard] = self._result(ref)
                 except ShardAwayError:
-                    begun[ref].opened = frozenset()
+                    self._note(begun[ref], gone=begun[ref].opened)
         return answers
 
     def degradations(self) -> list[Degradation]:
@@ -194,20 +197,11 @@ class Shards:
         return self._kind.options(scheduling_strategy=placed(self._ray, machine)).remote(data, device=device)
 
     def _placed(self, manifest: Manifest) -> dict[str, int]:
-        """A shard for each segment: where it was before, or else that with the fewest rows."""
-        homes = {each.name: self._homes[each.name] for each in manifest.segments if each.name in self._homes}
-        n_rows = [0] * self.n_shards
-        for entry in manifest.segments:
-            if entry.name in homes:
-                n_rows[homes[entry.name]] += entry.n_rows
-        for entry in sorted(manifest.segments, key=lambda each: -each.n_rows):
-            if entry.name not in homes:
-                homes[entry.name] = min(range(self.n_shards), key=n_rows.__getitem__)
-                n_rows[homes[entry.name]] += entry.n_rows
-        self._homes = homes
-        return homes
+        """A shard for each segment of one more generation; the caller has the lock."""
+        self._homes = homes_of(manifest, [self._homes], n_shards=self.n_shards)
+        return self._homes
 
-    def _open(self, generation: Generation, placement: _Placement) -> None:
+    def _open(self, generation: Generation, placement: Placement) -> None:
         """Open it in all processes; those that fail follow later, if one of each shard does not."""
         begun = {
             each.actor.open.remote(generation, placement.names(each.shard)): each for each in self.replicas
@@ -219,9 +213,9 @@ class Shards:
             except AkinError as error:
                 failures[replica.shard] = error
             else:
-                replica.opened |= {generation}
+                self._note(replica, added={generation})
         for shard in self.away(generation):
-            raise failures[shard]
+            raise failures.get(shard, ShardAwayError("A shard went away as it was opened."))
 
     def _next(self, shard: int, generation: Generation) -> Replica:
         there = [each for each in self._replicas[shard] if generation in each.opened]
@@ -264,15 +258,23 @@ class Shards:
         """Find out what a process has opened, and have it open what else is served."""
         try:
             held = set(self._result(replica.actor.opened.remote(), timeout_s=self._answer_s))
-            served = dict(self._placements)
+            with self._lock:
+                served, before = dict(self._placements), replica.opened
             for generation in held - served.keys():
                 replica.actor.close.remote(generation)
             for generation in served.keys() - held:
                 names = served[generation].names(replica.shard)
                 self._result(replica.actor.open.remote(generation, names), timeout_s=OPEN_S)
-            replica.opened = frozenset(served)
+            self._note(replica, added=served.keys(), gone=before - served.keys())
         except AkinError as error:
-            replica.opened = frozenset()
+            self._note(replica, gone=replica.opened)
             if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # for good
                 replica.actor = self._begun(replica.machine)
             raise
+
+    def _note(
+        self, replica: Replica, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()
+    ) -> None:
+        """Change what a process can be asked for by that alone: other threads may add to it meanwhile."""
+        with self._lock:
+            replica.opened = replica.opened.difference(gone).union(added)

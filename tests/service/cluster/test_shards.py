@@ -1,0 +1,226 @@
+"""Shards among threads and generations, on a cluster that is pretended: its processes are plain objects."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.opening import open_snapshot
+from models.errors import AkinError, ShardAwayError
+from service.cluster.shard import Generation
+from service.cluster.shards import Shards
+from service.context import Deadline, set_deadline
+from tests.support.servers.patience import soon
+
+
+class RayError(Exception):
+    """As Ray's."""
+
+
+class TaskError(RayError):
+    """What a method raised."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class PretendedShard:
+    """Opens a generation once ``may_open`` is set, or fails with ``failure``."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.held: list[Generation] = []
+        self.may_open = Event()
+        self.may_open.set()
+        self.n_opening = 0
+        self.failure: AkinError | None = None
+
+    def open(self, generation: Generation, names: Sequence[str]) -> None:
+        """As ``Shard.open``."""
+        self.n_opening += 1
+        assert self.may_open.wait(20)
+        if self.failure is not None:
+            raise self.failure
+        if generation not in self.held:
+            self.held.append(generation)
+
+    def opened(self) -> list[Generation]:
+        """As ``Shard.opened``."""
+        return list(self.held)
+
+    def close(self, generation: Generation) -> None:
+        """As ``Shard.close``."""
+        self.held.remove(generation)
+
+
+@dataclass
+class Method:
+    """A method of an actor."""
+
+    run: Callable[..., Any]
+    threads: ThreadPoolExecutor
+
+    def remote(self, *given: Any) -> "Future[Any]":
+        """Begins with it."""
+        return self.threads.submit(self.run, *given)
+
+
+class PretendedRay:
+    """What ``Shards`` asks of Ray, in threads."""
+
+    exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=RayError)
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self.threads = threads
+        self.shards: list[PretendedShard] = []
+        self.asked_for: dict[str, Any] = {}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Two machines."""
+        return [{"NodeID": name, "Alive": True, "Resources": {"CPU": 1}} for name in "ab"]
+
+    def remote(self, **options: Any) -> Callable[[type], Any]:
+        """Actors in place of a class."""
+        self.asked_for = options
+
+        def made(_: Path, *, device: str) -> Any:
+            shard = PretendedShard(device)
+            self.shards.append(shard)
+            methods = {
+                name: Method(getattr(shard, name), self.threads) for name in ("open", "opened", "close")
+            }
+            return SimpleNamespace(**methods)
+
+        kind = SimpleNamespace(remote=made)
+        return lambda _: SimpleNamespace(options=lambda **_: kind)
+
+    def get(self, ref: "Future[Any]", *, timeout: float) -> Any:
+        """As Ray's."""
+        try:
+            return ref.result(timeout or None)
+        except AkinError as error:
+            raise TaskError(error) from error
+        except TimeoutError as error:
+            raise RayError from error
+
+    def kill(self, actor: object) -> None:
+        """Nothing ends."""
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
+    """Whoever joins a cluster joins this."""
+    with ThreadPoolExecutor(16) as threads:
+        ray = PretendedRay(threads)
+        monkeypatch.setattr("service.cluster.shards.connect", lambda _: ray)
+        monkeypatch.setattr("service.cluster.shards.placed", lambda *_: None)
+        yield ray
+        for shard in ray.shards:
+            shard.may_open.set()
+
+
+def shards_of(tmp_path: Path, **given: Any) -> Shards:
+    """Two shards, which are looked at only when a test does so."""
+    return Shards("", tmp_path, **{"look_s": 1e6, **given})
+
+
+@pytest.fixture
+def manifest(hashed_data: Path) -> Manifest:
+    """That of a generation with one segment."""
+    return open_snapshot(hashed_data).manifest
+
+
+def later(manifest: Manifest, generation: str, *n_rows: tuple[str, int]) -> Manifest:
+    """Another generation, of segments with these names and numbers of rows."""
+    (like,) = manifest.segments
+    segments: list[SegmentEntry] = [replace(like, name=name, n_rows=n) for name, n in n_rows]
+    return replace(manifest, generation=generation, segments=tuple(segments))
+
+
+def test_a_second_user_waits_until_a_generation_is_open(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """It returns when the first does, so that its query finds all shards; what the first raises it raises."""
+    shards = shards_of(tmp_path)
+    for failure in (None, ShardAwayError("no")):
+        given = replace(manifest, generation=f"{failure}")
+        for each in ray.shards:
+            each.may_open.clear()
+            each.failure = failure
+            each.n_opening = 0
+        first = ray.threads.submit(shards.serve, given)
+        soon(lambda: all(each.n_opening for each in ray.shards))
+        second = ray.threads.submit(shards.serve, given)
+        with pytest.raises(TimeoutError):
+            second.result(0.3)
+        for each in ray.shards:
+            each.may_open.set()
+        if failure is None:
+            assert first.result(20) == second.result(20)
+            assert not shards.away(first.result())
+        else:
+            assert isinstance(first.exception(20), ShardAwayError)
+            assert isinstance(second.exception(20), ShardAwayError)
+    shards.close()
+
+
+def test_a_second_user_waits_no_longer_than_its_request(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """Its deadline ends the wait."""
+    shards = shards_of(tmp_path)
+    ray.shards[0].may_open.clear()
+    first = ray.threads.submit(shards.serve, manifest)
+    soon(lambda: bool(ray.shards[0].n_opening))
+
+    def served() -> None:
+        set_deadline(Deadline(0.1))
+        shards.serve(manifest)
+
+    error = ray.threads.submit(served).exception(20)
+    assert "DeadlineError" == type(error).__name__
+    ray.shards[0].may_open.set()
+    assert not shards.away(first.result(20))
+    shards.close()
+
+
+def test_a_look_forgets_nothing_that_was_opened_meanwhile(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A generation that is opened while a process is looked at can be asked for when both have ended."""
+    shards = shards_of(tmp_path)
+    older = shards.serve(manifest)
+    shards.serve(newest := replace(manifest, generation="newest"))
+    shards.drop(older)
+    victim, shard = next(iter(shards.replicas)), ray.shards[0]
+    other = replace(manifest, generation="other")
+    newer: list[Generation] = []
+
+    def close(generation: Generation) -> None:
+        shard.held.remove(generation)
+        newer.append(shards.serve(other))
+
+    victim.actor.close = SimpleNamespace(remote=close)
+    shards._look(victim)
+    assert newer[0] in victim.opened
+    assert older not in victim.opened
+    assert {each.name for each in victim.opened} == {newest.generation, "other"}
+    shards.close()
+
+
+def test_a_process_that_goes_away_as_it_opened_is_away(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says so, though the opening itself had not failed."""
+    shards = shards_of(tmp_path)
+    monkeypatch.setattr(shards, "away", lambda _: frozenset({1}))
+    with pytest.raises(ShardAwayError, match="went away"):
+        shards.serve(manifest)
+    shards.close()
