@@ -77,7 +77,8 @@ class Shards:
             max_task_retries=0,
             max_concurrency=_AT_ONCE,
         )(Shard)
-        self._given = (data.resolve(), device if on_gpu else "auto")
+        # Ray shows a process no GPU but its own, which is number 0 there.
+        self._given = (data.resolve(), "cuda" if on_gpu else "cpu")
         found = machines(self._ray)
         self.n_shards = n_shards or len(found)
         self._replicas = [

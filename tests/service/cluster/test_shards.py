@@ -224,3 +224,16 @@ def test_a_process_that_goes_away_as_it_opened_is_away(
     with pytest.raises(ShardAwayError, match="went away"):
         shards.serve(manifest)
     shards.close()
+
+
+@pytest.mark.parametrize(
+    ("device", "own", "n_gpus"),
+    [("cuda:1", "cuda", 1), ("cuda", "cuda", 1), ("auto", "cpu", 0), ("cpu", "cpu", 0)],
+)
+def test_a_shard_uses_the_gpu_that_it_was_given(
+    ray: PretendedRay, tmp_path: Path, device: str, own: str, n_gpus: int
+) -> None:
+    """It sees one GPU, whatever its number is on the machine; a shard without one uses none that is there."""
+    shards_of(tmp_path, device=device).close()
+    assert [own, own] == [each.device for each in ray.shards]
+    assert n_gpus == ray.asked_for["num_gpus"]
