@@ -199,7 +199,8 @@ class Shards:
 
     def _placed(self, manifest: Manifest) -> dict[str, int]:
         """A shard for each segment of one more generation; the caller has the lock."""
-        self._homes = homes_of(manifest, [self._homes], n_shards=self.n_shards)
+        known = [self._homes, *(each.homes for each in self._placements.values())]
+        self._homes = homes_of(manifest, known, n_shards=self.n_shards)
         return self._homes
 
     def _open(self, generation: Generation, placement: Placement) -> None:

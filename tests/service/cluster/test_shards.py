@@ -237,3 +237,17 @@ def test_a_shard_uses_the_gpu_that_it_was_given(
     shards_of(tmp_path, device=device).close()
     assert [own, own] == [each.device for each in ray.shards]
     assert n_gpus == ray.asked_for["num_gpus"]
+
+
+def test_an_old_generation_that_is_opened_moves_no_segment(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """Segments of the served one stay where they are in the next, though a cursor had an older one opened."""
+    shards = shards_of(tmp_path)
+    served = shards.serve(later(manifest, "3", ("a", 10), ("b", 9), ("c", 8)))
+    older = shards.serve(later(manifest, "1", ("a", 10)))
+    following = shards.serve(later(manifest, "4", ("c", 8), ("b", 9)))
+    homes = shards.homes(served)
+    assert homes["a"] == shards.homes(older)["a"]
+    assert {name: homes[name] for name in "bc"} == {name: shards.homes(following)[name] for name in "bc"}
+    shards.close()
