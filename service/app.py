@@ -78,6 +78,7 @@ _TOLD = (
     "X-Akin-Generation",
     "X-Akin-Next-Cursor",
     "X-Akin-Reason",
+    "X-Akin-Coverage",
     "X-Akin-Next-Start",
     "X-Akin-Batch-State",
     "Location",

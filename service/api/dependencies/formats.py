@@ -13,6 +13,15 @@ from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
 
 VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
+# What says how much of the collection was searched, where the answer itself has no place for it.
+COVERED = {
+    "headers": {
+        "X-Akin-Coverage": {
+            "description": "The share of the collection's papers that was searched.",
+            "schema": {"type": "number", "minimum": 0, "maximum": 1},
+        }
+    }
+}
 _FILE_ENDINGS = {
     Format.CSV: "csv",
     Format.BIBTEX: "bib",
@@ -42,12 +51,27 @@ def documented(*offered: Format) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": files}, 406: refused}
 
 
+def documented_list() -> dict[int | str, dict[str, Any]]:
+    """The same of an endpoint that answers with a ranked list."""
+    said = documented(*LIST_FORMATS)
+    return {**said, 200: {**said[200], **COVERED}}
+
+
+def coverage_header(coverage: float) -> dict[str, str]:
+    """What tells of an answer, in whatever format, which share of the papers was searched."""
+    return {"X-Akin-Coverage": str(coverage)}
+
+
 def ranked_file(
     form: Format, answer: SearchOut | RecommendationsOut, *, name: str, ranks: Iterable[int]
 ) -> Response:
     """A page of a ranked list as a file; what JSON holds beside the list is in headers."""
     results = answer.results
-    headers = {"X-Akin-Next-Cursor": answer.next_cursor, "X-Akin-Reason": answer.reason}
+    headers = {
+        "X-Akin-Next-Cursor": answer.next_cursor,
+        "X-Akin-Reason": answer.reason,
+        **coverage_header(answer.coverage),
+    }
     if form is Format.CSV:
         text = to_csv(results, ranks=ranks)
     elif form is Format.NDJSON:

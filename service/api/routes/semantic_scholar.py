@@ -6,13 +6,14 @@ Errors are problems like everywhere, with the members its clients read beside: s
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 
 from indexer.corpus.rows import MAX_TITLE_CHARS
 from models.errors import PaperNotFoundError
 from models.types import Paper
 from service.access.policy import SCHOLAR, requires
 from service.api.dependencies.engine import EngineDep
+from service.api.dependencies.formats import COVERED, coverage_header
 from service.api.errors import SCHOLAR_RESPONSES
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
@@ -47,17 +48,19 @@ Fields = Annotated[
     FieldNames | None, Query(description="Fields, separated by commas; default: paperId and title.")
 ]
 Limit = Annotated[int, Query(ge=1, le=MAX_IDS, description="Maximum number.")]
+_COVERED: dict[int | str, dict[str, Any]] = {200: COVERED}
 
 
 # Without the closing slash too, which clients often leave out.
 @router.post("/recommendations/v1/papers", response_model_exclude_unset=True, include_in_schema=False)
-@router.post("/recommendations/v1/papers/", response_model_exclude_unset=True)
+@router.post("/recommendations/v1/papers/", response_model_exclude_unset=True, responses=_COVERED)
 @requires(SCHOLAR)
 def recommend_for_lists(
-    body: ListsIn, engine: EngineDep, fields: Fields = None, limit: Limit = 100
+    body: ListsIn, engine: EngineDep, response: Response, fields: Fields = None, limit: Limit = 100
 ) -> RecommendedOut:
     """Papers akin to some of the positive ones and far from the negative ones, best first."""
     answer = engine.search(body.to_query(limit))
+    response.headers.update(coverage_header(answer.coverage))
     if answer.reason is Reason.NO_SEED_RESOLVED:
         raise PaperNotFoundError("No paper of this collection has any of the positive ids given.")
     papers = [result.paper for result in answer.results]
@@ -67,11 +70,16 @@ def recommend_for_lists(
 
 
 # ``:path`` because DOIs and addresses hold slashes.
-@router.get("/recommendations/v1/papers/forpaper/{paper_id:path}", response_model_exclude_unset=True)
+@router.get(
+    "/recommendations/v1/papers/forpaper/{paper_id:path}",
+    response_model_exclude_unset=True,
+    responses=_COVERED,
+)
 @requires(SCHOLAR)
 def recommend_for_paper(
     paper_id: PaperName,
     engine: EngineDep,
+    response: Response,
     fields: Fields = None,
     limit: Limit = 100,
     pool: Annotated[
@@ -80,6 +88,7 @@ def recommend_for_paper(
 ) -> RecommendedOut:
     """Papers akin to one paper, best first."""
     answer = engine.search(SearchQuery((Seed(engine.identifiers.resolve(paper_id)),), limit=limit))
+    response.headers.update(coverage_header(answer.coverage))
     return _recommended([ranked.paper for ranked in answer.results], fields)
 
 

@@ -14,6 +14,7 @@ from service.access.keys import Caller
 from service.access.policy import FEED, OWN, requires
 from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
+from service.api.dependencies.formats import COVERED, coverage_header
 from service.api.errors import RESPONSES
 from service.api.exports import Feed, to_atom
 from service.api.json_body import JSONBodyRoute
@@ -206,7 +207,7 @@ def close_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> None:
 @router.get(
     f"{_FEEDS}/{{token}}",
     response_class=Response,
-    responses={200: {"content": {_ATOM: {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {_ATOM: {"schema": {"type": "string"}}}, **COVERED}},
 )
 @requires(FEED)
 async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
@@ -222,7 +223,7 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         services.keys.expect_readable(request, found.head.owner)
         return found, saved.added(found.head.since, within_s=_FEED_S)
 
-    def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> bytes:
+    def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> tuple[bytes, float]:
         found, added = given
         head = found.head
         query = replace(
@@ -232,7 +233,7 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         root = public_address(request)
         about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
         papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in news.papers]
-        return to_atom(about, papers)
+        return to_atom(about, papers), news.answer.coverage
 
-    content = await read_then_compute(request.state.turn, read, services.queues.computing, compute)
-    return Response(content, media_type=_ATOM)
+    content, coverage = await read_then_compute(request.state.turn, read, services.queues.computing, compute)
+    return Response(content, media_type=_ATOM, headers=coverage_header(coverage))

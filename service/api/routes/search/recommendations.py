@@ -9,8 +9,8 @@ from service.access.policy import READ, requires
 from service.api.answers import answer_page, write_page
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
-from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
-from service.api.formats import LIST_FORMATS, Format
+from service.api.dependencies.formats import VARIES, ListFormatDep, documented_list, ranked_file
+from service.api.formats import Format
 from service.api.json_body import JSONBodyRoute
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
 
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 @router.post(
     "/recommendations",
     response_model=RecommendationsOut,
-    responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES},
+    responses={**documented_list(), **CURSOR_RESPONSES},
 )
 @requires(READ)
 def recommendations(

@@ -1,0 +1,65 @@
+"""Answers over a part of the collection say so in every format, those without a place for it in a header."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.snapshot.opening import open_snapshot
+from service.api.formats import LIST_FORMATS, Format
+from service.search.engine import SearchEngine
+from service.search.query import SearchAnswer, SearchQuery
+from tests.support.annotators import hashing_annotator
+from tests.support.clients import client_of
+
+ID = "demo:p00-m00"
+_search = SearchEngine.search
+
+
+def _partly(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
+    return replace(_search(engine, query), coverage=0.75)
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A client of a service of the demo corpus, a quarter of which is away."""
+    data = copytree(hashed_data, tmp_path_factory.mktemp("partly") / "data")
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+    with (
+        client_of(data, engine, device="cpu", keyless="write") as client,
+        pytest.MonkeyPatch.context() as away,
+    ):
+        away.setattr(SearchEngine, "search", _partly)
+        yield client
+
+
+@pytest.mark.parametrize("form", [form for form in LIST_FORMATS if form is not Format.JSON])
+def test_files_say_how_much_was_searched(client: TestClient, form: Format) -> None:
+    """Of searches and of recommendations."""
+    for path, body in (
+        ("/v1/search", {"query": {"paper_id": ID}}),
+        ("/v1/recommendations", {"seeds": [{"paper_id": ID}]}),
+    ):
+        answer = client.post(path, json=body, headers={"Accept": form})
+        assert (200, "0.75") == (answer.status_code, answer.headers["X-Akin-Coverage"]), path
+
+
+def test_the_routes_of_semantic_scholar_say_how_much_was_searched(client: TestClient) -> None:
+    """For one paper and for lists of them."""
+    one = client.get(f"/recommendations/v1/papers/forpaper/{ID}")
+    lists = client.post("/recommendations/v1/papers/", json={"positivePaperIds": [ID]})
+    assert ["0.75", "0.75"] == [each.headers["X-Akin-Coverage"] for each in (one, lists)]
+
+
+def test_a_feed_says_how_much_was_searched(client: TestClient) -> None:
+    """It is all of the collection where nothing has been added, for nothing had to be searched."""
+    search = {"query": {"text": "We measure the songs of whales."}}
+    path = client.post("/v1/queries", json={"name": "whales", "search": search}).headers["Location"]
+    address = client.post(f"{path}/feed").json()["feed"]
+    assert "1.0" == client.get(address).headers["X-Akin-Coverage"]
+    paper = {"id": "w", "title": "Whales", "abstract": ["We measure the songs of whales."]}
+    assert 200 == client.post("/v1/papers?wait=true", json={"papers": [paper]}).status_code
+    assert "0.75" == client.get(address).headers["X-Akin-Coverage"]
