@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from importlib.metadata import version
 from typing import Final
 
@@ -9,10 +10,11 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel
 
+from models.types import Precision
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
 from service.api.schemas.writing import Written
-from service.cache.annotations import fingerprints
+from service.cache.annotations import computing_on, fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache
 from service.collection.cursors import Cursors
@@ -32,7 +34,13 @@ class Answers:
 
     def __init__(self, cache: Cache, *, device: str, precision: str) -> None:
         self._cache = cache
-        self._made_by = (version("akin"), _FORMAT, device, precision)
+        self._device = device
+        self._precision = Precision(precision)
+
+    @cached_property
+    def _made_by(self) -> tuple[object, ...]:
+        """What decides the bytes of an answer beside the question and the engine; found out by the first."""
+        return (version("akin"), _FORMAT, computing_on(self._device, self._precision))
 
     def respond(
         self,

@@ -76,19 +76,27 @@ class CachedAnnotator(Annotator):
         return _packed([(each.encoded, _read_off(each)) for each in self._annotator.annotate(papers)])
 
 
+def computing_on(device: str, precision: Precision) -> str:
+    """The kind of device and the precision that these settings come to here.
+
+    Never "auto": processes that share a Redis may run on machines that differ in both. Raises EncoderError.
+    """
+    if (device, precision) == ("cpu", Precision.FLOAT32):
+        return device
+    resolved = pkgutil.resolve_name(f"{_DEVICES}:resolve_device")(device)
+    precision = pkgutil.resolve_name(f"{_DEVICES}:resolve_precision")(precision, resolved)
+    return str(resolved.type) if precision is Precision.FLOAT32 else f"{resolved.type} {precision}"
+
+
 def load_cached(
     load: Callable[[], Annotator], cache: Cache, *, device: str, precision: Precision
 ) -> CachedAnnotator:
     """What ``load`` gives, behind the cache; ``device`` and ``precision`` as for ``load_encoder``."""
     annotator = load()
-    if (device, precision) != ("cpu", Precision.FLOAT32):
-        # Never "auto": processes that share a Redis may run on machines that differ in both.
-        resolved = pkgutil.resolve_name(f"{_DEVICES}:resolve_device")(device)
-        precision = pkgutil.resolve_name(f"{_DEVICES}:resolve_precision")(precision, resolved)
-        device = resolved.type if precision is Precision.FLOAT32 else f"{resolved.type} {precision}"
+    computed_on = computing_on(device, precision)
     # Once past the cache: what is kept in Redis must not leave the encoder cold for the next paper.
     annotator.annotate([Paper("", "", "Warm.", (Sentence("Warm.", 0, 5),))])
-    return CachedAnnotator(annotator, cache, device=device)
+    return CachedAnnotator(annotator, cache, device=computed_on)
 
 
 def fingerprints(annotator: Annotator) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,20 @@ def test_the_setting_names_the_redis(hashed_data: Path, redis_server: RedisServe
         assert 200 == client.post("/v1/search", json=QUESTIONS[0][1]).status_code
         assert stats(client).redis_misses > 0
     assert Settings(redis_url=SecretStr("")).redis is None
+
+
+def test_machines_that_compute_otherwise_share_no_answer(
+    plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same settings, "auto", one computes in float32, the other in bfloat16: each has its own."""
+    cache = Cache(memory_mib=1)
+    for n_made, precision in enumerate((Precision.FLOAT32, Precision.BFLOAT16, Precision.FLOAT32)):
+        content = b'{"score":%d,"took_ms":1}' % (precision is Precision.FLOAT32)
+        monkeypatch.setattr("models.encoders.devices.resolve_precision", lambda *_, own=precision: own)
+        answers = Answers(cache, device="auto", precision="auto")
+        made = partial(Written, content, 1.0)
+        answer = answers.content(plain_engine, "a question", made, reads_text=False)
+        assert content[:10] == answer[:10], n_made
 
 
 def test_the_time_is_that_of_the_search(plain_engine: SearchEngine) -> None:
