@@ -75,13 +75,17 @@ class Bodies:
             raise _too_large(most)
         content = bytearray()
         try:
-            with stage("body"), anyio.fail_after(BODY_TIMEOUT_S):
-                await self._read_into(content, request, receive, most)
+            await self._read_in_time(content, request, receive, most)
             yield Body(bytes(content), receive)
-        except TimeoutError as error:
-            raise HTTPException(408, f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from error
         finally:
             self.held -= len(content)
+
+    async def _read_in_time(self, content: bytearray, request: Request, receive: Receive, most: int) -> None:
+        try:
+            with stage("body"), anyio.fail_after(BODY_TIMEOUT_S):
+                await self._read_into(content, request, receive, most)
+        except TimeoutError as error:
+            raise HTTPException(408, f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from error
 
     async def _read_into(self, content: bytearray, request: Request, receive: Receive, most: int) -> None:
         more = True
