@@ -1,9 +1,11 @@
 """What keeps a request out: keys, scopes, rates, sizes, and an origin that is not allowed."""
 
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
@@ -15,6 +17,7 @@ from models.errors import KeyRefusedError
 from service.access.api_keys import Keys, Scope
 from service.access.keys import KeyRing, is_loopback
 from service.access.policy import MAX_BATCH_BYTES, MAX_BODY_BYTES
+from service.api.middleware.request_body import Bodies
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -87,6 +90,23 @@ def test_an_expired_or_revoked_key_is_refused(engine: SearchEngine, keys: Keys, 
     with client_of(tmp_path, engine) as client:
         assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
         assert 401 == client.post("/v1/search", json=BODY).status_code
+
+
+def test_keys_are_those_of_the_file_that_is_there(tmp_path: Path) -> None:
+    """A copy that is put in the place of the database counts at the next look, what is revoked in it too."""
+    place, copy = tmp_path / CATALOG_FILE, tmp_path / "copy"
+    with Keys.open(place) as keys:
+        token = keys.create("reader", scope=Scope.READ, expires_days=1).token
+    shutil.copy(place, copy)
+    with Keys.open(copy) as keys:
+        keys.revoke("reader")
+    ring = KeyRing(place)
+    ring.read()
+    assert ring.any_usable(), token
+    copy.replace(place)
+    ring.read()
+    assert not ring.any_usable()
+    ring.close()
 
 
 def test_a_key_expires_while_the_service_runs(keys: Keys, tmp_path: Path) -> None:
@@ -178,6 +198,22 @@ def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
             refused = client.post("/v1/search", content=content, headers=json_type)
             assert (413, "close") == (refused.status_code, refused.headers["Connection"])
         assert 422 == client.post("/v1/search", content=parts(MAX_BODY_BYTES), headers=json_type).status_code
+
+
+def test_a_timeout_of_the_application_is_not_that_of_the_body() -> None:
+    """Whatever else takes too long is not told as a body that did not arrive."""
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def answer() -> None:
+        request = Request({"type": "http", "headers": [], "state": {}})
+        async with Bodies().read(request, receive, most=10) as body:
+            assert b"{}" == (await body.receive())["body"]
+            raise TimeoutError("of the application")
+
+    with pytest.raises(TimeoutError, match="of the application"):
+        anyio.run(answer)
 
 
 def test_every_response_is_marked_as_it_should_be_treated(engine: SearchEngine, tmp_path: Path) -> None:
