@@ -20,7 +20,7 @@ from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
-from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
+from models.errors import AkinError, CursorExpiredError, ShardAwayError, SnapshotError, StorageError
 from models.types import Precision
 from service.cache.annotations import load_cached
 from service.cache.digests import generation_digest
@@ -67,7 +67,7 @@ class Engines:
     """Follows the pointer of a data folder, one engine at a time; each request is answered by one engine.
 
     Without ``reopen`` nothing is followed: the first engine stays. What could not be served is tried again
-    after ``retry_s`` seconds.
+    after ``retry_s`` seconds, and as soon as a shard is back for which it had to wait.
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Engines:
         self._lock = Lock()
         self._following = Lock()  # one at a time opens a generation
         self._failure: _Failure | None = None
+        self._was_away = False  # a shard, at the last look at a failure
         self.swapped_at: float | None = None  # Unix time
         self.n_failed_swaps = 0
 
@@ -120,7 +121,7 @@ class Engines:
             if pointed_at == self._served:
                 return False
             failure = self._failure
-            if failure and failure.pointed_at == pointed_at and self._clock() < failure.until:
+            if failure and failure.pointed_at == pointed_at and not self._is_due(failure):
                 raise copy(failure.error)
             try:
                 engine = self._reopen(None, self.current)
@@ -130,6 +131,7 @@ class Engines:
                     self.n_failed_swaps += 1
                 # A copy: a traceback would keep open what was opened.
                 self._failure = _Failure(pointed_at, copy(error), self._clock() + self._retry_s)
+                self._was_away = bool(self.current.snapshot.away)
                 raise
             self.current = engine
             self._served = pointed_at
@@ -137,6 +139,11 @@ class Engines:
             self.swapped_at = time.time()
         _log.info("serving", generation=engine.snapshot.generation, papers=len(engine.snapshot))
         return True
+
+    def _is_due(self, failure: _Failure) -> bool:
+        was_away, self._was_away = self._was_away, bool(self.current.snapshot.away)
+        is_back = isinstance(failure.error, ShardAwayError) and was_away and not self._was_away
+        return is_back or self._clock() >= failure.until
 
     def pin(self, engine: SearchEngine) -> None:
         """A cursor leads back to ``engine``: keep it for a while after it is superseded."""
