@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import structlog
 from jaxtyping import Bool, Float32, Int64
 
 from indexer.spare_cores import on_spare_cores
 from models.encoders.device_names import checked_device
+from models.errors import DeviceFullError
 from models.registry import resolve
 from models.types import Hits
 
@@ -28,6 +30,8 @@ BACKENDS = {
 # Up to here an exact scan for a paper of 8 sentences takes 16 ms on one core (dim 384, float16): less than
 # encoding a query does. It needs no index file and no memory. Beyond, ``ivfpq`` answers within a few.
 MOST_EXACT_ROWS = 100_000
+log = structlog.get_logger(__name__)
+
 OnRows = Callable[[int], object]
 # Of several indexes each is asked for so many times its share of the best, and so many more. With less, those
 # where papers of one subject stand together are asked again too often.
@@ -275,6 +279,16 @@ def load_index(
         DeviceFullError: if the GPU asked for has not the room.
     """
     name = serving_backend(backend, (len(rows), rows.shape[1]), device)
+    if name != backend:
+        try:
+            # On a GPU or not at all: on a CPU the stored one is far quicker than comparing every row.
+            return _loaded(name, path, rows, device="cuda" if device == "auto" else device, effort=effort)
+        except DeviceFullError:
+            log.warning("index_stays_as_stored", backend=backend, device=device)
+    return _loaded(backend, path, rows, device=device, effort=effort)
+
+
+def _loaded(name: str, path: Path, rows: np.ndarray, *, device: str, effort: float) -> VectorIndex:
     found = resolve(BACKENDS, name, "index backend")
     index: VectorIndex = found.load(path, rows, device=device, effort=effort)
     return index

@@ -65,6 +65,7 @@ class IvfIndex(FaissCodesIndex):
             except DeviceFullError:
                 index.add(rows)
 
+        gpu.free_with(add_somehow, quantiser)
         return add_somehow
 
     def _n_probes(self, k: int, n_allowed: int) -> int:
@@ -85,6 +86,7 @@ def _quantiser_on(gpu: Gpu, index: Any, sample: Float32[np.ndarray, "n dim"]) ->
     ``None`` where its memory is full after all. The lists are those of ``index`` then: what is left to train
     are its codes.
     """
+    quantiser = None
     try:
         quantiser = gpu.flat(index.d)
         clustering = faiss.Clustering(index.d, index.nlist, index.cp)
@@ -93,7 +95,8 @@ def _quantiser_on(gpu: Gpu, index: Any, sample: Float32[np.ndarray, "n dim"]) ->
             centroids = faiss.vector_to_array(clustering.centroids).reshape(index.nlist, index.d)
             quantiser.reset()
             quantiser.add(centroids)
-    except DeviceFullError:
+    except DeviceFullError as error:
+        gpu.free_with(error, quantiser)
         return None
     faiss.downcast_index(index.quantizer).add(centroids)
     return quantiser

@@ -36,6 +36,8 @@ class IvfSqIndex(IvfIndex):
     def __init__(self, rows: np.ndarray, index: Any, gpu: Gpu | None = None) -> None:
         super().__init__(rows, index)
         self._gpu = gpu
+        if gpu is not None:
+            gpu.free_with(self, index)
 
     @staticmethod
     def _empty(n_rows: int, dim: int) -> Any:

@@ -6,6 +6,8 @@ serve one call at a time, and any number of indexes: this process has one ``Gpu`
 
 import pkgutil
 import threading
+import weakref
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +31,9 @@ _FREE_BYTES = "models.encoders.devices:free_bytes"  # by name: it brings torch a
 # What FAISS says when the memory of a GPU is full.
 _FULL = ("out of memory", "alloc fail")
 
+# What is to be freed of each GPU, at the next call of it: freeing is a call too, and may come at any time.
+_dead: defaultdict[int, deque[Any]] = defaultdict(deque)
+
 log = structlog.get_logger(__name__)
 
 
@@ -44,6 +49,7 @@ class Gpu:
     def used(self) -> Iterator[None]:
         """For one call of FAISS; raises DeviceFullError where the memory does not suffice."""
         with self.lock:
+            self._free_the_dead()
             try:
                 yield
             except RuntimeError as error:
@@ -52,6 +58,18 @@ class Gpu:
                         f"The memory of device cuda:{self.number} is full; free some, or choose device cpu"
                     ) from error
                 raise
+
+    def free_with(self, owner: object, index: Any) -> None:
+        """Have ``index`` freed as one call of this GPU, some time after ``owner`` is gone.
+
+        Whoever collects garbage may be in any thread, and in the middle of a call: it takes no lock.
+        """
+        weakref.finalize(owner, _dead[self.number].append, index).atexit = False
+
+    def _free_the_dead(self) -> None:
+        dead = _dead[self.number]
+        while dead:
+            dead.pop()
 
     def flat(self, dim: int) -> Any:
         """An empty index that compares every row, float32 even for float16 rows.
@@ -144,6 +162,9 @@ def gpu_for(device: str, n_bytes: int) -> Gpu | None:
 
 def _free_bytes(number: int) -> float:
     """Infinite where it cannot be told: FAISS then says when the memory is full."""
+    if _dead[number]:
+        with gpu_at(number).used():  # which frees them
+            pass
     free: int | None = pkgutil.resolve_name(_FREE_BYTES)(number)
     return np.inf if free is None else free
 

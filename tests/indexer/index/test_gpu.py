@@ -1,13 +1,17 @@
 """Indexes on GPUs, by a stand-in for faiss-gpu: where they go, what they find, and what if memory is full."""
 
+import gc
 import threading
+import weakref
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from indexer.index.backends import faiss_codes, faiss_flat, gpu
 from indexer.index.backends.faiss_flat import FlatIndex
+from indexer.index.backends.faiss_ivfpq import IvfPqIndex
 from indexer.index.backends.faiss_ivfsq import IvfSqIndex
 from indexer.index.vector_index import VectorIndex, build_index, check_backend, load_index, serving_backend
 from models.errors import DeviceFullError, InputError
@@ -27,6 +31,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
     monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: n_allowed <= cost_rows)
     monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
     gpu.gpu_at.cache_clear()
+    gpu._dead.clear()
     return stand_in
 
 
@@ -242,6 +247,59 @@ def test_several_threads_search_at_once(
     for thread in threads:
         thread.join()
     assert [] == wrong
+
+
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_an_index_is_freed_within_a_call_of_its_gpu(name: str, saved: Path, rows: np.ndarray) -> None:
+    """Whoever lets go of it may be in any thread: FAISS's part waits until nothing else uses the GPU."""
+    index: Any = opened(name, saved, rows, "cuda:0")
+    own = weakref.ref(index._index)
+    with gpu.gpu_at(0).used():
+        del index
+        gc.collect()
+        assert own() is not None
+    with gpu.gpu_at(0).used():
+        assert own() is None
+
+
+@pytest.mark.parametrize("temporary", [GIB, 0])
+def test_lists_of_a_build_are_freed_within_a_call(
+    temporary: int, two_gpus: FaissOnGpus, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index that a GPU finds the lists with, also where its memory is full."""
+    made: list[weakref.ref[object]] = []
+    flat = two_gpus.GpuIndexFlatL2
+
+    def noted(*given: Any) -> object:
+        index = flat(*given)
+        made.append(weakref.ref(index))
+        return index
+
+    monkeypatch.setattr(two_gpus, "GpuIndexFlatL2", noted)
+    two_gpus.temporary = temporary
+    build_index(rows, "ivfsq", device="cuda:0")
+    gc.collect()
+    assert [False] == [each() is None for each in made]
+    gpu.gpu_with_room("cuda:0", 1)  # whoever asks for room has it freed
+    assert [True] == [each() is None for each in made]
+
+
+def test_flat_takes_its_memory_at_once(two_gpus: FaissOnGpus, rows: np.ndarray) -> None:
+    """Growing step by step would take up to three times as much."""
+    build_index(rows, "flat", device="cuda:0")
+    assert [N_ROWS] == two_gpus.reserved
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda", "cuda:1"])
+def test_a_gpu_that_fills_up_leaves_what_is_stored(
+    device: str, two_gpus: FaissOnGpus, rows: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many rows are then searched with the index that was stored for them, not one by one on the CPU."""
+    build_index(rows, "ivfpq", device="cpu").save(tmp_path / "index.bin")
+    monkeypatch.setattr("indexer.index.vector_index.MOST_EXACT_ROWS", N_ROWS - 1)
+    two_gpus.memory = [1000, 1000]
+    monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # as where nobody can tell
+    assert isinstance(load_index(tmp_path / "index.bin", rows, backend="ivfpq", device=device), IvfPqIndex)
 
 
 def test_many_rows_are_served_flat_where_there_is_room(two_gpus: FaissOnGpus) -> None:

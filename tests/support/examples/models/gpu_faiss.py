@@ -24,6 +24,7 @@ class FaissOnGpus:
         self.taken = [0] * len(memory)
         self.resources: list[StandardGpuResources] = []
         self.calls: list[tuple[int, int]] = []  # device, queries
+        self.reserved: list[int] = []  # rows of flat indexes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(faiss, name)
@@ -99,6 +100,10 @@ class GpuIndexFlatL2(faiss.IndexFlatL2):
         assert config.device < resources.module.get_num_gpus()
         super().__init__(dim)
         self.resources, self.device = resources, config.device
+
+    def reserve(self, n_rows: int) -> None:
+        """Noted, for the tests to look at."""
+        self.resources.module.reserved.append(n_rows)
 
     def add(self, rows: np.ndarray) -> None:
         """Rows, of which each takes memory."""
