@@ -5,10 +5,14 @@ what is encoded stays so, whoever is killed.
 """
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import structlog
 
 from indexer.cluster import HARDLY_ANY, connect, machines, placed
 from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, kept_part
@@ -19,7 +23,14 @@ from models.types import Paper
 
 # How often a part is begun anew whose actor died; Ray starts that anew, on another machine if need be.
 _TRIES = 3
+# How long an actor whose machine is gone has to come up on another, in seconds: it loads its models there.
+LOST_S = 120.0
+# Between two looks whether the machines are still there.
+_LOOK_S = 1.0
+_LOOKS = "looks"  # calls that an actor answers while it encodes
 _FOLDER_REMEDY = "mount the data folder on every machine of the cluster, under the same path"
+
+log = structlog.get_logger(__name__)
 
 
 class Encoder:
@@ -39,14 +50,38 @@ class Encoder:
         return encode_part(into, papers, self._annotator, like=like, on_progress=lambda n_papers: None).folder
 
 
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """An actor, how many parts it was given, and whether it was given up.
+
+    ``look`` is a call since ``silent_since`` that it has not answered yet, on whatever machine it is.
+    """
+
+    actor: Any
+    machine: str
+    n_begun: int = 0
+    is_lost: bool = False
+    look: Any = None
+    silent_since: float | None = None
+
+
 class EncodeOnCluster:
     """Encodes parts on the cluster at ``address``; ``load`` loads the models there, on the device it finds.
 
     ``device`` is that of the build: with ``cpu`` no GPU is used. Its actors end with its
-    context. Raises what ``connect`` raises.
+    context. One whose machine is gone, and that no other machine has room for within ``lost_s``, leaves its
+    parts to the others. Raises what ``connect`` raises.
     """
 
-    def __init__(self, address: str, load: Callable[[], Annotator], *, device: str = "auto") -> None:
+    def __init__(
+        self,
+        address: str,
+        load: Callable[[], Annotator],
+        *,
+        device: str = "auto",
+        lost_s: float = LOST_S,
+    ) -> None:
+        self._lost_s = lost_s
         self._ray = connect(address)
         resources = {each["NodeID"]: each["Resources"] for each in self._ray.nodes()}
         found = machines(self._ray)
@@ -54,25 +89,32 @@ class EncodeOnCluster:
         own = gpus if device != "cpu" else []
         places = own or [each for each in found for _ in range(max(1, int(resources[each]["CPU"])))]
         kind = self._ray.remote(
-            num_cpus=HARDLY_ANY, num_gpus=1 if own else 0, max_restarts=-1, max_task_retries=_TRIES
+            num_cpus=HARDLY_ANY,
+            num_gpus=1 if own else 0,
+            max_restarts=-1,
+            max_task_retries=_TRIES,
+            concurrency_groups={_LOOKS: 1},
         )(Encoder)
-        self.actors = [
-            kind.options(scheduling_strategy=placed(self._ray, machine)).remote(load) for machine in places
+        self._workers = [
+            _Worker(kind.options(scheduling_strategy=placed(self._ray, machine)).remote(load), machine)
+            for machine in places
         ]
-        self._n_begun = [0] * len(self.actors)
-        self.at_once = PARTS_PER_DEVICE * len(self.actors)
+        self.at_once = PARTS_PER_DEVICE * len(self._workers)
+
+    @property
+    def actors(self) -> list[Any]:
+        """Those that encode, of Ray."""
+        return [each.actor for each in self._workers]
 
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
         """Begin with a part, on the actor that has the fewest; raises EncoderError, StorageError."""
-        number = min(range(len(self.actors)), key=self._n_begun.__getitem__)
-        self._n_begun[number] += 1
-        ref = self.actors[number].encode.remote(into.resolve(), papers, like)
+        given = (into.resolve(), papers, like)
+        begun = self._begin(given)
 
         def part() -> Part:
-            folder = self._result(ref)
-            self._n_begun[number] -= 1
+            folder = self._folder(given, *begun)
             on_progress(len(papers))
             made = kept_part(into / folder.name)
             if made is None:
@@ -93,9 +135,19 @@ class EncodeOnCluster:
         for actor in self.actors:
             self._ray.kill(actor)
 
-    def _result(self, ref: Any) -> Path:
+    def _begin(self, given: tuple[object, ...]) -> tuple[_Worker, Any]:
+        worker = min(self._workers, key=lambda each: each.n_begun)
+        worker.n_begun += 1
+        return worker, worker.actor.encode.remote(*given)
+
+    def _folder(self, given: tuple[object, ...], worker: _Worker, ref: Any) -> Path:
+        """What was begun on an actor, or on another one where that is lost meanwhile."""
         errors = self._ray.exceptions
         try:
+            while not self._ray.wait([ref], timeout=_LOOK_S)[0] or worker.is_lost:
+                if worker.is_lost or self._lost(worker):
+                    worker, ref = self._begin(given)
+            worker.n_begun -= 1
             folder: Path = self._ray.get(ref)
         except errors.RayTaskError as error:
             if isinstance(error.cause, AkinError):
@@ -107,3 +159,40 @@ class EncodeOnCluster:
                 "resume."
             ) from error
         return folder
+
+    def _lost(self, worker: _Worker) -> bool:
+        """Whether its actor is given up: its machine is gone, and no other takes it.
+
+        Raises EncoderError where none is left.
+        """
+        if worker.machine in {each["NodeID"] for each in self._ray.nodes() if each["Alive"]}:
+            return False
+        if self._answers(worker):
+            worker.silent_since = None
+            return False
+        worker.silent_since = worker.silent_since or time.monotonic()
+        if time.monotonic() - worker.silent_since < self._lost_s:
+            return False
+        worker.is_lost = True
+        self._workers.remove(worker)
+        self._ray.kill(worker.actor)
+        log.warning("encoder_lost", machine=worker.machine, n_left=len(self._workers))
+        if not self._workers:
+            raise EncoderError(
+                "No machine of the cluster is left to encode on; add one, then run the same command again to "
+                "resume."
+            )
+        return True
+
+    def _answers(self, worker: _Worker) -> bool:
+        """Whether its actor answered since it was asked last; it is asked once more where it did."""
+        if worker.look is None:
+            worker.look = worker.actor.pid.options(concurrency_group=_LOOKS).remote()
+        if not self._ray.wait([worker.look], timeout=0)[0]:
+            return False
+        look, worker.look = worker.look, None
+        try:
+            self._ray.get(look)
+        except self._ray.exceptions.RayError:
+            return False
+        return True

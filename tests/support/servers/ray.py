@@ -63,9 +63,9 @@ class RayCluster:
         self.head = self._begun(*own, f"--temp-dir={self._folder}", f"--system-config={NOTICING}")
         soon(self._answers, process=self.head.process, every_s=0.1)
 
-    def add_node(self) -> RayNode:
-        """One more node."""
-        return self._begun(f"--address={self.address}", "--node-ip-address=127.0.0.1")
+    def add_node(self, *options: str) -> RayNode:
+        """One more node, with further options of ``ray start``."""
+        return self._begun(f"--address={self.address}", "--node-ip-address=127.0.0.1", *options)
 
     def _begun(self, *options: str) -> RayNode:
         node = RayNode(*options, environment=self._environment)

@@ -1,0 +1,45 @@
+"""Encoding on a cluster whose machines with GPUs go away."""
+
+from pathlib import Path
+
+import pytest
+
+from indexer.cluster import connect
+from indexer.collection.growth import Bounds
+from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from models.errors import EncoderError
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.servers.patience import soon
+from tests.support.servers.ray import RayCluster, RayNode
+
+pytestmark = pytest.mark.system
+
+
+def test_a_gpu_that_is_lost_leaves_its_parts_to_the_others(
+    ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
+) -> None:
+    """A machine is killed, and no other has a GPU to spare; once none is left the build ends and says so."""
+    ray = connect(ray_cluster.address)
+
+    def n_gpus() -> float:
+        return float(sum(each["Resources"].get("GPU", 0) for each in ray.nodes() if each["Alive"]))
+
+    nodes: list[RayNode] = []
+    for number in range(2):  # one after another, as they share a folder here
+        nodes.append(ray_cluster.add_node("--num-gpus=1"))
+        soon(lambda: n_gpus() > number, timeout_s=60)  # noqa: B023 - it is called at once
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(40))
+    with EncodeOnCluster(ray_cluster.address, hashing_annotator, lost_s=2.0) as encode:
+        assert 2 == len(ray.get([each.pid.remote() for each in encode.actors]))
+        nodes[0].kill()
+        soon(lambda: n_gpus() == 1, timeout_s=60)
+        build_quietly(corpus, tmp_path / "there", hashing, bounds=Bounds(part=4), encode=encode)
+        assert 1 == len(encode.actors)
+        assert 40 == len(open_snapshot(tmp_path / "there"))
+        nodes[1].kill()
+        soon(lambda: n_gpus() == 0, timeout_s=60)
+        with pytest.raises(EncoderError, match="No machine of the cluster is left"):
+            build_quietly(corpus, tmp_path / "nowhere", hashing, encode=encode)
