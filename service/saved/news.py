@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from indexer.catalog.versions import AddedPaper
 from models.types import RankedPaper, StrengthLabel
@@ -9,6 +10,8 @@ from service.answer_warnings import WarningCode, warning
 from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, FIRST_PAGE, Reason, SearchAnswer, SearchQuery
+
+MOST_NEWS: Final = 1_000  # of the papers added so many, the best, are looked at and may be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,20 @@ class NewPaper:
 class News:
     """Papers that are new, best first, of ``n_added`` that came and may be returned; ``answer`` holds them.
 
-    All papers added up to the change ``up_to`` were looked at.
+    They are the best of ``n_matching``, which MOST_NEWS limits. All papers added up to the change ``up_to``
+    were looked at.
     """
 
     answer: SearchAnswer
     papers: tuple[NewPaper, ...]
     n_added: int
+    n_matching: int
     up_to: int
+
+    @property
+    def n_hidden(self) -> int:
+        """How many more match than there are here."""
+        return self.n_matching - len(self.papers)
 
 
 def news_of(
@@ -46,26 +56,46 @@ def news_of(
     filters = replace(query.filters, ids=frozenset(wanted & times.keys() if wanted else times))
     n_added = int(snapshot.allowed_papers(filters).sum()) if filters.ids else 0
     if n_added:
-        answer = engine.search(
-            replace(query, filters=filters, limit=limit, page=FIRST_PAGE, skip_unresolved=True)
-        )
-        answer = answer if weak else _without_weak(answer)
+        given = replace(query, filters=filters, limit=limit, page=FIRST_PAGE, skip_unresolved=True)
+        answer, n_matching = _matching(engine, given, weak=weak)
     else:
-        answer = _nothing_added(snapshot.generation)
+        answer, n_matching = _nothing_added(snapshot.generation), 0
     if len(added) >= MOST_ADDED:
         told = warning(WarningCode.ONLY_LAST_ADDED, len(added))
         answer = replace(answer, warnings=(*answer.warnings, told))
     papers = tuple(NewPaper(ranked, times[ranked.paper.id]) for ranked in answer.results)
-    return News(answer, papers, n_added, snapshot.manifest.change)
+    return News(answer, papers, n_added, n_matching, snapshot.manifest.change)
+
+
+def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[SearchAnswer, int]:
+    """The best ``query.limit`` papers that match, and how many of the MOST_NEWS best do."""
+    answer = last = engine.search(query)
+    n_matching = sum(weak or _is_good(each) for each in answer.results)
+    if answer.next_page is not None and query.limit < MOST_NEWS:
+        following = replace(query, page=answer.next_page)
+        # Of the papers that may not be shown the strength is enough.
+        last = engine.search(
+            replace(following, limit=MOST_NEWS - query.limit, include=frozenset(), max_alignments=0)
+        )
+        good = [place for place, each in enumerate(last.results, start=1) if weak or _is_good(each)]
+        if shown := good[: query.limit - n_matching]:  # in the place of weak ones before them
+            more = engine.search(replace(following, limit=shown[-1]))
+            answer = replace(answer, results=answer.results + more.results)
+        n_matching += len(good)
+    if last.next_page is not None and (weak or _is_good(last.results[-1])):
+        told = warning(WarningCode.LIST_ENDS_AT, MOST_NEWS)
+        answer = replace(answer, warnings=(*answer.warnings, told))
+    return answer if weak else _without_weak(answer), n_matching
+
+
+def _is_good(ranked: RankedPaper) -> bool:
+    """Whether its match is not weak; where a collection is too small to tell, it is good."""
+    return ranked.strength is None or ranked.strength.label is not StrengthLabel.WEAK
 
 
 def _without_weak(answer: SearchAnswer) -> SearchAnswer:
     """Its results but the weak ones; where a collection is too small to tell, all."""
-    matching = tuple(
-        each
-        for each in answer.results
-        if each.strength is None or each.strength.label is not StrengthLabel.WEAK
-    )
+    matching = tuple(each for each in answer.results if _is_good(each))
     told = tuple(each for each in answer.warnings if each.code is not WarningCode.NO_GOOD_MATCH)
     answer = replace(answer, results=matching, warnings=told)
     if matching or answer.reason:

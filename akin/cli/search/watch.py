@@ -26,10 +26,15 @@ def watch(
     data: MaybeData = None,
     url: Url = "",
     key: Key = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers of each query.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many papers of each query.")] = 10,
     weak: Annotated[bool, typer.Option("--weak", help="Also show papers whose match is weak.")] = False,
     seen: Annotated[
-        bool, typer.Option("--seen", help="Mark the papers shown as seen, so that they are no longer new.")
+        bool,
+        typer.Option(
+            "--seen",
+            help="Mark the papers shown as seen, so that they are no longer new; not while more match than "
+            "--limit shows.",
+        ),
     ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the named saved queries.")] = False,
     as_json: Annotated[
@@ -60,7 +65,9 @@ def watch(
                 typer.echo(_NEWS.dump_json(news))
             else:
                 stdout.print(_shown(query, news))
-            if seen:
+            if seen and (kept := _unread(news)):
+                stderr.print(f"{query.name!r} was not marked as seen: {kept}", markup=False)
+            elif seen:
                 collection.mark_seen(query.id, news.seen_up_to)
 
 
@@ -78,6 +85,15 @@ def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[Saved
     return found
 
 
+def _unread(news: News) -> str:
+    """Why its papers cannot be marked as seen, and what to do; empty where nothing is in the way."""
+    n_hidden = news.matching - len(news.results)
+    if n_hidden <= 0:
+        return ""
+    more = counted(n_hidden, "more paper matches", "more papers match")
+    return f"{more}; show all of them with --limit {news.matching}."
+
+
 def _shown(query: SavedQueryHead, news: News) -> Group:
     """A query's name, then the papers that are new to it, or why there are none."""
     since = query.seen_at or query.created_at
@@ -85,6 +101,8 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in news.unresolved]
+    if kept := _unread(news):
+        shown.append(Text(kept, style="yellow"))
     if news.detail and news.added:
         shown.append(Text(news.detail, style="yellow"))
     return Group(*shown, *notes(news.warnings), Text())

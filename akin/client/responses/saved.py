@@ -52,7 +52,8 @@ class NewPaper(Recommendation):
 class News(Results[NewPaper]):
     """Papers that are new to a saved query, best first; ``reason`` and ``detail`` say why there are none.
 
-    ``added`` papers came in since; to ``mark_seen`` up to ``seen_up_to`` says that these were read.
+    ``added`` papers came in since, of which ``matching`` match, whatever the limit; to ``mark_seen`` up to
+    ``seen_up_to`` says that these were read.
     """
 
     id: str
@@ -66,3 +67,4 @@ class News(Results[NewPaper]):
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+    matching: int = 0

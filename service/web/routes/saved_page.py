@@ -17,7 +17,7 @@ from service.api.dependencies.engine import EngineDep
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.routes.saved.queries import SavedDep, feed_path, with_news
 from service.api.services import services_of
-from service.saved.news import News
+from service.saved.news import MOST_NEWS, News
 from service.saved.saved_queries import SavedQuery
 from service.web.render import render
 from service.web.saved import asked_again
@@ -39,14 +39,16 @@ def page(request: Request, caller: CallerDep) -> Response:
 
 @router.get("/{query_id}")
 @requires(_OWN_PAGE)
-async def new_papers(query_id: _QueryId, request: Request, engine: EngineDep, weak: bool = False) -> Response:
-    """What is new to one of them, best first, and the search itself."""
+async def new_papers(
+    query_id: _QueryId, request: Request, engine: EngineDep, weak: bool = False, whole: bool = False
+) -> Response:
+    """What is new to one of them, best first, and the search itself; ``whole``: all that match."""
 
     def shown(saved: SavedQuery, news: News) -> Response:
         view = view_saved(saved.head, feed_path(request, saved.head))
         return render("news.html", news=view_news(engine, view, asked_again(saved), news), weak=weak)
 
-    return await with_news(request, engine, query_id, shown, weak=weak)
+    return await with_news(request, engine, query_id, shown, limit=MOST_NEWS if whole else None, weak=weak)
 
 
 @router.get("/{query_id}/search")

@@ -48,7 +48,8 @@ class NewsView:
     """What is new to a saved query; ``detail`` says why nothing is.
 
     ``parts`` are its query in words and ``href`` asks it; both are empty where the page has no way to.
-    ``up_to`` is to be sent to mark the news as seen; where all of them ``may_be_weak`` none are shown.
+    Of ``n_matching`` papers that match, ``n_hidden`` are not shown. ``up_to`` is to be sent to mark the news
+    as seen; where all of them ``may_be_weak`` none are shown.
     """
 
     saved: SavedView
@@ -56,6 +57,8 @@ class NewsView:
     href: str
     papers: tuple[FreshPaper, ...]
     n_added: int
+    n_matching: int
+    n_hidden: int
     up_to: int
     detail: str
     may_be_weak: bool
@@ -78,6 +81,8 @@ def view_news(engine: SearchEngine, saved: SavedView, asked: Asked | None, news:
         href="" if asked is None else asked.address(),
         papers=tuple(_fresh(each, start) for each in news.papers),
         n_added=news.n_added,
+        n_matching=news.n_matching,
+        n_hidden=news.n_hidden,
         up_to=news.up_to,
         detail=answer.detail or "",
         may_be_weak=answer.reason is Reason.NO_MATCH_ADDED,

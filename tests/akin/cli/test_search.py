@@ -1,4 +1,4 @@
-"""`akin search` of a folder and of a running service, and `akin watch`: the same answers, in every format."""
+"""`akin search` of a folder and of a running service: the same answers, in every format."""
 
 import csv
 import io
@@ -259,31 +259,3 @@ def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -
     assert 1 == len(shown)
     assert 60 >= len(shown[0])
     assert re.fullmatch(r" 1\. A title that is much .*…  long", shown[0].rstrip())
-
-
-def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
-    """What is new to it is told by the folder and by the service alike, until it is marked as seen."""
-    assert "There is no saved query" in run("watch", "--data", data)
-    assert "Saved as 'whales'." in run("search", "--data", data, "--text", "whales sing", "--save", "whales")
-    run("search", "--data", data, "--text", "graphs", "--save", "graphs")
-    assert "whales: nothing new since" in run("watch", "whales", "--data", data)
-    add(data, ("w/1", "Songs of whales", "Whales sing songs."), ("z/1", "Zyx qwv", "Plm okn ijb."))
-    shown = run("watch", "whales", "--data", data)
-    assert "whales: 1 of 2 papers that came since" in shown
-    assert re.search(r"1\. Songs of whales  -\d\.\d{4}  \w+ match\n +w/1", shown)
-    assert "graphs" not in shown
-    both = run("watch", "--data", data, "--weak")
-    assert "whales: 2 of 2 papers" in both
-    assert "graphs: 2 of 2 papers" in both
-    lines = run("watch", "--url", address, "--json").splitlines()
-    read = [json.loads(line) for line in lines if line.startswith("{")]
-    of_service = [each for each in read if "name" in each]  # beside what the service logs
-    assert ["graphs", "whales"] == [each["name"] for each in of_service]
-    lines = run("watch", "whales", "--data", data, "--json", "--seen", "--limit", "1").splitlines()
-    (marked,) = (each for each in map(json.loads, lines) if "name" in each)  # the service may log on
-    assert (["w/1"], 2) == ([each["paper"]["id"] for each in marked["results"]], marked["added"])
-    assert "whales: nothing new since" in run("watch", "whales", "--data", data)
-    assert "there are: 'graphs', 'whales'" in run("watch", "nope", "--data", data, status=1)
-    assert "Name the saved queries" in run("watch", "--forget", "--data", data, status=1)
-    assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
-    assert "whales" not in run("watch", "--data", data)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import Field
 
 from indexer.catalog.versions import AddedPaper
 from models.errors import SavedQueryNotFoundError
@@ -19,8 +20,7 @@ from service.api.errors import RESPONSES
 from service.api.exports import Feed, to_atom
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
-from service.api.schemas.base import Limit as LimitIn
-from service.api.schemas.base import PaperOut
+from service.api.schemas.base import IN_ADDRESS, PaperOut
 from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
@@ -31,7 +31,7 @@ from service.api.schemas.saved.queries import (
     to_query,
 )
 from service.api.services import public_address, services_of
-from service.saved.news import News, news_of
+from service.saved.news import MOST_NEWS, News, news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
 from service.search.engine import SearchEngine
 from service.search.query import Detail
@@ -47,7 +47,8 @@ _ATOM: Final = "application/atom+xml"
 _Shown = TypeVar("_Shown")
 _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
 _Token = Annotated[str, Path(pattern=PATH_PATTERN, description="The last part of the address of the feed.")]
-_Limit = Annotated[LimitIn | None, Query(description="Number of papers to return; default: the saved limit.")]
+_Most = Annotated[int, Field(ge=1, le=MOST_NEWS), IN_ADDRESS]
+_Limit = Annotated[_Most | None, Query(description="Number of papers to return; default: the saved limit.")]
 _Weak = Annotated[bool, Query(description="Also return papers whose match is weak.")]
 _MADE: dict[int | str, dict[str, Any]] = {
     200: {"model": SavedQueryOut, "description": "The same query was already saved under that name"},

@@ -147,14 +147,16 @@ class NewsOut(BaseModel):
     """Papers that are new to a saved query, best first; ``reason``, and ``detail`` in words, say why if none.
 
     ``added`` papers came in since and pass its filters; those whose match is weak are left out unless asked
-    for. All papers up to the change ``seen_up_to`` were looked at: send it to mark these as seen.
-    ``unresolved`` are seeds that could not be used.
+    for. ``matching`` papers match, of which ``limit`` are returned. All papers up to the change
+    ``seen_up_to`` were looked at: send it to mark all that match as seen. ``unresolved`` are seeds that
+    could not be used.
     """
 
     id: str
     name: str
     results: list[NewPaperOut]
     added: int
+    matching: int
     seen_up_to: int
     unresolved: list[UnresolvedOut]
     generation: str
@@ -177,6 +179,7 @@ class NewsOut(BaseModel):
                 for each in news.papers
             ],
             added=news.n_added,
+            matching=news.n_matching,
             seen_up_to=news.up_to,
             unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
             generation=answer.generation,

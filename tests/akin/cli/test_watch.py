@@ -1,0 +1,81 @@
+"""`akin watch`: new papers of saved queries, of a folder and of a running service."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog.catalog import Catalog
+from indexer.collection.changes import absorb
+from indexer.corpus.rows import RawPaper, to_paper
+from indexer.files.data_folder import CATALOG_FILE
+from service.app import create_app
+from service.settings import Settings
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import quiet
+from tests.support.commands import run
+from tests.support.servers.loopback import served
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """The demo corpus, a copy."""
+    return Path(shutil.copytree(hashed_data, tmp_path / "data"))
+
+
+@pytest.fixture
+def address(data: Path) -> Iterator[str]:
+    """A service over it."""
+    with served(create_app(Settings(data=data, device="cpu"))) as address:
+        yield address
+
+
+def add(data: Path, *papers: tuple[str, str, str]) -> None:
+    """Add papers, each an id, a title and an abstract, and publish them."""
+    given = [RawPaper(id=each[0], title=each[1], abstract=each[2]) for each in papers]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([*map(to_paper, given)])
+        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+
+
+def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
+    """What is new to it is told by the folder and by the service alike, until it is marked as seen."""
+    assert "There is no saved query" in run("watch", "--data", data)
+    assert "Saved as 'whales'." in run("search", "--data", data, "--text", "whales sing", "--save", "whales")
+    run("search", "--data", data, "--text", "graphs", "--save", "graphs")
+    assert "whales: nothing new since" in run("watch", "whales", "--data", data)
+    add(data, ("w/1", "Songs of whales", "Whales sing songs."), ("z/1", "Zyx qwv", "Plm okn ijb."))
+    shown = run("watch", "whales", "--data", data)
+    assert "whales: 1 of 2 papers that came since" in shown
+    assert re.search(r"1\. Songs of whales  -\d\.\d{4}  \w+ match\n +w/1", shown)
+    assert "graphs" not in shown
+    both = run("watch", "--data", data, "--weak")
+    assert "whales: 2 of 2 papers" in both
+    assert "graphs: 2 of 2 papers" in both
+    lines = run("watch", "--url", address, "--json").splitlines()
+    read = [json.loads(line) for line in lines if line.startswith("{")]
+    of_service = [each for each in read if "name" in each]  # beside what the service logs
+    assert ["graphs", "whales"] == [each["name"] for each in of_service]
+    lines = run("watch", "whales", "--data", data, "--json", "--seen", "--limit", "1").splitlines()
+    (marked,) = (each for each in map(json.loads, lines) if "name" in each)  # the service may log on
+    assert (["w/1"], 2) == ([each["paper"]["id"] for each in marked["results"]], marked["added"])
+    assert "whales: nothing new since" in run("watch", "whales", "--data", data)
+    assert "there are: 'graphs', 'whales'" in run("watch", "nope", "--data", data, status=1)
+    assert "Name the saved queries" in run("watch", "--forget", "--data", data, status=1)
+    assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
+    assert "whales" not in run("watch", "--data", data)
+
+
+def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
+    """`watch --seen` says how many more match and how to see them, and leaves all of them new."""
+    run("search", "--data", data, "--text", "whales sing", "--save", "whales")
+    add(data, *((f"s/{number}", f"Songs of whales {number}", "Whales sing songs.") for number in range(5)))
+    shown = run("watch", "--data", data, "--limit", "3", "--seen")
+    assert "2 more papers match; show all of them with --limit 5." in shown
+    assert "'whales' was not marked as seen: 2 more papers match" in shown
+    assert "3 of 5 papers" in run("watch", "--data", data, "--limit", "3")
+    assert "was not marked" not in run("watch", "--data", data, "--limit", "5", "--seen")
+    assert "nothing new" in run("watch", "--data", data)

@@ -1,0 +1,113 @@
+"""New papers of a saved query: how many match, which are returned, and what is said of the others."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from service.search.engine import SearchEngine
+from service.timings import Timings
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.clients import client_of
+from tests.support.examples.pages import page_at
+
+SONGS = {"id": "s/0", "title": "Songs of whales", "abstract": ["Whales sing songs.", "We hear whales."]}
+WEAK = {"id": "t/1", "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]}
+SEARCH = {"query": {"text": "whales sing"}}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of some papers, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(60)), folder / "data", hashing)
+    return folder / "data"
+
+
+@pytest.fixture
+def client(built: Path, tmp_path: Path) -> Iterator[TestClient]:
+    """A service over a copy of it that takes papers, without keys."""
+    data = Path(shutil.copytree(built, tmp_path / "data"))
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+    often = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
+    with client_of(data, engine, timings=often, keyless="write", device="cpu", rate=0) as client:
+        yield client
+
+
+def songs(n_papers: int) -> list[dict[str, Any]]:
+    """So many papers that match."""
+    return [{**SONGS, "id": f"s/{number}"} for number in range(n_papers)]
+
+
+def add(client: TestClient, *papers: dict[str, Any]) -> None:
+    """Add papers and wait until they show."""
+    answer = client.post("/v1/papers?wait=true", json={"papers": list(papers)})
+    assert 200 == answer.status_code, answer.text
+
+
+def save(client: TestClient, **body: Any) -> str:
+    """The id of a saved query."""
+    answer = client.post("/v1/queries", json={"name": "whales", **(body or {"search": SEARCH})})
+    assert 201 == answer.status_code, answer.text
+    return str(answer.json()["id"])
+
+
+def news(client: TestClient, query: str, **params: Any) -> dict[str, Any]:
+    """What is new to a query."""
+    answer = client.get(f"/v1/queries/{query}/new", params=params)
+    assert 200 == answer.status_code, answer.text
+    return dict(answer.json())
+
+
+def ids(found: dict[str, Any]) -> list[str]:
+    """The ids of the papers found, best first."""
+    return [each["paper"]["id"] for each in found["results"]]
+
+
+def test_papers_past_the_limit_are_counted(client: TestClient) -> None:
+    """How many match does not depend on how many are returned; a weak one takes no place of theirs."""
+    query = save(client)
+    add(client, *songs(12), WEAK)
+    for limit in (1, 5, 12, 1000):
+        found = news(client, query, limit=limit)
+        assert (13, 12, min(limit, 12)) == (found["added"], found["matching"], len(found["results"]))
+    assert 13 == news(client, query, limit=2, weak=True)["matching"]
+    assert {each["id"] for each in songs(12)} == {*ids(news(client, query, limit=12))}
+    assert 422 == client.get(f"/v1/queries/{query}/new?limit=1001").status_code
+
+
+def test_no_more_papers_are_looked_at_than_may_be_shown(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where more match than that, a warning says so."""
+    monkeypatch.setattr("service.saved.news.MOST_NEWS", 6)
+    query = save(client)
+    add(client, *songs(8))
+    found = news(client, query, limit=5)
+    assert (6, 5, ["list_ends_at"]) == (
+        found["matching"],
+        len(found["results"]),
+        [each["code"] for each in found["warnings"]],
+    )
+
+
+def test_papers_that_are_not_shown_are_not_marked_as_seen(client: TestClient) -> None:
+    """The page says how many more match and shows them all; only then can they be marked."""
+    path = f"/saved/{save(client)}"
+    add(client, *songs(25), WEAK)
+    page = page_at(client, path)
+    assert "10 of 25 new papers" in page.text
+    assert "15 more papers match; see all before you mark them as seen." in page.text
+    assert "Mark all as seen" not in page.text
+    (all_of_them,) = (each["href"] for each in page.all("a") if "whole" in each["href"])
+    whole = page_at(client, all_of_them)
+    assert "25 new papers" in whole.text
+    assert 25 == len(whole.all("article"))
+    assert "more papers match" not in whole.text
+    assert "Mark all as seen" in whole.text
