@@ -67,8 +67,8 @@ class WithSavedQueries(OpenFolder):
         """As ``Client.new_papers``."""
         found = self._queries.get(query_id, owner=None)
         query = to_query(found.head.kind, found.body)
-        added = self._queries.added(found.head.seen)
-        news = news_of(self._engine, query, added, limit=limit or query.limit, weak=weak)
+        added, most = self._queries.added(found.head.seen), limit or query.limit
+        news = news_of(self._engine, query, added, since=found.head.seen, limit=most, weak=weak)
         return as_answer(News, NewsOut.of(found.head, news))
 
     @same_as(Client.mark_seen)

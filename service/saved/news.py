@@ -11,6 +11,9 @@ from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, FIRST_PAGE, Reason, SearchAnswer, SearchQuery
 
+_AWAY: Final = (
+    "The papers added since are in a part of the collection that cannot be searched now; try again later."
+)
 MOST_NEWS: Final = 1_000  # of the papers added so many, the best, are looked at and may be shown
 
 
@@ -27,7 +30,7 @@ class News:
     """Papers that are new, best first, of ``n_added`` that came and may be returned; ``answer`` holds them.
 
     They are the best of ``n_matching``, which MOST_NEWS limits. All papers added up to the change ``up_to``
-    were looked at.
+    were looked at: where a part of the collection was away, it is where the last look ended.
     """
 
     answer: SearchAnswer
@@ -43,9 +46,17 @@ class News:
 
 
 def news_of(
-    engine: SearchEngine, query: SearchQuery, added: Sequence[AddedPaper], *, limit: int, weak: bool = False
+    engine: SearchEngine,
+    query: SearchQuery,
+    added: Sequence[AddedPaper],
+    *,
+    since: int,
+    limit: int,
+    weak: bool = False,
 ) -> News:
     """Those of the papers ``added`` that match a query, at most ``limit``; also ``weak`` matches, if wanted.
+
+    They came after the change ``since``.
 
     Seeds that cannot be used are left out, and the answer says why. Raises DeadlineError,
     EncoderMismatchError.
@@ -64,7 +75,8 @@ def news_of(
         told = warning(WarningCode.ONLY_LAST_ADDED, len(added))
         answer = replace(answer, warnings=(*answer.warnings, told))
     papers = tuple(NewPaper(ranked, times[ranked.paper.id]) for ranked in answer.results)
-    return News(answer, papers, n_added, n_matching, snapshot.manifest.change)
+    up_to = snapshot.manifest.change if answer.coverage == 1 else since
+    return News(answer, papers, n_added, n_matching, up_to)
 
 
 def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[SearchAnswer, int]:
@@ -85,6 +97,9 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
     if last.next_page is not None and (weak or _is_good(last.results[-1])):
         told = warning(WarningCode.LIST_ENDS_AT, MOST_NEWS)
         answer = replace(answer, warnings=(*answer.warnings, told))
+    if not answer.results and answer.coverage < 1:
+        answer = replace(answer, detail=_AWAY)
+    answer = replace(answer, coverage=min(answer.coverage, last.coverage))
     return answer if weak else _without_weak(answer), n_matching
 
 

@@ -87,6 +87,8 @@ def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[Saved
 
 def _unread(news: News) -> str:
     """Why its papers cannot be marked as seen, and what to do; empty where nothing is in the way."""
+    if news.coverage < 1:
+        return "a part of the collection could not be searched; watch it again later."
     n_hidden = news.matching - len(news.results)
     if n_hidden <= 0:
         return ""
@@ -101,7 +103,7 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in news.unresolved]
-    if kept := _unread(news):
+    if news.coverage == 1 and (kept := _unread(news)):  # else a warning says it
         shown.append(Text(kept, style="yellow"))
     if news.detail and news.added:
         shown.append(Text(news.detail, style="yellow"))

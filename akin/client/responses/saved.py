@@ -53,7 +53,7 @@ class News(Results[NewPaper]):
     """Papers that are new to a saved query, best first; ``reason`` and ``detail`` say why there are none.
 
     ``added`` papers came in since, of which ``matching`` match, whatever the limit; to ``mark_seen`` up to
-    ``seen_up_to`` says that these were read.
+    ``seen_up_to`` says that these were read. With a ``coverage`` below 1 that marks none.
     """
 
     id: str
@@ -68,3 +68,4 @@ class News(Results[NewPaper]):
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
     matching: int = 0
+    coverage: float = 1.0  # the share of the collection's papers that could be found

@@ -49,7 +49,7 @@ class NewsView:
 
     ``parts`` are its query in words and ``href`` asks it; both are empty where the page has no way to.
     Of ``n_matching`` papers that match, ``n_hidden`` are not shown. ``up_to`` is to be sent to mark the news
-    as seen; where all of them ``may_be_weak`` none are shown.
+    as seen, if they ``may_be_marked``; where all of them ``may_be_weak`` none are shown.
     """
 
     saved: SavedView
@@ -59,6 +59,7 @@ class NewsView:
     n_added: int
     n_matching: int
     n_hidden: int
+    may_be_marked: bool
     up_to: int
     detail: str
     may_be_weak: bool
@@ -83,6 +84,7 @@ def view_news(engine: SearchEngine, saved: SavedView, asked: Asked | None, news:
         n_added=news.n_added,
         n_matching=news.n_matching,
         n_hidden=news.n_hidden,
+        may_be_marked=bool(news.n_added) and not news.n_hidden and answer.coverage == 1,
         up_to=news.up_to,
         detail=answer.detail or "",
         may_be_weak=answer.reason is Reason.NO_MATCH_ADDED,

@@ -12,6 +12,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import absorb
 from indexer.corpus.rows import RawPaper, to_paper
 from indexer.files.data_folder import CATALOG_FILE
+from indexer.snapshot.snapshot import Snapshot
 from service.app import create_app
 from service.settings import Settings
 from tests.support.annotators import hashing_annotator
@@ -79,3 +80,16 @@ def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
     assert "3 of 5 papers" in run("watch", "--data", data, "--limit", "3")
     assert "was not marked" not in run("watch", "--data", data, "--limit", "5", "--seen")
     assert "nothing new" in run("watch", "--data", data)
+
+
+def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`watch --seen` says so, and the papers stay new."""
+    run("search", "--data", data, "--text", "whales sing", "--save", "whales")
+    add(data, ("w/1", "Songs of whales", "Whales sing songs."))
+    with monkeypatch.context() as patched:
+        patched.setattr(Snapshot, "away", property(lambda snapshot: {len(snapshot.segments) - 1}))
+        shown = run("watch", "--data", data, "--seen")
+        assert "was not marked as seen: a part of the collection could not be searched" in shown
+    assert "1 of 1 paper that came" in run("watch", "--data", data)

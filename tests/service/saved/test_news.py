@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from service.search.engine import SearchEngine
 from service.timings import Timings
@@ -111,3 +112,24 @@ def test_papers_that_are_not_shown_are_not_marked_as_seen(client: TestClient) ->
     assert 25 == len(whole.all("article"))
     assert "more papers match" not in whole.text
     assert "Mark all as seen" in whole.text
+
+
+def test_nothing_is_passed_over_while_a_part_of_the_collection_is_away(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marking moves nothing then, the page offers no marking, and later the papers are still new."""
+    query = save(client)
+    seen = client.get(f"/v1/queries/{query}").json()["seen_up_to"]
+    add(client, *songs(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(Snapshot, "away", property(lambda snapshot: {len(snapshot.segments) - 1}))
+        found = news(client, query)
+        assert (0.96 < found["coverage"] < 1, [], seen) == (True, ids(found), found["seen_up_to"])
+        assert "cannot be searched now; try again later." in found["detail"]
+        marked = client.post(f"/v1/queries/{query}/seen", json={"up_to": found["seen_up_to"]})
+        assert seen == marked.json()["seen_up_to"]
+        page = page_at(client, f"/saved/{query}")
+        assert "Mark all as seen" not in page.text
+        assert "% of the collection could be searched" in page.text
+    found = news(client, query)
+    assert (1, 2, True) == (found["coverage"], len(ids(found)), found["seen_up_to"] > seen)

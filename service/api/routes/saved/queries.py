@@ -153,7 +153,8 @@ async def with_news(
     def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> _Shown:
         found, added = given
         query = to_query(found.head.kind, found.body)
-        return shown(found, news_of(engine, query, added, limit=limit or query.limit, weak=weak))
+        most, since = limit or query.limit, found.head.seen
+        return shown(found, news_of(engine, query, added, since=since, limit=most, weak=weak))
 
     queues = services_of(request.app).queues
     return await read_then_compute(request.state.turn, read, queues.computing, compute)
@@ -230,7 +231,7 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         query = replace(
             to_query(head.kind, found.body), include=frozenset({Detail.ABSTRACT}), max_alignments=0
         )
-        news = news_of(engine, query, added, limit=_FEED_PAPERS)
+        news = news_of(engine, query, added, since=head.since, limit=_FEED_PAPERS)
         root = public_address(request)
         about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
         papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in news.papers]

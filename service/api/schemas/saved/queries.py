@@ -148,8 +148,8 @@ class NewsOut(BaseModel):
 
     ``added`` papers came in since and pass its filters; those whose match is weak are left out unless asked
     for. ``matching`` papers match, of which ``limit`` are returned. All papers up to the change
-    ``seen_up_to`` were looked at: send it to mark all that match as seen. ``unresolved`` are seeds that
-    could not be used.
+    ``seen_up_to`` were looked at: send it to mark all that match as seen. With a ``coverage`` below 1 it is
+    that of the last look. ``unresolved`` are seeds that could not be used.
     """
 
     id: str
@@ -163,6 +163,7 @@ class NewsOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
+    coverage: float = Field(description="The share of the collection's papers that was searched.", ge=0, le=1)
     took_ms: TookMs
 
     @classmethod
@@ -186,6 +187,7 @@ class NewsOut(BaseModel):
             reason=answer.reason,
             detail=answer.detail,
             warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
+            coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )
 
