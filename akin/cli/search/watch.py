@@ -51,6 +51,8 @@ def watch(
         raise InputError("Name the saved queries that --forget should delete.")
     with opened(url, data, key=key, device=device) as collection:
         wanted = _wanted(collection.saved_queries(), names or ())
+        if forget:
+            _expect_one_each(wanted, names or ())
         if not wanted:
             stderr.print(
                 "There is no saved query; save one with `akin search ... --save NAME`.", markup=False
@@ -83,6 +85,22 @@ def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[Saved
             f"No saved query has the name or id {sorted(missing)[0][:60]!r}; there are: {there[:500]}."
         )
     return found
+
+
+def _expect_one_each(found: Sequence[SavedQueryHead], names: Sequence[str]) -> None:
+    """Raises InputError for a name that several saved queries have, of different keys."""
+    for name in names:
+        called = [each for each in found if each.name == name]
+        if len(called) > 1 and name not in {each.id for each in found}:
+            listed = ", ".join(f"{each.id} ({_whose(each)})" for each in called)
+            raise InputError(
+                f"{len(called)} saved queries have the name {name[:60]!r}; nothing was deleted, so give the "
+                f"id of the one to delete: {listed[:1000]}."
+            )
+
+
+def _whose(query: SavedQueryHead) -> str:
+    return f"of key {query.owner}" if query.owner else "saved without a key"
 
 
 def _unread(news: News) -> str:

@@ -1,6 +1,6 @@
 """Saved queries and their new papers."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ class SavedQueryHead:
     """A saved query; ``kind`` is search or recommendations, times are in UTC.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the path of its feed,
-    ``None`` where there is none.
+    ``None`` where there is none. ``owner`` is the id of the key that saved it, empty where none did.
     """
 
     id: str
@@ -24,6 +24,8 @@ class SavedQueryHead:
     seen_at: datetime | None
     seen_up_to: int
     feed: str | None
+    _: KW_ONLY
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from indexer.corpus.rows import RawPaper, to_paper
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.snapshot import Snapshot
 from service.app import create_app
+from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from service.settings import Settings
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import quiet
-from tests.support.commands import run
+from tests.support.commands import flat, run
 from tests.support.servers.loopback import served
 
 
@@ -93,3 +94,20 @@ def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
         shown = run("watch", "--data", data, "--seen")
         assert "was not marked as seen: a part of the collection could not be searched" in shown
     assert "1 of 1 paper that came" in run("watch", "--data", data)
+
+
+def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
+    """With --data those of all keys are seen: the ids and owners are listed, and an id deletes its own."""
+    with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
+        body = '{"query":{"text":"whales"}}'
+        of_key, of_none = (
+            saved.save(NewSavedQuery(owner, "whales", "search", body, 1))[0].head.id for owner in ("k1", "")
+        )
+    refused = run("watch", "whales", "--forget", "--data", data, status=1)
+    assert "2 saved queries have the name 'whales'; nothing was deleted" in flat(refused)
+    assert f"{of_key} (of key k1)" in flat(refused)
+    assert f"{of_none} (saved without a key)" in flat(refused)
+    assert "Deleted 'whales'." in run("watch", of_key, "--forget", "--data", data)
+    with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
+        assert [of_none] == [each.id for each in saved.all(owner=None)]
+    assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)

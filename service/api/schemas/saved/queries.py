@@ -92,10 +92,12 @@ class SavedQueryHeadOut(BaseModel):
     """A saved query. Times are in UTC (RFC 3339); ``seen_at`` is when its news were last marked as seen.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the address of its
-    feed, which needs no key; null where there is none.
+    feed, which needs no key; null where there is none. ``owner`` is the id of the key that saved it, empty
+    where none did.
     """
 
     id: str
+    owner: str
     name: str
     kind: Kind
     created_at: datetime
@@ -108,6 +110,7 @@ class SavedQueryHeadOut(BaseModel):
         """From the domain value and the address of its feed."""
         return cls(
             id=head.id,
+            owner=head.owner,
             name=head.name,
             kind=Kind(head.kind),
             created_at=_time(head.created_at),
