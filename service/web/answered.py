@@ -52,11 +52,12 @@ class Answered:
 
 
 def named(engine: SearchEngine, asked: Asked) -> Asked:
-    """The same by a paper's id, where its other names were given, a DOI for a text among them.
+    """The same by a paper's id, and with authors named as the collection spells them; raises QueryError."""
+    return with_authors(engine, by_id(engine, asked))
 
-    Authors are named as the collection spells them. Raises QueryError.
-    """
-    asked = with_authors(engine, asked)
+
+def by_id(engine: SearchEngine, asked: Asked) -> Asked:
+    """The same by a paper's id, where its other names were given, a DOI for a text among them."""
     given = asked.paper or asked.text
     name = name_of(given)
     if not given or (asked.paper and asked.text):

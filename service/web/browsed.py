@@ -14,6 +14,7 @@ from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
 from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
+from service.web.address.links import Link
 
 _NAMED: Final = 3  # authors that are named where too many are called so
 
@@ -60,6 +61,19 @@ def with_authors(engine: SearchEngine, asked: Asked) -> Asked:
     if len(names) > MAX_NAMES:
         raise _too_many(len(names), list(names))
     return replace(asked, authors=tuple(names))
+
+
+def authors_meant(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
+    """The same with one author each of those that are called as was given; none unless these are too many.
+
+    Of many it is the first MAX_NAMES.
+    """
+    found = {given: _authors(engine, given) for given in asked.authors}
+    if len({name for names in found.values() for name in names}) <= MAX_NAMES:
+        return ()
+    given = max(found, key=lambda each: len(found[each]))
+    kept = tuple(each for each in asked.authors if each != given)
+    return tuple(Link(name, asked.address(authors=(*kept, name))) for name in found[given][:MAX_NAMES])
 
 
 def _authors(engine: SearchEngine, given: str) -> list[str]:

@@ -56,13 +56,26 @@ def mended(asked: Asked, error: InputError) -> Link | None:
         )
         return Link("Search with the whole abstract", asked.address(**nothing))
     without = replace(asked, year_from=None, year_to=None, limit=DEFAULT_LIMIT)
-    if without == asked:
-        return None
-    try:
-        without.settled(()).request()
-    except QueryError:
+    if _is_valid(asked) or not _is_valid(without):
         return None
     return Link("Search without these years, ten results per page", without.address())
+
+
+def without_authors(asked: Asked) -> Link | None:
+    """The same query for papers of any author; ``None`` where nothing else is asked."""
+    return Link("Search without the author", asked.address(authors=())) if asked.anything else None
+
+
+def _is_valid(asked: Asked) -> bool:
+    """Whether nothing is wrong with a query itself, whatever the collection holds."""
+    try:
+        if asked.browses:
+            asked.listing()
+        else:
+            asked.settled(()).request()
+    except QueryError:
+        return False
+    return True
 
 
 def _problem_page(body: ProblemOut, headers: Mapping[str, str]) -> Response:

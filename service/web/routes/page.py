@@ -19,9 +19,9 @@ from service.search.lookup import find_titles
 from service.web.address.asked import Asked
 from service.web.address.further import Further
 from service.web.address.links import Link
-from service.web.address.refusals import in_words, mended
-from service.web.answered import Answered, answer, named, read, whole_list
-from service.web.browsed import browse
+from service.web.address.refusals import in_words, mended, without_authors
+from service.web.answered import Answered, answer, by_id, named, read, whole_list
+from service.web.browsed import authors_meant, browse, with_authors
 from service.web.library import MAX_LIBRARY_BYTES
 from service.web.render import render
 from service.web.tables import TABLES
@@ -47,7 +47,10 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
     """The page to ask on; with a query in its address, that query and its results."""
     asked = Asked()
     try:
-        asked = named(engine, Asked.of(request.query_params))
+        # One after the other, so that a refusal shows what was understood so far.
+        asked = Asked.of(request.query_params)
+        asked = by_id(engine, asked)
+        asked = with_authors(engine, asked)
         if asked.browses:
             return _browsed(engine, paging, asked)
         if not asked.anything:
@@ -125,6 +128,7 @@ def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[s
         ),
         "titles": _titles(engine, asked),
         "problem": own_problem(answered),
+        "authors": (),
         "mended": None,
     }
 
@@ -136,6 +140,7 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
         query = view_query(asked, read(engine, asked))
     except InputError:
         query = None
+    authors = authors_meant(engine, asked)
     return render(
         "results.html",
         status_of(type(error)),
@@ -143,7 +148,8 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
         results=None,
         titles=(),
         problem=in_words(error),
-        mended=mended(asked, error),
+        authors=authors,
+        mended=without_authors(asked) if authors else mended(asked, error),
     )
 
 

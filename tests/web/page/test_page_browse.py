@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
+from models.types import Facet
 from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -168,3 +169,39 @@ def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:
 def test_the_command_line_filters_by_author(authors: TestClient) -> None:
     """A program is told the whole names."""
     assert '"Ann Lee",' in page_at(authors, "/?paper=p4&author=lee").text
+
+
+def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient) -> None:
+    """All that was asked stays in the form; each author is a link, and so is the search without them."""
+    asked = Asked(title="My draft", abstract="We sing. We count.", facets=(Facet.METHOD,), authors=("kim",))
+    page = page_at(authors, asked.address(), status=422)
+    assert "21 authors have this name" in page.text
+    assert "We count." in page.text
+    assert ["My draft"] == [each["value"] for each in page.all("input", name="title")]
+    links = {each["href"] for each in page.all("a")}
+    assert asked.address(authors=("Kim Number00",)) in links
+    assert asked.address(authors=()) in links
+    alone = page_at(authors, "/?author=kim", status=422)
+    assert Asked(authors=("Kim Number19",)).address() in {each["href"] for each in alone.all("a")}
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "offered"),
+    [
+        ("/?paper=nope&from=1999", 404, False),
+        ("/?paper=p0&title=My+draft&abstract=We+sing.&from=1999", 422, False),
+        ("/?paper=nope&title=My+draft&abstract=We+sing.", 422, False),
+        ("/?like=nope&title=My+draft&abstract=We+sing.&author=kim&from=1999", 422, False),
+        ("/?paper=p0&from=99999", 422, True),
+        ("/?field=a&from=99999", 422, True),
+    ],
+)
+def test_years_are_dropped_only_where_they_are_wrong(
+    authors: TestClient, address: str, status: int, offered: bool
+) -> None:
+    """The link that searches without them mends a fault in them, and no other; a draft stays."""
+    page = page_at(authors, address, status=status)
+    assert offered == ("Search without these years" in page.text)
+    assert ("draft" in address) == bool(
+        [each for each in page.all("input", name="title") if each.get("value")]
+    )
