@@ -10,6 +10,7 @@ from service.answer_warnings import WarningCode, warning
 from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, FIRST_PAGE, Reason, SearchAnswer, SearchQuery
+from service.search.seeds import SeedReader
 
 _AWAY: Final = (
     "The papers added since are in a part of the collection that cannot be searched now; try again later."
@@ -70,7 +71,7 @@ def news_of(
         given = replace(query, filters=filters, limit=limit, page=FIRST_PAGE, skip_unresolved=True)
         answer, n_matching = _matching(engine, given, weak=weak)
     else:
-        answer, n_matching = _nothing_added(snapshot.generation), 0
+        answer, n_matching = _nothing_added(engine, query), 0
     if len(added) >= MOST_ADDED:
         told = warning(WarningCode.ONLY_LAST_ADDED, len(added))
         answer = replace(answer, warnings=(*answer.warnings, told))
@@ -118,16 +119,20 @@ def _without_weak(answer: SearchAnswer) -> SearchAnswer:
     return replace(answer, reason=Reason.NO_MATCH_ADDED, detail=DETAILS[Reason.NO_MATCH_ADDED])
 
 
-def _nothing_added(generation: str) -> SearchAnswer:
+def _nothing_added(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
+    """The answer without a search, which still tells which of its papers are there no more."""
+    unresolved = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator).lost(query)
+    all_lost = sum(not each.negative for each in unresolved) == len(query.seeds)
+    reason = Reason.NO_SEED_RESOLVED if all_lost else Reason.NOTHING_ADDED
     return SearchAnswer(
         seeds=(),
-        unresolved=(),
+        unresolved=tuple(unresolved),
         results=(),
         total=0,
         next_page=None,
-        generation=generation,
-        reason=Reason.NOTHING_ADDED,
-        detail=DETAILS[Reason.NOTHING_ADDED],
+        generation=engine.snapshot.generation,
+        reason=reason,
+        detail=DETAILS[reason],
         warnings=(),
         took_ms=0.0,
     )

@@ -98,11 +98,9 @@ class SeedReader:
 
         Raises DeadlineError; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
         """
-        given = [(number, False, seed) for number, seed in enumerate(query.seeds)]
-        given += [(number, True, seed) for number, seed in enumerate(query.negatives)]
         resolved: list[ResolvedSeed] = []
         unresolved: list[UnresolvedSeed] = []
-        for number, negative, seed in given:
+        for number, negative, seed in _numbered(query):
             check_deadline()
             try:
                 seen = self._resolve(seed, number, negative=negative)
@@ -117,6 +115,18 @@ class SeedReader:
             else:
                 resolved.append(seen)
         return resolved, unresolved
+
+    def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
+        """The seeds and negatives that name no paper of the collection; raises DeadlineError."""
+        lost: list[UnresolvedSeed] = []
+        for number, negative, seed in _numbered(query):
+            check_deadline()
+            try:
+                if seed.paper_id is not None:
+                    self._position(seed.paper_id)
+            except PaperNotFoundError as error:
+                lost.append(self._unresolved(number, negative, seed, error, among=lost))
+        return lost
 
     def _resolve(self, seed: Seed, number: int, *, negative: bool) -> ResolvedSeed:
         # The facets of a text are those of the sentences to compare it with; it has none itself.
@@ -204,6 +214,13 @@ class SeedReader:
             if snapshot.living[position]:
                 paper = snapshot.paper(position)
                 yield Suggestion(paper.id, paper.title)
+
+
+def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
+    """The seeds and then the negatives of a query, by their numbers, and whether they are negatives."""
+    for negative, seeds in ((False, query.seeds), (True, query.negatives)):
+        for number, seed in enumerate(seeds):
+            yield number, negative, seed
 
 
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:

@@ -123,6 +123,6 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in news.unresolved]
     if news.coverage == 1 and (kept := _unread(news)):  # else a warning says it
         shown.append(Text(kept, style="yellow"))
-    if news.detail and news.added:
+    if news.detail and news.reason != "nothing_added":
         shown.append(Text(news.detail, style="yellow"))
     return Group(*shown, *notes(news.warnings), Text())

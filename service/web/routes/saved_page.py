@@ -16,6 +16,7 @@ from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.routes.saved.queries import SavedDep, feed_path, with_news
+from service.api.schemas.saved.queries import to_query
 from service.api.services import services_of
 from service.saved.news import MOST_NEWS, News
 from service.saved.saved_queries import SavedQuery
@@ -46,7 +47,8 @@ async def new_papers(
 
     def shown(saved: SavedQuery, news: News) -> Response:
         view = view_saved(saved.head, feed_path(request, saved.head))
-        return render("news.html", news=view_news(engine, view, asked_again(saved), news), weak=weak)
+        query = to_query(saved.head.kind, saved.body)
+        return render("news.html", news=view_news(engine, view, query, asked_again(saved), news), weak=weak)
 
     return await with_news(request, engine, query_id, shown, limit=MOST_NEWS if whole else None, weak=weak)
 

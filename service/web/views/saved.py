@@ -2,18 +2,24 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from service.api.schemas.search.results import ResultOut
 from service.saved.news import NewPaper, News
 from service.saved.saved_queries import SavedQueryHead
 from service.search.engine import SearchEngine
-from service.search.query import Reason
+from service.search.query import Reason, SearchQuery, SeedReason, UnresolvedSeed
 from service.web.address.asked import Asked
 from service.web.address.further import Further
 from service.web.views.results.cards import PaperLinks, paper_links, web_address
 from service.web.views.results.rows import key_sentences
 from service.web.views.seeds import name_seeds
 from service.web.views.summary import Part, summarize
+
+_NO_START: Final = (
+    "Nothing can be new to this search, because none of the papers that it starts from can be used. Delete "
+    "it, and save another search."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,8 @@ class NewsView:
     """What is new to a saved query; ``detail`` says why nothing is.
 
     ``parts`` are its query in words and ``href`` asks it; both are empty where the page has no way to.
-    Of ``n_matching`` papers that match, ``n_hidden`` are not shown. ``up_to`` is to be sent to mark the news
-    as seen, if they ``may_be_marked``; where all of them ``may_be_weak`` none are shown.
+    Of ``n_matching`` papers that match, ``n_hidden`` are not shown; ``lost`` says which papers of
+    the query do not count. ``up_to`` is to be sent to mark the news as seen, if they ``may_be_marked``; where all of them ``may_be_weak`` none are shown.
     """
 
     saved: SavedView
@@ -63,6 +69,7 @@ class NewsView:
     up_to: int
     detail: str
     may_be_weak: bool
+    lost: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -72,8 +79,10 @@ def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
     return SavedView(head.id, head.name, _day(head.created_at), seen, feed or "")
 
 
-def view_news(engine: SearchEngine, saved: SavedView, asked: Asked | None, news: News) -> NewsView:
-    """What is new to ``saved``, which ``asked`` asks."""
+def view_news(
+    engine: SearchEngine, saved: SavedView, query: SearchQuery, asked: Asked | None, news: News
+) -> NewsView:
+    """What is new to ``saved``, which is ``query``, and ``asked`` on the page."""
     answer = news.answer
     start = asked or Asked()
     return NewsView(
@@ -86,10 +95,21 @@ def view_news(engine: SearchEngine, saved: SavedView, asked: Asked | None, news:
         n_hidden=news.n_hidden,
         may_be_marked=bool(news.n_added) and not news.n_hidden and answer.coverage == 1,
         up_to=news.up_to,
-        detail=answer.detail or "",
+        detail=_NO_START if answer.reason is Reason.NO_SEED_RESOLVED else answer.detail or "",
         may_be_weak=answer.reason is Reason.NO_MATCH_ADDED,
+        lost=tuple(_lost(query, each) for each in answer.unresolved),
         warnings=tuple(each.message for each in answer.warnings),
     )
+
+
+def _lost(query: SearchQuery, unresolved: UnresolvedSeed) -> str:
+    """Which paper of a query does not count any more, and why."""
+    seed = (query.negatives if unresolved.negative else query.seeds)[unresolved.number]
+    does = "avoids" if unresolved.negative else "starts from"
+    name = seed.paper_id or (seed.paper and seed.paper.title) or "a text of your own"
+    if unresolved.reason is SeedReason.NOT_INDEXED:
+        return f"This search {does} {name}, which is no longer in the collection."
+    return f"This search {does} {name}, which does not count: {unresolved.detail}"
 
 
 def _in_words(engine: SearchEngine, asked: Asked) -> tuple[Part, ...]:

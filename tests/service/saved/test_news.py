@@ -133,3 +133,39 @@ def test_nothing_is_passed_over_while_a_part_of_the_collection_is_away(
         assert "% of the collection could be searched" in page.text
     found = news(client, query)
     assert (1, 2, True) == (found["coverage"], len(ids(found)), found["seen_up_to"] > seen)
+
+
+def test_a_search_whose_paper_was_deleted_says_so(client: TestClient) -> None:
+    """In its answer and on its page, although nothing was added, until the paper is there again."""
+    add(client, SONGS, WEAK)
+    alone = save(client, search={"query": {"paper_id": "s/0"}})
+    body = {"seeds": ["p1", "s/0"], "negatives": ["t/1"]}
+    several = save(client, name="several", recommendations=body)
+    assert [[], []] == [news(client, each)["unresolved"] for each in (alone, several)]
+    for name in ("s%2F0", "t%2F1"):
+        client.delete(f"/v1/papers/{name}?wait=true")
+    found = [news(client, each) for each in (alone, several)]
+    assert ["no_seed_resolved", "nothing_added"] == [each["reason"] for each in found]
+    assert [[(0, False)], [(1, False), (0, True)]] == [
+        [(lost["seed"], lost["negative"]) for lost in each["unresolved"]] for each in found
+    ]
+    page = page_at(client, f"/saved/{alone}").text
+    assert "This search starts from s/0, which is no longer in the collection." in page
+    assert "none of the papers that it starts from can be used" in page
+    page = page_at(client, f"/saved/{several}").text
+    assert "This search starts from s/0, which is no longer in the collection." in page
+    assert "This search avoids t/1, which is no longer in the collection." in page
+    add(client, SONGS)
+    assert [] == news(client, alone)["unresolved"]
+
+
+def test_a_feed_holds_the_newest_matches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers keep what they fetched: a better match of last month takes no place of today's."""
+    monkeypatch.setattr("service.api.routes.saved.queries._FEED_PAPERS", 2)
+    feed = client.post(f"/v1/queries/{save(client)}/feed").json()["feed"]
+    add(client, *({**SONGS, "id": f"old/{number}", "title": "Whales sing"} for number in range(3)))
+    for number in range(2):
+        paper = {**SONGS, "id": f"new/{number}", "abstract": ["Whales sing many songs.", "We hear ships."]}
+        add(client, paper)
+    read = client.get(feed).text
+    assert [2, 0] == [read.count(f"paper={name}%2F") for name in ("new", "old")]

@@ -231,10 +231,12 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         query = replace(
             to_query(head.kind, found.body), include=frozenset({Detail.ABSTRACT}), max_alignments=0
         )
-        news = news_of(engine, query, added, since=head.since, limit=_FEED_PAPERS)
+        news = news_of(engine, query, added, since=head.since, limit=MOST_NEWS)
+        came = {paper.paper_id: place for place, paper in enumerate(added)}  # the last ones first
+        newest = sorted(news.papers, key=lambda each: came[each.ranked.paper.id])[:_FEED_PAPERS]
         root = public_address(request)
         about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
-        papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in news.papers]
+        papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in newest]
         return to_atom(about, papers), news.answer.coverage
 
     content, coverage = await read_then_compute(request.state.turn, read, services.queues.computing, compute)
