@@ -24,7 +24,6 @@ from service.search.aspect import Part, Rows
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
 from service.search.query import (
-    DETAILS,
     LONGEST_LIST,
     Page,
     Reason,
@@ -38,7 +37,7 @@ from service.search.query import (
 )
 from service.search.reach import Reach, within_reach
 from service.search.rerank import Comparison, default_specificity, default_tau
-from service.search.seeds import ResolvedSeed, SeedReader
+from service.search.seeds import ResolvedSeed, SeedReader, why_none
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
 
@@ -182,7 +181,7 @@ class SearchEngine:
             next_page=page.next,
             generation=self.snapshot.generation,
             reason=page.reason,
-            detail=_detail(page.reason, seeds),
+            detail=why_none(page.reason, seeds, self.snapshot, query),
             warnings=(
                 *_warnings(seeds, page),
                 *self._words_missing(query),
@@ -311,12 +310,6 @@ class SearchEngine:
                         compared=comparison.compared(int(ranked.positions[place])),
                         strength=self.strengths.of(float(ranked.reaches[place]), respect),
                     )
-
-
-def _detail(reason: Reason | None, seeds: Sequence[ResolvedSeed]) -> str | None:
-    if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
-        return seeds[0].missing
-    return None if reason is None else DETAILS[reason]
 
 
 def _warnings(seeds: Sequence[ResolvedSeed], page: _Page) -> Iterator[AnswerWarning]:

@@ -16,12 +16,15 @@ from models.errors import PaperNotFoundError, SentenceSelectionError
 from models.types import Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
+from service.resolve.authors import no_such_author
 from service.resolve.near_ids import near_ids
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
 from service.search.query import (
+    DETAILS,
     AskedSeed,
+    Reason,
     SearchQuery,
     Seed,
     SeedReason,
@@ -221,6 +224,17 @@ def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
     for negative, seeds in ((False, query.seeds), (True, query.negatives)):
         for number, seed in enumerate(seeds):
             yield number, negative, seed
+
+
+def why_none(
+    reason: Reason | None, seeds: Sequence[ResolvedSeed], snapshot: Snapshot, query: SearchQuery
+) -> str | None:
+    """A ``reason`` in words; ``None`` for none."""
+    if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
+        return seeds[0].missing
+    if reason is Reason.FILTERED_OUT and (unknown := no_such_author(snapshot, query.filters)):
+        return unknown
+    return None if reason is None else DETAILS[reason]
 
 
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:

@@ -15,6 +15,7 @@ from models.text.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.context import check_deadline, stage
+from service.resolve.authors import no_such_author
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, Reason, none_allowed
@@ -116,7 +117,9 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
     asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
     allowed = _allowed_rows(snapshot, asked.filters, query.facets, reach)
-    reason = None if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
+    reason, detail = (
+        (None, None) if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
+    )
     results, repeated = _nearest(
         snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
     )
@@ -128,7 +131,7 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
         results=results,
         generation=snapshot.generation,
         reason=reason,
-        detail=None if reason is None else DETAILS[reason],
+        detail=detail,
         warnings=(*asked.warnings, *repeats, *coverage_warning(reach.coverage)),
         took_ms=(time.perf_counter() - started) * 1000,
         coverage=reach.coverage,
@@ -242,7 +245,11 @@ def _sentence_at(snapshot: Snapshot, row: int, *, distance: float) -> FoundSente
     return FoundSentence(snapshot.paper(position), row - int(snapshot.offsets[position]), distance)
 
 
-def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> Reason:
+def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> tuple[Reason, str]:
+    """The reason, and the same in words."""
+    reason = none_allowed(query.filters)
     if snapshot.allowed_papers(filters).any():
-        return Reason.NO_SENTENCE_OF_THAT_FACET
-    return none_allowed(query.filters)
+        reason = Reason.NO_SENTENCE_OF_THAT_FACET
+    elif unknown := no_such_author(snapshot, filters):
+        return reason, unknown
+    return reason, DETAILS[reason]

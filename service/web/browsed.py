@@ -3,13 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from models.errors import QueryError
-from models.types import Filters, Paper
+from models.types import Paper
 from service.api.dependencies.cursors import Paging
-from service.resolve.titles import fold
+from service.resolve.authors import authors_called
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
 from service.web.address.asked import Asked
@@ -77,21 +74,8 @@ def authors_meant(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
 
 
 def _authors(engine: SearchEngine, given: str) -> list[str]:
-    """The authors called so, or else those in whose names each word of ``given`` begins a word."""
-    if engine.snapshot.allowed_papers(Filters(authors=(given,))).any():
-        return [given]
-    (words,) = (text.split() for text in fold(pa.array([given])).to_pylist())
-    names = pc.unique(pc.list_flatten(engine.snapshot.column("authors")))
-    folded = fold(names)
-    for word in words:
-        holding = pc.match_substring(folded, word)
-        names, folded = names.filter(holding), folded.filter(holding)
-    found = [
-        name
-        for name, text in zip(names.to_pylist(), folded.to_pylist(), strict=True)
-        if words and all(any(part.startswith(word) for part in text.split()) for word in words)
-    ]
-    return sorted(found) or [given]
+    """The authors called so; the name itself, which then passes no paper, where nobody is."""
+    return authors_called(engine.snapshot, given) or [given]
 
 
 def _too_many(n_names: int, names: list[str]) -> QueryError:

@@ -54,8 +54,9 @@ class NewsView:
     """What is new to a saved query; ``detail`` says why nothing is.
 
     ``parts`` are its query in words and ``href`` asks it; both are empty where the page has no way to.
-    Of ``n_matching`` papers that match, ``n_hidden`` are not shown; ``lost`` says which papers of
-    the query do not count. ``up_to`` is to be sent to mark the news as seen, if they ``may_be_marked``; where all of them ``may_be_weak`` none are shown.
+    Of ``n_matching`` papers that match, ``n_hidden`` are not shown; ``lost`` says which papers of the query
+    do not count. ``up_to`` is to be sent to mark the news as seen, if they ``may_be_marked``; where all of
+    them ``may_be_weak`` none are shown.
     """
 
     saved: SavedView

@@ -1,0 +1,61 @@
+"""Authors whom nobody in the collection is called: searches say so, and who may be meant."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from fastapi.testclient import TestClient
+
+from models.encoder import Encoder
+from tests.support.builds import build_quietly, write_corpus
+from tests.support.clients import client_of
+
+NAMES = ("Ann Kimura", "Bo Kimura", "Cy Kimura", "Di Kimura", "Zoë Ås")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client of a service over papers of these authors."""
+    papers = [
+        {"id": f"p{number}", "title": f"Title {number}", "abstract": "We do. It is.", "authors": [name]}
+        for number, name in enumerate(NAMES)
+    ]
+    folder = tmp_path_factory.mktemp("authors")
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    with client_of(folder / "data") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["zoe as"], "no author is called exactly zoe as; did you mean Zoë Ås? Give full names."),
+        (["Kimura"], "did you mean Ann Kimura, Bo Kimura, Cy Kimura or 1 other? Give full names."),
+        (["Nobody", "Kim Ann"], "exactly Nobody; did you mean Ann Kimura? Give full names."),
+        (["Nobody"], "exactly Nobody; give the full name of another, or leave it out."),
+    ],
+)
+@pytest.mark.parametrize("path", ["search", "recommendations", "sentences/search"])
+def test_a_part_of_a_name_is_answered_with_names(
+    client: TestClient, path: str, given: Sequence[str], said: str
+) -> None:
+    """Whoever filters by a surname learns the full names; accents and order do not matter."""
+    query = {
+        "search": {"query": {"text": "we do"}},
+        "recommendations": {"seeds": [{"text": "we do"}]},
+        "sentences/search": {"query": {"text": "we do"}},
+    }[path]
+    answer = client.post(f"/v1/{path}", json={**query, "filters": {"authors": given}}).json()
+    assert ([], "filtered_out") == (answer["results"], answer["reason"])
+    assert answer["detail"].startswith("No paper matches the filters, because no author is called exactly ")
+    assert answer["detail"].endswith(said)
+
+
+def test_authors_who_are_there_are_not_doubted(client: TestClient) -> None:
+    """A name whose papers another filter takes away is no unknown one; one known name of two is enough."""
+    body = {"query": {"text": "we do"}, "filters": {"authors": ["Ann Kimura"], "year_from": 2000}}
+    assert (
+        "No paper matches the filters; widen them." == client.post("/v1/search", json=body).json()["detail"]
+    )
+    body = {"query": {"text": "we do"}, "filters": {"authors": ["Kimura", "ann kimura"]}}
+    found = client.post("/v1/search", json=body).json()
+    assert (["p0"], None) == ([each["paper"]["id"] for each in found["results"]], found["detail"])
