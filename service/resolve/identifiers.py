@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Int64
 
+from indexer.corpus.library.names import name_of
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import PaperNotFoundError
 
@@ -135,6 +136,12 @@ def names_of(given: str) -> Names:
     if _S2_HASH.fullmatch(given.strip().lower()):
         return Names((f"s2:{given.strip().lower()}",))
     return Names()
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is no words but a DOI, an address or another name of a paper."""
+    single = not any(map(str.isspace, text.strip()))
+    return name_of(text) is not None or (single and names_of(text) != Names())
 
 
 def address_key(url: str) -> str:

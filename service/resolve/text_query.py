@@ -4,6 +4,7 @@ from models.errors import SentenceSelectionError
 from models.text.language import other_language
 from models.types import Paper, Sentence
 from service.answer_warnings import AnswerWarning, WarningCode, warning
+from service.resolve.identifiers import is_name
 
 MAX_TEXT_CHARS = 2_000
 # The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
@@ -24,6 +25,11 @@ def one_sentence(text: str) -> Paper:
 
 
 def text_warnings(text: str) -> tuple[AnswerWarning, ...]:
-    """The warning for a text that does not look English, where it is long enough to tell."""
+    """The warning for a text that is a name of a paper, or does not look English.
+
+    A language is told only of a text that is long enough.
+    """
+    if is_name(text):
+        return (warning(WarningCode.TEXT_IS_NAME, "address" if "://" in text else "identifier"),)
     language = other_language(text) if len(text) >= _FEWEST_CHARS_TO_TELL else None
     return () if language is None else (warning(WarningCode.TEXT_NOT_ENGLISH, language),)

@@ -15,7 +15,7 @@ from service.api.schemas.search.results import ResultOut, SearchOut
 from service.api.schemas.writing import Written
 from service.collection.cursors import Cursors
 from service.resolve.analysis import analyze
-from service.resolve.identifiers import Names, names_of
+from service.resolve.identifiers import is_name
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Detail, Page, SearchAnswer, SearchQuery
@@ -69,7 +69,7 @@ def by_id(engine: SearchEngine, asked: Asked) -> Asked:
         if (position := engine.identifiers.position(each)) is not None:
             return replace(asked, paper=engine.snapshot.paper(position).id, text="")
     # A name of a paper is no text to search for: the answer says that the collection does not hold it.
-    return replace(asked, paper=given, text="") if name or names_of(given) != Names() else asked
+    return replace(asked, paper=given, text="") if is_name(given) else asked
 
 
 def read(engine: SearchEngine, asked: Asked) -> Paper | None:
