@@ -5,10 +5,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import orjson
 
+from akin.client.params import RecommendationsRequest, SearchRequest
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from indexer.files.durable import storage_errors
 from models.errors import InputError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from akin.local.collection import Collection
 
 _Ranked = TypeVar("_Ranked", SearchAnswer, RecommendationsAnswer)
+_Request = TypeVar("_Request", SearchRequest, RecommendationsRequest)
+_MOST_SAVED: Final = 100  # papers of a page
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 
 
@@ -47,6 +50,14 @@ def opened(
 def lasting(answer: _Ranked, data: Path | None) -> _Ranked:
     """An answer as it is put out: without a cursor that is good in this process alone."""
     return answer if data is None else replace(answer, next_cursor=None)
+
+
+def to_save(asked: _Request) -> _Request:
+    """A request as it is saved: with the most papers of a page where more were asked for."""
+    saved = cast(_Request, dict(asked))
+    if saved.get("limit", 0) > _MOST_SAVED:
+        saved["limit"] = _MOST_SAVED
+    return saved
 
 
 def read_aspect(

@@ -27,7 +27,7 @@ from akin.cli.options import (
     filters_of,
 )
 from akin.cli.output import put_out
-from akin.cli.search.query import given, lasting, opened
+from akin.cli.search.query import given, lasting, opened, to_save
 from akin.client.library import LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
 from models.errors import InputError
@@ -111,10 +111,10 @@ def recommend(
         if not asked["seeds"]:
             raise InputError("Nothing to start from: name papers, or give --like LIBRARY or --text WORDS.")
         answer = collection.recommend(**asked)
+        put_out(Output.JSON if as_json else output, lasting(answer, data))
         if save:
-            saved = collection.save_query(save, recommendations=asked)
+            saved = collection.save_query(save, recommendations=to_save(asked))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
-    put_out(Output.JSON if as_json else output, lasting(answer, data))
 
 
 def _parted(given: list[str] | None) -> tuple[list[str], list[Path]]:

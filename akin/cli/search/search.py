@@ -26,7 +26,7 @@ from akin.cli.options import (
     filters_of,
 )
 from akin.cli.output import put_out
-from akin.cli.search.query import given, lasting, opened, read_aspect, read_query
+from akin.cli.search.query import given, lasting, opened, read_aspect, read_query, to_save
 from akin.client.params import ScorerName, SearchRequest
 from models.types import Facet
 
@@ -99,7 +99,7 @@ def search(
     )
     with opened(url, data, key=key, device=device) as collection:
         answer = collection.search(**asked)
+        put_out(Output.JSON if as_json else output, lasting(answer, data))
         if save:
-            saved = collection.save_query(save, search=asked)
+            saved = collection.save_query(save, search=to_save(asked))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
-    put_out(Output.JSON if as_json else output, lasting(answer, data))

@@ -111,3 +111,16 @@ def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
     with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
         assert [of_none] == [each.id for each in saved.all(owner=None)]
     assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
+
+
+@pytest.mark.parametrize("command", [("search", "--text"), ("recommend", "--text")])
+def test_a_long_list_is_saved_too(data: Path, command: tuple[str, ...]) -> None:
+    """More papers than a page has are printed, and the query is saved with a full page."""
+    shown = run(*command, "whales sing", "--data", data, "--limit", "150", "--save", "whales")
+    assert "Saved as 'whales'." in shown
+    assert " 1. " in shown
+    assert "nothing new" in run("watch", "--data", data)
+    again = (*command, "taxes", "--data", data, "--limit", "2", "--save", "whales", "--output", "titles")
+    refused = run(*again, status=1)
+    assert "Another query is saved under this name" in flat(refused)
+    assert " 2. " in refused  # what was found is not lost
