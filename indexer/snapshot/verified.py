@@ -26,7 +26,7 @@ class Verified:
     def __init__(self, data: Path) -> None:
         self._data = data
         self._remembered = _remembered_in(DataFolder(data).verified)
-        self._is_new = False
+        self._new: dict[str, list[object]] = {}
 
     def holds(self, path: Path, sha256: str) -> bool:
         """Whether the file had this SHA-256 (hex) when it was last read, and has not changed since.
@@ -42,22 +42,22 @@ class Verified:
             time.time_ns() - max(stamp[-2:]) > _RESTED_NS
             and self._remembered.get(self._name(path)) != content
         ):
-            self._remembered[self._name(path)] = content
-            self._is_new = True
+            self._remembered[self._name(path)] = self._new[self._name(path)] = content
 
     def save(self) -> None:
         """Keep it for the next process, of the files that are still there; not in a read-only folder."""
         note = DataFolder(self._data).verified
-        if self._is_new and note.parent.is_dir():
-            # What other processes have seen meanwhile stays remembered.
-            remembered = _remembered_in(note) | self._remembered
+        if self._new and note.parent.is_dir():
+            # What others have seen meanwhile stays remembered, and what they have forgotten forgotten.
+            remembered = _remembered_in(note) | self._new
             files = {name: seen for name, seen in remembered.items() if (self._data / name).is_file()}
             with suppress(OSError):
                 write_note(note, {"files": files}, durable=False)
 
     def forget(self, path: Path) -> None:
         """The file is read again by the next process."""
-        self._remembered.pop(self._name(path), None)
+        for kept in (self._remembered, self._new):
+            kept.pop(self._name(path), None)
         note = DataFolder(self._data).verified
         if note.parent.is_dir():
             files = {name: seen for name, seen in _remembered_in(note).items() if name != self._name(path)}

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +19,10 @@ def name_of(path: Path) -> str:
 
 
 def content_of(path: Path) -> bytes:
-    """The content as it is unpacked; OSError (of which a broken archive is one) or EOFError."""
+    """The content as it is unpacked; OSError or EOFError, also of a broken archive."""
     content = path.read_bytes()
-    return gzip.decompress(content) if path.suffix == _PACKED else content
+    with _as_os_error():
+        return gzip.decompress(content) if path.suffix == _PACKED else content
 
 
 def metadata_of(path: Path) -> dict[str, Any]:
@@ -26,9 +30,18 @@ def metadata_of(path: Path) -> dict[str, Any]:
 
     Raises OSError, EOFError; ValueError for what has no header.
     """
-    with gzip.open(path) if path.suffix == _PACKED else path.open("rb") as stream:
+    with _as_os_error(), gzip.open(path) if path.suffix == _PACKED else path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if length > _LONGEST_HEADER:
             raise ValueError("it has no header of safetensors")
         found: dict[str, Any] = json.loads(stream.read(length)).get("__metadata__", {})
     return found
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """A broken archive is some error or other: make it one of reading."""
+    try:
+        yield
+    except zlib.error as error:
+        raise OSError(f"the archive is broken: {error}") from error

@@ -150,9 +150,9 @@ class Scrub:
         # A generation that is served no more may be cleared away at any moment.
         elif file in self._served():
             self.files += 1
+            Verified(self._data).forget(file.path)  # whoever opens it next compares it
             if file not in self._damaged:
                 _log.error("damaged", file=str(file.path))
-                Verified(self._data).forget(file.path)  # whoever opens it next compares it
                 self._damaged |= {file}
                 self._elsewhere = self._generation_without()
 

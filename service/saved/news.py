@@ -93,7 +93,9 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
         good = [place for place, each in enumerate(last.results, start=1) if weak or _is_good(each)]
         if shown := good[: query.limit - n_matching]:  # in the place of weak ones before them
             more = engine.search(replace(following, limit=shown[-1]))
-            answer = replace(answer, results=answer.results + more.results)
+            answer = replace(
+                answer, results=answer.results + more.results, coverage=min(answer.coverage, more.coverage)
+            )
         n_matching += len(good)
     if last.next_page is not None and (weak or _is_good(last.results[-1])):
         told = warning(WarningCode.LIST_ENDS_AT, MOST_NEWS)

@@ -162,7 +162,9 @@ def test_gzipped_weights_are_the_same_tagger(tmp_path: Path) -> None:
     plain = tmp_path / packed.name.removesuffix(".gz")
     plain.write_bytes(gzip.decompress(packed.read_bytes()))
     assert facets.read_tagger(plain).spec == facets.read_tagger(packed).spec
-    for content in (packed.read_bytes()[:-9], b"no archive", gzip.compress(b"\xff" * 20)):
+    broken = bytearray(packed.read_bytes())
+    broken[10:20] = b"\xff" * 10
+    for content in (broken, packed.read_bytes()[:-9], b"no archive", gzip.compress(b"\xff" * 20)):
         (tmp_path / packed.name).write_bytes(content)
         with pytest.raises(WeightsError, match=r"facets-surface\.safetensors\.gz does not"):
             facets.read_tagger(tmp_path / packed.name)

@@ -68,7 +68,7 @@ def forget(folder: Path, names: Collection[str]) -> None:
 
     Half a line goes too: nobody knows whose it is.
     """
-    wanted = {_name(name) for name in names}
+    wanted = {_name(each) for name in names for each in (name, harmless(name))}
     found, unresolved = folder / FOUND_FILE, folder / UNRESOLVED_FILE
     with storage_errors(folder):
         if found.exists():
@@ -76,20 +76,25 @@ def forget(folder: Path, names: Collection[str]) -> None:
             kept = {
                 lookup: paper
                 for lookup, paper in papers.items()
-                if wanted.isdisjoint(map(_name, (lookup, paper.id, paper.title, paper.doi)))
+                if wanted.isdisjoint(_names_in(lookup, paper.id, paper.title, paper.doi))
             }
             if len(kept) < len(papers) or papers.has_more:
                 replace_file(found, _lines(kept))
         if unresolved.exists():
             rows = _rows(unresolved)
-            others = [row for row in rows if wanted.isdisjoint(map(_name, row[:2]))]
+            others = [row for row in rows if wanted.isdisjoint(_names_in(*row[:2]))]
             if len(others) < len(rows):
                 replace_file(unresolved, _table(others))
 
 
-def _name(given: object) -> str:
+def _names_in(*given: object) -> set[str]:
+    """Those of the values that are texts, as they are compared."""
+    return {_name(each) for each in given if isinstance(each, str) and each}
+
+
+def _name(given: str) -> str:
     """An id, DOI or title as it is compared."""
-    text = " ".join(str(given).casefold().split())
+    text = " ".join(given.casefold().split())
     return text.removeprefix("doi:").removeprefix("https://doi.org/")
 
 

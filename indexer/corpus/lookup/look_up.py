@@ -83,7 +83,9 @@ def _ask(
     try:
         body = client.get(url, params, every_s=service.every_s)
     except ServiceError as error:
-        if error.status is None or error.status >= 500 or error.status in _OF_THE_SERVICE:
+        # One that is asked for many and is elsewhere is so for all of them.
+        is_elsewhere = service.at_once > 1 and error.status is not None and error.status < 400
+        if error.status is None or error.status >= 500 or error.status in _OF_THE_SERVICE or is_elsewhere:
             raise
         if len(lookups) == 1:
             report.n_asked += 1

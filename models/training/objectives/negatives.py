@@ -30,8 +30,8 @@ class Triples:
 def draw_triples(batch: EncodedBatch) -> Triples:
     """One triple for each explicit negative, and one for each example without, drawn by torch's numbers.
 
-    An explicit negative that belongs to its query in another example is none. Raises InputError where a
-    batch gives no triple.
+    An explicit negative that belongs to its query in another example is none, so there may be no triple.
+    Raises InputError where a batch has no negative at all.
     """
     places = torch.arange(len(batch.owner), device=batch.owner.device)
     given = (~batch.known[batch.owner, places]).nonzero()[:, 0]
@@ -40,7 +40,7 @@ def draw_triples(batch: EncodedBatch) -> Triples:
     rivals = ~batch.same & ~explicit[:, None]
     drawn = torch.rand(rivals.shape).to(rivals.device).masked_fill(~rivals, -1.0).argmax(dim=1)
     examples = rivals.any(dim=1).nonzero()[:, 0]
-    if len(owner) + len(examples) == 0:
+    if len(batch.owner) + len(examples) == 0:
         raise InputError(
             "The batch has no triple: give the examples negatives, or make batches of at least two examples "
             "whose papers do not belong together."
@@ -71,7 +71,7 @@ def hinge(
 ) -> Float[torch.Tensor, ""]:
     """max(0, near - far + margin): the sum, or the mean."""
     losses = (near - far + margin).clamp(min=0)
-    return losses.mean() if mean else losses.sum()
+    return losses.mean() if mean and len(losses) else losses.sum()
 
 
 def _stacked(a: Vectors, b: Vectors) -> Vectors:

@@ -140,3 +140,21 @@ def test_what_two_processes_have_seen_is_remembered(tmp_path: Path) -> None:
         each.remember(path, "digest", stamp_of(path))
         each.save()
     assert all(Verified(tmp_path).holds(path, "digest") for path in files)
+
+
+def test_what_another_process_has_forgotten_stays_forgotten(tmp_path: Path) -> None:
+    """One that saw it whole before, and keeps what it sees of another file, does not bring it back."""
+    damaged, other = tmp_path / "damaged", tmp_path / "other"
+    for path in (damaged, other):
+        path.write_bytes(b"same")
+    DataFolder(tmp_path).building.mkdir()
+    time.sleep(RESTED_S)
+    first = Verified(tmp_path)
+    first.remember(damaged, "digest", stamp_of(damaged))
+    first.save()
+    before = Verified(tmp_path)
+    Verified(tmp_path).forget(damaged)
+    before.remember(other, "digest", stamp_of(other))
+    before.save()
+    after = Verified(tmp_path)
+    assert (False, True) == (after.holds(damaged, "digest"), after.holds(other, "digest"))

@@ -104,3 +104,15 @@ def test_an_example_whose_negatives_all_belong_to_it_gets_one_of_another() -> No
     # triple with it has none.
     assert build("specter", mean=False)(made).item() == pytest.approx(2.0)
     assert made.known.tolist() == [[True], [False]]
+
+
+@pytest.mark.parametrize("name", ["specter", "max", "abs", "attention", "ot"])
+def test_a_batch_of_which_no_negative_is_one_has_no_loss(name: str) -> None:
+    """Training goes on where each negative of a batch belongs to its query in another example."""
+    examples = (Example("c", "d", ("partner",)), Example("c", "partner"))
+    texts = {key: Paper(id=key, title="", abstract="", sentences=()) for key in ("c", "d", "partner")}
+    rows = torch.from_numpy(np.random.default_rng(6).normal(size=(3, 4))).float().requires_grad_()
+    vectors = Vectors(rows[:, None], torch.ones(3, 1, dtype=torch.bool), rows)
+    loss = build(name)(assembled(vectors, examples[:1], [TrainingSet("set", texts, examples)]))
+    (gradient,) = torch.autograd.grad(loss, rows)
+    assert (0.0, 0.0) == (float(loss.detach()), float(gradient.abs().max()))

@@ -1,10 +1,14 @@
 """Authors whom nobody in the collection is called: searches say so, and who may be meant."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.catalog.catalog import Catalog
+from indexer.collection.changes import delete_papers
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from models.encoder import Encoder
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
@@ -59,3 +63,15 @@ def test_authors_who_are_there_are_not_doubted(client: TestClient) -> None:
     body = {"query": {"text": "we do"}, "filters": {"authors": ["Kimura", "ann kimura"]}}
     found = client.post("/v1/search", json=body).json()
     assert (["p0"], None) == ([each["paper"]["id"] for each in found["results"]], found["detail"])
+
+
+def test_a_collection_without_papers_has_no_authors(tmp_path: Path, hashing: Encoder) -> None:
+    """All of it was deleted: the filter passes nothing, and says so."""
+    papers = [{"id": "p", "title": "T", "abstract": "We do. It is.", "authors": ["Ann Kimura"]}]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
+        delete_papers(tmp_path / "data", ["p"], catalog, keep=KEEP)
+    with client_of(tmp_path / "data") as client:
+        body = {"query": {"title": "T", "abstract": "We do."}, "filters": {"authors": ["Kimura"]}}
+        answer = client.post("/v1/search", json=body)
+    assert (200, "filtered_out") == (answer.status_code, answer.json()["reason"])

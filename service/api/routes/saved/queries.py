@@ -34,7 +34,6 @@ from service.api.services import public_address, services_of
 from service.saved.news import MOST_NEWS, News, news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
 from service.search.engine import SearchEngine
-from service.search.query import Detail
 
 router = APIRouter(tags=["saved queries"], route_class=JSONBodyRoute)
 _ALL: Final = "/v1/queries"
@@ -228,15 +227,17 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
     def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> tuple[bytes, float]:
         found, added = given
         head = found.head
-        query = replace(
-            to_query(head.kind, found.body), include=frozenset({Detail.ABSTRACT}), max_alignments=0
-        )
+        query = replace(to_query(head.kind, found.body), include=frozenset(), max_alignments=0)
         news = news_of(engine, query, added, since=head.since, limit=MOST_NEWS)
         came = {paper.paper_id: place for place, paper in enumerate(added)}  # the last ones first
         newest = sorted(news.papers, key=lambda each: came[each.ranked.paper.id])[:_FEED_PAPERS]
         root = public_address(request)
         about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
-        papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in newest]
+        snapshot = engine.snapshot
+        texts = (snapshot.paper(snapshot.position(each.ranked.paper.id)) for each in newest)
+        papers = [
+            (PaperOut.model_validate(text), each.added_at) for text, each in zip(texts, newest, strict=True)
+        ]
         return to_atom(about, papers), news.answer.coverage
 
     content, coverage = await read_then_compute(request.state.turn, read, services.queues.computing, compute)

@@ -93,7 +93,7 @@ def test_a_service_that_fails_is_given_up_and_the_others_are_asked(tmp_path: Pat
     assert ({"arXiv": "export.arxiv.org: it answers 503"}, 2) == (report.failed, report.n_found)
 
 
-@pytest.mark.parametrize("status", [301, 400, 410, 414])
+@pytest.mark.parametrize("status", [400, 410, 414])
 def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -> None:
     """It is reported with the reason; of several asked for at once it is found out."""
     numbers = [f"pmid:{n}" for n in (7, 8, 41, 9)]
@@ -209,3 +209,17 @@ def test_what_is_under_way_is_told(tmp_path: Path) -> None:
         look_up([corpus], tmp_path / "lookups", client, on_progress=lambda *each: told.append(each))
     assert [("Scanning", 0, None), ("Scanning", 1_000, None), ("Scanning", 1_002, 1_002)] == told[:3]
     assert ("Looking up", 1_002, 1_002) == told[-1]
+
+
+def test_a_service_of_many_names_that_is_elsewhere_is_given_up(tmp_path: Path) -> None:
+    """It is so for every name: asking for halves of them would take minutes, and refuse each."""
+    corpus = write_lines(tmp_path, *(f"9912.{number:05}" for number in range(20)))
+    asked: list[httpx.URL] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url)
+        return httpx.Response(302, headers={"Location": "https://elsewhere.example.org"})
+
+    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+        report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
+    assert (1, {}, ["arXiv"]) == (len(asked), report.refused, [*report.failed])
