@@ -9,10 +9,12 @@ from pathlib import Path
 import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import BuildReport, build
+from indexer.collection.changes import absorb
 from indexer.collection.growth import BOUNDS, Bounds
+from indexer.corpus.rows import RawPaper, to_paper
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.parts import Encode
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.folder import current_generation, read_manifest
 from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder
@@ -20,7 +22,7 @@ from models.errors import EncoderError
 from models.facets import FacetTagger
 from models.functions import FunctionEncoder
 from models.types import EncodedPaper, EncoderSpec, Paper
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import KeywordTagger, hashing_annotator
 
 DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 ROOT = Path(akin.__file__).parents[1]
@@ -190,3 +192,11 @@ class Refusing:
         if any(self.word in paper.abstract for paper in papers):
             raise self._kind("a sequence cannot be encoded")
         return self._encoder.encode(papers, layers=layers)
+
+
+def add_papers(data: Path, *papers: tuple[str, str, str]) -> None:
+    """Add papers, each an id, a title and an abstract, and publish them."""
+    given = [RawPaper(id=each[0], title=each[1], abstract=each[2]) for each in papers]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([*map(to_paper, given)])
+        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)

@@ -240,9 +240,7 @@ def paper_of(row: Row) -> Paper:
 @pytest.mark.parametrize("seed", [*SAMPLE, *(pytest.param(each, marks=pytest.mark.trial) for each in TRIAL)])
 def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing: Encoder) -> None:
     """Same papers, same scores to 1e-6, after any commands."""
-    grown = Grown(tmp_path, hashing, seed)
-    tell(f"seed {seed}: {[command_of(grown, grown.run) for _ in range(N_COMMANDS)]}")
-    assert_as_built_at_once(grown, tmp_path, hashing)
+    assert_stays_right(Grown.run, seed, tmp_path, hashing)
 
 
 @pytest.mark.parametrize(
@@ -250,9 +248,7 @@ def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing:
 )
 def test_what_others_do_beside_a_command_is_not_lost(seed: int, tmp_path: Path, hashing: Encoder) -> None:
     """The same where another changes and publishes papers while a command waits for its lock."""
-    grown = Grown(tmp_path, hashing, seed)
-    tell(f"seed {seed}: {[command_of(grown, grown.run_beside) for _ in range(N_COMMANDS)]}")
-    assert_as_built_at_once(grown, tmp_path, hashing)
+    assert_stays_right(Grown.run_beside, seed, tmp_path, hashing)
 
 
 @pytest.mark.parametrize(
@@ -260,16 +256,17 @@ def test_what_others_do_beside_a_command_is_not_lost(seed: int, tmp_path: Path, 
 )
 def test_what_writes_all_anew_changes_no_answer(seed: int, tmp_path: Path, hashing: Encoder) -> None:
     """The same with re-indexing, loads in portions, and replacing all while others write."""
-    grown = Grown(tmp_path, hashing, seed)
-    tell(f"seed {seed}: {[command_of(grown, grown.run_of_all) for _ in range(N_COMMANDS)]}")
+    assert_stays_right(Grown.run_of_all, seed, tmp_path, hashing)
+
+
+def assert_stays_right(run: Callable[[Grown], str], seed: int, tmp_path: Path, hashing: Encoder) -> None:
+    """After each command a collection holds its papers; in the end it answers as one of them built anew."""
+    grown, commands = Grown(tmp_path, hashing, seed), list[str]()
+    for _ in range(N_COMMANDS):
+        commands.append(run(grown))
+        assert sorted(grown.rows) == ids_of(open_snapshot(grown.data, reread=False)), commands
+    tell(f"seed {seed}: {commands}")
     assert_as_built_at_once(grown, tmp_path, hashing)
-
-
-def command_of(grown: Grown, run: Callable[[], str]) -> str:
-    """What ``run`` did, once the collection is found to hold the papers that it should."""
-    command = run()
-    assert sorted(grown.rows) == ids_of(open_snapshot(grown.data, reread=False)), command
-    return command
 
 
 def assert_as_built_at_once(grown: Grown, tmp_path: Path, hashing: Encoder) -> None:

@@ -1,5 +1,6 @@
 """``akin train data``: makes training sets from papers and citing sentences."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from models.registry import resolve
 from models.training.examples import Example
 from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
+    Citation,
     cocited_papers,
     cociting_sentences,
     contexts_to_documents,
@@ -80,10 +82,8 @@ def cocited(
     seed: Seed = 0,
 ) -> None:
     """Make pairs of papers that are cited in one sentence, as ASPIRE does."""
-    guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples = cocited_papers(
-        guard.of_others(read_citations(citations, texts)), texts, min_contexts=min_contexts
-    )
+    guard, texts, citing = _citing(papers, citations, leave_out, leave_out_ids)
+    examples = cocited_papers(citing, texts, min_contexts=min_contexts)
     if align is not None:
         from models.training.pairs import alignment
 
@@ -103,8 +103,8 @@ def sentences(
     seed: Seed = 0,
 ) -> None:
     """Make pairs of sentences that cite the same papers, as ASPIRE does for its sentence encoder."""
-    guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples, made = cociting_sentences(guard.of_others(read_citations(citations, texts)), texts)
+    guard, texts, citing = _citing(papers, citations, leave_out, leave_out_ids)
+    examples, made = cociting_sentences(citing, texts)
     _write(out, "sentences", examples, made, guard, held_out=held_out, seed=seed)
 
 
@@ -119,8 +119,8 @@ def contexts(
     seed: Seed = 0,
 ) -> None:
     """Make pairs of a citing sentence and the one paper it cites."""
-    guard, texts = _guarded(papers, leave_out, leave_out_ids)
-    examples, sentences = contexts_to_documents(guard.of_others(read_citations(citations, texts)), texts)
+    guard, texts, citing = _citing(papers, citations, leave_out, leave_out_ids)
+    examples, sentences = contexts_to_documents(citing, texts)
     _write(out, "contexts", examples, texts | sentences, guard, held_out=held_out, seed=seed)
 
 
@@ -197,6 +197,14 @@ def queries(
     kept = guard.without_leaks(texts)
     clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
     _write(out, "queries", clean, kept, guard, held_out=held_out, seed=seed)
+
+
+def _citing(
+    papers: list[Path], citations: list[Path], leave_out: list[str] | None, ids: Path | None
+) -> tuple[LeakGuard, dict[str, Paper], Iterator[Citation]]:
+    """The same, and the sentences that cite of papers that are not left out."""
+    guard, texts = _guarded(papers, leave_out, ids)
+    return guard, texts, guard.of_others(read_citations(citations, texts))
 
 
 def _guarded(

@@ -1,8 +1,6 @@
 """`akin recommend`: papers that are named and papers of a library, of a folder and of a running service."""
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,8 @@ import pytest
 from akin.client.client import Client
 from akin.client.library import looked_up, read_seeds
 from akin.local.collection import Collection
-from service.app import create_app
-from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS
 from tests.support.commands import run
-from tests.support.servers.loopback import served
 
 DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
@@ -29,19 +24,6 @@ LIBRARY = f"""
 @article{{f, title = {{Too long}}, abstract = {{{"x" * 100_001}}}}}
 @article{{b2, title = {{{DEMO[7]["title"]}}}}}
 """
-
-
-@pytest.fixture
-def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """The demo corpus, a copy."""
-    return Path(shutil.copytree(hashed_data, tmp_path / "data"))
-
-
-@pytest.fixture
-def address(data: Path) -> Iterator[str]:
-    """A service over it."""
-    with served(create_app(Settings(data=data, device="cpu"))) as address:
-        yield address
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import json
 import os
 import pty
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,43 +20,18 @@ from akin.cli.app import app
 from akin.cli.options import Output
 from akin.cli.output import written
 from akin.client.responses.papers import Paper, PaperList
-from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import absorb
-from indexer.corpus.rows import RawPaper, to_paper
 from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
-from tests.support.annotators import hashing_annotator
-from tests.support.builds import ROOT, build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import ROOT, add_papers, build_quietly, many_papers, write_corpus
 from tests.support.commands import flat, run
 from tests.support.examples.bibtex import entries
 from tests.support.servers.loopback import served
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
 ASKED = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background", "--year-from", "2019")
-
-
-@pytest.fixture
-def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """The demo corpus, a copy."""
-    return Path(shutil.copytree(hashed_data, tmp_path / "data"))
-
-
-@pytest.fixture
-def address(data: Path) -> Iterator[str]:
-    """A service over it."""
-    with served(create_app(Settings(data=data, device="cpu"))) as address:
-        yield address
-
-
-def add(data: Path, *papers: tuple[str, str, str]) -> None:
-    """Add papers, each an id, a title and an abstract, and publish them."""
-    given = [RawPaper(id=each[0], title=each[1], abstract=each[2]) for each in papers]
-    with Catalog.open(data / CATALOG_FILE) as catalog:
-        catalog.add([*map(to_paper, given)])
-        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
 
 
 def answered(*arguments: Any) -> dict[str, Any]:
@@ -244,7 +217,7 @@ def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None
 def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -> None:
     """On a terminal long titles are cut and lines broken; in a file each stands whole on its line."""
     title = "A title that is much longer than any line of a narrow terminal " * 3
-    add(data, ("long", title.strip(), "Rivers flood. " * 30))
+    add_papers(data, ("long", title.strip(), "Rivers flood. " * 30))
     command = ("search", "--data", data, "--text", title.strip(), "--limit", "1")
     given = [str(part) for part in command]
     lines = CliRunner().invoke(app, given, env={"COLUMNS": None, "CI": None}).stdout.splitlines()

@@ -2,45 +2,15 @@
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import absorb
-from indexer.corpus.rows import RawPaper, to_paper
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.snapshot import Snapshot
-from service.app import create_app
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
-from service.settings import Settings
-from tests.support.annotators import hashing_annotator
-from tests.support.builds import quiet
+from tests.support.builds import add_papers
 from tests.support.commands import flat, run
-from tests.support.servers.loopback import served
-
-
-@pytest.fixture
-def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """The demo corpus, a copy."""
-    return Path(shutil.copytree(hashed_data, tmp_path / "data"))
-
-
-@pytest.fixture
-def address(data: Path) -> Iterator[str]:
-    """A service over it."""
-    with served(create_app(Settings(data=data, device="cpu"))) as address:
-        yield address
-
-
-def add(data: Path, *papers: tuple[str, str, str]) -> None:
-    """Add papers, each an id, a title and an abstract, and publish them."""
-    given = [RawPaper(id=each[0], title=each[1], abstract=each[2]) for each in papers]
-    with Catalog.open(data / CATALOG_FILE) as catalog:
-        catalog.add([*map(to_paper, given)])
-        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
 
 
 def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
@@ -49,7 +19,7 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     assert "Saved as 'whales'." in run("search", "--data", data, "--text", "whales sing", "--save", "whales")
     run("search", "--data", data, "--text", "graphs", "--save", "graphs")
     assert "whales: nothing new since" in run("watch", "whales", "--data", data)
-    add(data, ("w/1", "Songs of whales", "Whales sing songs."), ("z/1", "Zyx qwv", "Plm okn ijb."))
+    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."), ("z/1", "Zyx qwv", "Plm okn ijb."))
     shown = run("watch", "whales", "--data", data)
     assert "whales: 1 of 2 papers that came since" in shown
     assert re.search(r"1\. Songs of whales  -\d\.\d{4}  \w+ match\n +w/1", shown)
@@ -74,7 +44,9 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
 def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
     """`watch --seen` says how many more match and how to see them, and leaves all of them new."""
     run("search", "--data", data, "--text", "whales sing", "--save", "whales")
-    add(data, *((f"s/{number}", f"Songs of whales {number}", "Whales sing songs.") for number in range(5)))
+    add_papers(
+        data, *((f"s/{number}", f"Songs of whales {number}", "Whales sing songs.") for number in range(5))
+    )
     shown = run("watch", "--data", data, "--limit", "3", "--seen")
     assert "2 more papers match; show all of them with --limit 5." in shown
     assert "'whales' was not marked as seen: 2 more papers match" in shown
@@ -88,7 +60,7 @@ def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
 ) -> None:
     """`watch --seen` says so, and the papers stay new."""
     run("search", "--data", data, "--text", "whales sing", "--save", "whales")
-    add(data, ("w/1", "Songs of whales", "Whales sing songs."))
+    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
     with monkeypatch.context() as patched:
         patched.setattr(Snapshot, "away", property(lambda snapshot: {len(snapshot.segments) - 1}))
         shown = run("watch", "--data", data, "--seen")
