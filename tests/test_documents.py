@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import akin
 from tests.support.builds import ROOT
 from tests.support.documents import DOCUMENTS
 
@@ -142,3 +143,16 @@ def test_every_decision_is_in_the_index() -> None:
     undated = [page for page in pages if not DECIDED.search(page.read_text(encoding="utf-8"))]
     assert [] == undated
     assert 12 >= max(len(list(each.iterdir())) for each in folder.iterdir() if each.is_dir())
+
+
+def test_the_reference_of_python_is_whole() -> None:
+    """It shows all that ``akin`` offers, and every module of answers."""
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^::: (.+)$", page, re.M)
+    answers = (ROOT / "akin" / "client" / "responses").glob("[a-z]*.py")
+    wanted = {f"akin.client.responses.{path.stem}" for path in answers} - {"akin.client.responses.parsing"}
+    objects = [getattr(akin, name) for name in akin.__all__]
+    wanted |= {
+        f"{each.__module__}.{each.__qualname__}" for each in objects if each.__module__ != "models.errors"
+    }
+    assert wanted | {"models.errors"} <= set(shown)
