@@ -5,24 +5,21 @@ was encoded before an interruption stays in ``DATA/building/corpus`` until it is
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from jaxtyping import Int64
-
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.catalog.staging import Version
-from indexer.collection.changes import absorb, expect_catalog_of_served, readable_snapshot
-from indexer.collection.growth import BOUNDS, NOTHING, Bounds, grow, prepare_segments
+from indexer.collection.changes import absorb, expect_catalog_of_served
+from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
-from indexer.collection.publishing import publishing, remove_generations
+from indexer.collection.publishing import remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
@@ -32,7 +29,7 @@ from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.opening import open_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, readable_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import BuildLockedError
@@ -47,14 +44,12 @@ _NO_MORE: Final = 2**31 - 1  # keys
 class BuildReport:
     """What a build did to the collection.
 
-    ``manifest`` is that of the generation served from then on, also where nothing was new. ``replaced`` of
-    the papers read had been there with another content; ``reused_papers`` had been encoded before; the
-    ``quarantined`` could not be encoded and do not show; ``took_s`` is wall time.
+    ``manifest`` is that of the generation served from then on, also where nothing was new. ``reused_papers``
+    had been encoded before; the ``quarantined`` could not be encoded and do not show; ``took_s``: wall time.
     """
 
     manifest: Manifest
     reading: Reading
-    replaced: int
     dropped_sentences: int
     reused_papers: int
     quarantined: tuple[QuarantinedPaper, ...]
@@ -103,7 +98,6 @@ def build(
     return BuildReport(
         manifest=manifest,
         reading=reading,
-        replaced=load.n_replaced,
         dropped_sentences=load.n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
         reused_papers=load.n_reused,
         quarantined=tuple(load.quarantined),
@@ -127,7 +121,6 @@ class _Load:
     like: Manifest
     key: str = ""
     n_encoded: int = 0
-    n_replaced: int = 0
     n_dropped: int = 0
     n_reused: int = 0
     quarantined: list[QuarantinedPaper] = field(default_factory=list)
@@ -203,50 +196,22 @@ class _Load:
         encoded.note(self.catalog, self.like.models_key)
         if not new:
             return set()
-        with self._publishing(base) as base:
-            like = self.like if base is None else base.manifest
-            # What others changed since is pending, and stays so; what they deleted shows no more.
-            newer = self.catalog.changed_since(change.number)
-            new = [each.without(newer) for each in new] if newer else new
-            stays, gone = self._what_stays(base, newer)
-            # What they changed before is pending, too.
-            shows_all = self.replace or change.previous <= like.change
-            like = replaced(
-                like,
-                change=max(change.number, like.change) if shows_all else like.change,
-                catalog=self.catalog.identity(),
-            )
-            manifest = grow(self.data, stays, new, gone=gone, like=like, keep=self.keep)
-        n_before = 0 if stays is None else len(stays) - len(gone)
-        self.n_replaced += encoded.n_papers + n_before - manifest.n_papers
-        before = set() if stays is None else {segment.entry.name for segment in stays.segments}
-        return {entry.name for entry in manifest.segments} - before
-
-    @contextmanager
-    def _publishing(self, base: Snapshot | None) -> Iterator[Snapshot | None]:
-        """Hold the lock without which nothing is published, and what is added to, which was ``base``."""
         if base is None:
-            with DataFolder(self.data).publishing():
-                yield self._base()
-            return
-        with publishing(self.data, base) as now:
-            expect_made_like(now.manifest, self.annotator, self.arguments)
-            yield now
-
-    def _what_stays(
-        self, base: Snapshot | None, newer: Mapping[str, str | None]
-    ) -> tuple[Snapshot | None, Int64[np.ndarray, " n_gone"]]:
-        """What is added to, and where papers stand in it that show no more, by what others changed since.
-
-        Where all is replaced, what others have published since then stays, and nothing else.
-        """
-        if base is not None:
-            return base, base.find_all([key for key, digest in newer.items() if digest is None])
-        served = readable_snapshot(self.data) if self.replace and newer else None
-        if served is None or not served.manifest.is_made_like(self.like):
-            return None, NOTHING
-        shown = [key for key, digest in newer.items() if digest and served.content_hash(key) == digest]
-        return served, np.setdiff1d(served.positions, served.find_all(shown))
+            manifest = publish_whole(
+                self.data,
+                new,
+                self.annotator,
+                self.catalog,
+                like=replaced(self.like, change=change.number),
+                into=self.work,
+                shows_all=self.replace or not change.previous,
+                keep=self.keep,
+            )
+            return {entry.name for entry in manifest.segments}
+        manifest = publish_changes(
+            self.data, base, new, self.catalog, after=change.previous, seen=change.number, keep=self.keep
+        )
+        return {entry.name for entry in manifest.segments} - {each.entry.name for each in base.segments}
 
     def _base(self) -> Snapshot | None:
         """What is added to, made with the same models; none where all is replaced."""

@@ -6,12 +6,12 @@ stops a process in between, the next call goes on from there.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.growth import grow, prepare_segments
+from indexer.collection.growth import prepare_segments, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
 from indexer.encoding.parts import EncodeHere
@@ -23,7 +23,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import BuildLockedError, SnapshotError
+from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
 from models.types import ProgressFn
 
 AT_ONCE: Final = 50_000  # papers that are published together; the others wait
@@ -76,30 +76,20 @@ def absorb(
             encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
             encoded.note(catalog, read.manifest.models_key)
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
-            with publishing(data, read) as served:
-                now = differing
-                if catalog.last_change() != last:
-                    hashes = catalog.current_hashes(differing)
-                    now = {key: hashes.get(key) for key in differing}
-                if (served is not read and now != differing) or not served.manifest.is_made_like(
-                    read.manifest
-                ):
-                    base = served
-                    continue  # what was read may be older than what is served by now
-                manifest = served.manifest
-                is_last = len(differing) < at_once
-                refused = {paper.paper_id for paper in encoded.quarantined}
-                if not _shows(served, now, but=refused):  # no other process did the same
-                    deleted = [key for key, digest in differing.items() if None in (digest, now[key])]
-                    change = max(last, manifest.change) if is_last else manifest.change
-                    like = replace(manifest, change=change, catalog=catalog.identity())
-                    new = [each.without(deleted) for each in new]
-                    gone = served.find_all(deleted)
-                    manifest = grow(data, served, new, gone=gone, like=like, keep=keep)
-            base = served
-            if is_last:
-                _tidy(data, catalog)
-                return Absorbed(manifest, last)
+            base = served_snapshot(data, beside=read)
+            refused = {paper.paper_id for paper in encoded.quarantined}
+            if base is not read and base is not None and _shows(base, differing, but=refused):
+                continue  # another process did the same
+            is_last = len(differing) < at_once
+            deleted = [key for key, digest in differing.items() if digest is None]
+            after = 0 if is_last else None
+            with suppress(EncoderMismatchError):  # made anew by others: the next round looks at that
+                manifest = publish_changes(
+                    data, read, new, catalog, deleted=deleted, after=after, seen=last, keep=keep
+                )
+                if is_last:
+                    _tidy(data, catalog)
+                    return Absorbed(manifest, last)
 
 
 def _encoded(
@@ -165,16 +155,11 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         expect_own_catalog(base.manifest, catalog)
         held = catalog.current_hashes(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
-        change, places = catalog.delete(there), base.find_all(there)
-        with _despite_lock(), publishing(data, base) as served:
-            manifest = served.manifest
-            newer = catalog.changed_since(change.number)  # others may have added them again, and published
-            if newer or served is not base:
-                places = served.find_all([key for key in there if newer.get(key) is None])
-            if len(places):
-                covered = change.number if change.previous == manifest.change else manifest.change
-                like = replace(manifest, change=covered, catalog=catalog.identity())
-                manifest = grow(data, served, (), gone=places, like=like, keep=keep)
+        change = catalog.delete(there)
+        with _despite_lock():
+            manifest = publish_changes(
+                data, base, (), catalog, deleted=there, after=change.previous, seen=change.number, keep=keep
+            )
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 
 
@@ -226,11 +211,3 @@ def expect_catalog_of_served(data: Path, catalog: Catalog) -> None:
     """The same of what is served; any catalog will do where that is nothing, or damaged."""
     with suppress(SnapshotError):
         expect_own_catalog(read_manifest(data, current_generation(data)), catalog)
-
-
-def readable_snapshot(data: Path) -> Snapshot | None:
-    """What is served, if anything is, and it can be read."""
-    try:
-        return served_snapshot(data)
-    except SnapshotError:
-        return None

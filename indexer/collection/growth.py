@@ -1,6 +1,6 @@
-"""Writes segments outside the lock and adds them to a generation under it."""
+"""Writes segments outside the lock and serves them under it: whoever publishes papers does it here."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -8,15 +8,20 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.collection.publishing import adopt_segment, clear_away, publish
-from indexer.encoding.parts import entry_in
-from indexer.encoding.versions import PART_PAPERS
+from indexer.catalog.catalog import Catalog
+from indexer.collection.publishing import adopt_segment, clear_away, publish, publishing
+from indexer.encoding.parts import EncodeHere, entry_in
+from indexer.encoding.versions import PART_PAPERS, KnownVersions, encode_versions
+from indexer.files.data_folder import DataFolder
 from indexer.files.kept import keep
 from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry
+from indexer.snapshot.opening import readable_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import Snapshot
+from models.annotator import Annotator
 from models.checksums import digest_of
+from models.errors import EncoderMismatchError
 from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
 
@@ -25,6 +30,7 @@ from models.types import ProgressFn, Unit, unseen
 MOST_ROWS: Final = 1_000_000
 PUBLISH_EVERY: Final = 50_000  # papers
 NOTHING: Final = np.empty(0, dtype=np.int64)
+_FEW_PAPERS: Final = 4  # so few are encoded while others wait to publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,11 @@ class NewSegment:
     folder: Path
     entry: SegmentEntry
     gone: Int64[np.ndarray, " n_gone"]
+
+    @property
+    def shows_none(self) -> bool:
+        """Whether none of its papers show."""
+        return len(self.gone) == self.entry.n_papers
 
     def open(self, unit: Unit = Unit.SENTENCE, device: str = "cpu") -> Segment:
         """The segment, where it is now."""
@@ -100,11 +111,7 @@ def _runs(parts: Sequence[SegmentPart], most_rows: int) -> Iterator[Sequence[Seg
 
 def adopted(data: Path, new: Sequence[NewSegment]) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
     """The segments that show a paper, in their place in ``data``, each with what of it does not show."""
-    return [
-        (adopt_segment(data, each.folder, each.entry), each.gone)
-        for each in new
-        if len(each.gone) < each.entry.n_papers
-    ]
+    return [(adopt_segment(data, each.folder, each.entry), each.gone) for each in new if not each.shows_none]
 
 
 def grow(
@@ -135,3 +142,79 @@ def grow(
     published = publish(data, manifest, [gone for _, gone in segments])
     clear_away(data, keep=keep)
     return published
+
+
+def publish_changes(
+    data: Path,
+    read: Snapshot,
+    new: Sequence[NewSegment],
+    catalog: Catalog,
+    *,
+    deleted: Collection[str] = (),
+    after: int | None,
+    seen: int,
+    keep: int,
+) -> Manifest:
+    """Serve the segments ``new`` too, and ``deleted`` papers no more; what was served before was ``read``.
+
+    These are all changes of ``catalog`` from ``after`` to ``seen``, or some (``None``). What others deleted
+    since shows no more; what they changed again stays pending, unless they have published it. Raises
+    StorageError, SnapshotError, BuildLockedError; EncoderMismatchError where what is served by now was made
+    otherwise than ``read``.
+    """
+    with publishing(data, read) as served:
+        manifest = served.manifest
+        if new and not manifest.is_made_like(read.manifest):
+            raise EncoderMismatchError(f"{data}: the collection was encoded anew meanwhile. Try again.")
+        newer = catalog.changed_since(seen)
+        outdated = [key for key, digest in newer.items() if digest is None or served is not read]
+        if outdated:
+            new = [left for each in new if not (left := each.without(outdated)).shows_none]
+        gone = served.find_all({key for key in (*deleted, *newer) if newer.get(key) is None})
+        if not new and not len(gone):
+            return manifest
+        if after is not None and after <= manifest.change:
+            manifest = replace(manifest, change=max(seen, manifest.change))
+        like = replace(manifest, catalog=catalog.identity())
+        return grow(data, served, new, gone=gone, like=like, keep=keep)
+
+
+def publish_whole(
+    data: Path,
+    segments: Sequence[NewSegment],
+    annotator: Annotator,
+    catalog: Catalog,
+    *,
+    like: Manifest,
+    into: Path,
+    shows_all: bool = True,
+    keep: int,
+) -> Manifest:
+    """Serve ``segments`` in place of what is served, with what ``catalog`` saw since the change of ``like``.
+
+    So nothing that was served before is missing or shows an older version. Where the segments do not show
+    ``shows_all`` of the catalog up to that change, the others are pending. What changed is encoded ``into`` a
+    folder. Raises EncoderError, StorageError, BuildLockedError.
+    """
+
+    def with_changes(segments: Sequence[NewSegment], changed: Mapping[str, str | None]) -> list[NewSegment]:
+        if not changed:
+            return list(segments)
+        wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
+        encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
+        encoded.note(catalog, like.models_key)
+        new = prepare_segments(into, encoded.parts, like=like, device=like.arguments["device"])
+        return [*(each.without(changed) for each in segments), *new]
+
+    seen = like.change
+    while True:
+        known = KnownVersions(data, like, readable_snapshot(data), into=into)
+        last, changed = catalog.last_change(), catalog.changed_since(seen)
+        segments, seen = with_changes(segments, changed), last
+        with DataFolder(data).publishing():
+            # What others publish they take from the catalog, so from here on nothing newer can be served.
+            last, newer = catalog.last_change(), catalog.changed_since(seen)
+            if len(newer) > _FEW_PAPERS:
+                continue  # fewer each time: only those that changed since are encoded
+            like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
+            return grow(data, None, with_changes(segments, newer), like=like, keep=keep)

@@ -8,7 +8,7 @@ where it was:
   prepared.json        once all are there: which segments, and the change of the catalog they are as of
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.changes import expect_catalog_of_served, readable_snapshot
-from indexer.collection.growth import BOUNDS, NOTHING, Bounds, NewSegment, grow, prepare_segments
+from indexer.collection.changes import expect_catalog_of_served
+from indexer.collection.growth import BOUNDS, NOTHING, Bounds, NewSegment, prepare_segments, publish_whole
 from indexer.encoding.arguments import BuildArguments, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import KnownVersions, encode_versions, none_encoded
@@ -27,6 +27,7 @@ from indexer.files.kept import kept
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.opening import readable_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -34,8 +35,6 @@ from models.errors import InputError
 from models.types import ProgressFn
 
 _PREPARED: Final = "prepared.json"
-# So few papers are encoded while others wait to publish.
-_FEW_PAPERS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,6 @@ def publish_prepared(
     annotator: Annotator,
     catalog: Catalog,
     *,
-    on_progress: ProgressFn,
     keep: int,
 ) -> Manifest:
     """Serve what was prepared, with every change that the catalog saw meanwhile.
@@ -192,33 +190,12 @@ def publish_prepared(
     EncoderError, StorageError, BuildLockedError.
     """
     like, work = prepared.snapshot.manifest, _work(data)
-
-    def with_changes(segments: Sequence[NewSegment], changed: Mapping[str, str | None]) -> list[NewSegment]:
-        if not changed:
-            return list(segments)
-        wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
-        encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
-        encoded.note(catalog, like.models_key)
-        new = prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
-        return [*(each.without(changed) for each in segments), *new]
-
     hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
     # Read only where some are in quarantine.
     catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
-    segments, seen = list(prepared.segments), like.change
-    while True:
-        known = KnownVersions(data, like, readable_snapshot(data), into=work)
-        last, changed = catalog.last_change(), catalog.changed_since(seen)
-        segments, seen = with_changes(segments, changed), last
-        with DataFolder(data).publishing():
-            # What others publish they take from the catalog, so from here on nothing newer can be served.
-            last, newer = catalog.last_change(), catalog.changed_since(seen)
-            if len(newer) > _FEW_PAPERS:
-                continue  # fewer each time: only those that changed since are encoded
-            like = replace(like, change=last, catalog=catalog.identity())
-            manifest = grow(data, None, with_changes(segments, newer), like=like, keep=keep)
-        discard_folder(work)
-        return manifest
+    manifest = publish_whole(data, prepared.segments, annotator, catalog, like=like, into=work, keep=keep)
+    discard_folder(work)
+    return manifest
 
 
 def _hashes(segment: Segment) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Staging: the papers of a corpus that are new or changed go into the catalog, and nothing shows them yet."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -38,11 +38,13 @@ class CorpusOptions:
 class Reading:
     """What was read: ``n_papers`` wait for their publication, ``unchanged`` ones are served as they are.
 
-    ``refusals`` says what else there was, ``languages`` how many of those that wait are in another language,
-    ``unresolved`` is the table of what can be looked up.
+    Of those that wait, ``replaced`` were there with another content, and ``languages`` says how many are in
+    another language. ``refusals`` says what else there was, ``unresolved`` is the table of what can be looked
+    up.
     """
 
     n_papers: int = 0
+    replaced: int = 0
     unchanged: int = 0
     refusals: CorpusReport = dataclass_field(default_factory=CorpusReport)
     languages: dict[str, int] = dataclass_field(default_factory=dict)
@@ -89,9 +91,11 @@ def stage_corpora(
     )
     papers = islice(chain.from_iterable(map(read, corpora)), options.limit)
     while some := list(islice(papers, _AT_ONCE)):
-        new = list(_new(some, catalog, base))
+        current = {} if base is None else catalog.current_hashes([paper.id for paper in some])
+        new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
         catalog.stage(load, new)
         reading.n_papers += len(new)
+        reading.replaced += sum(paper.id in current for paper in new)
         reading.unchanged += len(some) - len(new)
         for language in filter(None, (other_language(paper.abstract) for paper in new)):
             reading.languages[language] = reading.languages.get(language, 0) + 1
@@ -114,10 +118,7 @@ def _why_none(reading: Reading) -> str:
     )
 
 
-def _new(papers: Sequence[Paper], catalog: Catalog, base: Snapshot | None) -> Iterator[Paper]:
-    """Those that are not in the catalog as they are given, or not shown so."""
-    current = {} if base is None else catalog.current_hashes([paper.id for paper in papers])
-    for paper in papers:
-        digest = content_hash(paper)
-        if base is None or not digest == current.get(paper.id) == base.content_hash(paper.id):
-            yield paper
+def _is_shown(paper: Paper, current: Mapping[str, str], base: Snapshot) -> bool:
+    """Whether the catalog, by its ``current`` hashes, and ``base`` have a paper as it is given."""
+    digest = content_hash(paper)
+    return digest == current.get(paper.id) == base.content_hash(paper.id)

@@ -143,7 +143,7 @@ class Grown:
         if not rows:
             return
         corpus = write_corpus(self._folder / "c.jsonl", rows)
-        with patch("indexer.collection.build.grow", then_others):
+        with patch("indexer.collection.growth.grow", then_others):
             build_quietly(corpus, self.data, self._encoder, bounds=Bounds(publish_every=3, part=2))
         self.rows |= {row["id"]: row for row in rows + (others if len(done) > 2 else [])}
 
@@ -178,7 +178,7 @@ class Grown:
             ids = self._some_ids()
             catalog.delete(ids)
             self._forget(ids)
-            publish_prepared(self.data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+            publish_prepared(self.data, prepared, hashing_annotator(), catalog, keep=KEEP)
 
     def _post(self) -> None:
         rows = self._some()

@@ -99,7 +99,7 @@ def reindex(
         comparison = _compared(data, prepared.snapshot, annotator, sample, on_progress)
         manifest = None
         if not compare_only:
-            manifest = publish_prepared(data, prepared, annotator, papers, on_progress=on_progress, keep=keep)
+            manifest = publish_prepared(data, prepared, annotator, papers, keep=keep)
     _report(data, prepared, comparison, manifest)
 
 

@@ -246,7 +246,7 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
     report = build_quietly(corpus, data, Refusing(hashing), bounds=alone)
-    assert (3, 0, 0) == (report.manifest.n_papers, report.replaced, report.dropped_sentences)
+    assert (3, 0, 0) == (report.manifest.n_papers, report.reading.replaced, report.dropped_sentences)
     assert ["bad"] == [one.paper_id for one in report.quarantined]
     assert 1 == quarantine(data).n_papers
     again = build_quietly(corpus, data, hashing, bounds=alone)
@@ -286,7 +286,7 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
         with Catalog.open(data / CATALOG_FILE) as catalog:
             prepared = prepare(data, models, catalog, arguments=arguments, on_progress=quiet)
             before.append(catalog.quarantine(prepared.snapshot.manifest.models_key, limit=1).n_papers)
-            manifest = publish_prepared(data, prepared, models, catalog, on_progress=quiet, keep=KEEP)
+            manifest = publish_prepared(data, prepared, models, catalog, keep=KEEP)
         assert n_papers == manifest.n_papers
         assert 21 - n_papers == quarantine(data).n_papers == len(prepared.quarantined)
     assert [0, 1] == before  # to prepare changes nothing of what is served

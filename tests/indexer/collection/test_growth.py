@@ -176,7 +176,7 @@ def test_a_deletion_that_cannot_be_published_says_that_it_stands(
     def locked(*_: object) -> None:
         raise BuildLockedError("somebody builds")
 
-    monkeypatch.setattr("indexer.collection.changes.publishing", locked)
+    monkeypatch.setattr("indexer.collection.growth.publishing", locked)
     with pytest.raises(BuildLockedError, match="somebody builds\nThe deletion is in the catalog"):
         delete(data, ["p5"])
     monkeypatch.undo()
@@ -347,7 +347,7 @@ def test_what_was_encoded_in_vain_is_removed(
         raise StorageError("the disk is full")
 
     with Catalog.open(data / CATALOG_FILE) as catalog, monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.changes.grow", full)
+        broken.setattr("indexer.collection.growth.grow", full)
         for number in range(3):
             catalog.add([paper_of("w", f"Whales {number}.")])
             with pytest.raises(StorageError):

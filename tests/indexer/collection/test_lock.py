@@ -79,7 +79,7 @@ def reindexed(data: Path, catalog: Catalog) -> None:
     """Encode all anew, and serve it."""
     arguments = BuildArguments(encoder="hashing", backend="exact", device="cpu")
     prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
-    publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=1)
+    publish_prepared(data, prepared, hashing_annotator(), catalog, keep=1)
 
 
 def absorbed(data: Path, catalog: Catalog) -> None:

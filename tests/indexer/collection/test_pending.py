@@ -69,7 +69,7 @@ def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
         corpus, [{**paper, "year": 1999} if paper["id"] == "p5" else paper for paper in many_papers(40)]
     )
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.build.grow", full)
+        broken.setattr("indexer.collection.growth.grow", full)
         with pytest.raises(StorageError):
             build_quietly(corpus, data, hashing)
     again = Counting(hashing)
@@ -89,7 +89,7 @@ def test_others_write_while_a_corpus_is_added(
             other.delete(["p31"])
         return grow(*given, **named)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("indexer.collection.build.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
     write_corpus(corpus, many_papers(60))
     report = build_quietly(corpus, data, hashing, bounds=Bounds(publish_every=10))
     assert (60, True, False) == (len(titles(data)), "whales" in titles(data), "p31" in titles(data))
@@ -144,7 +144,7 @@ def test_what_others_publish_while_all_is_replaced_stays(
         return manifest
 
     monkeypatch.setattr(Catalog, "publish", then_others)
-    monkeypatch.setattr("indexer.collection.build.grow", growing)
+    monkeypatch.setattr("indexer.collection.growth.grow", growing)
     write_corpus(corpus, many_papers(10))
     build_quietly(corpus, data, hashing, replace=True)
     assert (11, "Whales", "Whales") == (len(shown[0]), shown[0]["w"], shown[0]["p3"])
@@ -200,7 +200,7 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int, *, of: str = "build")
         served.append(manifest.n_papers)
         return manifest
 
-    monkeypatch.setattr(f"indexer.collection.{of}.grow", stopping)
+    monkeypatch.setattr("indexer.collection.growth.grow", stopping)
     return served
 
 

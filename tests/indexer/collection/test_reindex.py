@@ -95,7 +95,7 @@ def prepared(
 def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: Bounds = TENS) -> Manifest:
     """The collection encoded anew and served."""
     done = prepared(data, encoder, catalog, bounds=bounds)
-    return publish_prepared(data, done, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
+    return publish_prepared(data, done, annotated(encoder), catalog, keep=KEEP)
 
 
 def absorbed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
@@ -123,7 +123,7 @@ def test_facets_are_told_anew_by_another_tagger(
         with reindex_lock(tmp_path):
             arguments = BuildArguments(encoder=hashing.spec.name, device="cpu")
             done = prepare(tmp_path, updated, catalog, arguments=arguments, on_progress=quiet)
-        publish_prepared(tmp_path, done, updated, catalog, on_progress=quiet, keep=KEEP)
+        publish_prepared(tmp_path, done, updated, catalog, keep=KEEP)
     facets = [
         [[sentence.facet for sentence in snapshot.paper(position).sentences] for position in (0, 1)]
         for snapshot in (before, open_snapshot(tmp_path))
@@ -190,7 +190,7 @@ def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encod
     counting = Counting(tiny)
     done = prepared(data, counting, catalog)
     assert (0, N_PAPERS - 3) == (counting.n_encoded, len(done.snapshot))
-    publish_prepared(data, done, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+    publish_prepared(data, done, annotated(counting), catalog, keep=KEEP)
     snapshot = open_snapshot(data)
     assert 2 == counting.n_encoded
     assert {"whales", "p5"} < ids_of(data)
@@ -263,7 +263,7 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
         return last_change()
 
     monkeypatch.setattr(catalog, "last_change", changed_again)
-    publish_prepared(data, done, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+    publish_prepared(data, done, annotated(counting), catalog, keep=KEEP)
     assert 3 + 2 == counting.n_encoded
     snapshot = open_snapshot(data)
     texts = [snapshot.paper(snapshot.position(key)).abstract for key in ("two", "p5", "p6")]
@@ -290,8 +290,8 @@ def test_each_attempt_writes_only_what_changed_since_the_one_before(
         return prepare_segments(work, parts, **named)  # type: ignore[arg-type]  # passed on
 
     monkeypatch.setattr(catalog, "last_change", changing)
-    monkeypatch.setattr("indexer.collection.reindex.prepare_segments", counting)
-    manifest = publish_prepared(data, done, annotated(tiny), catalog, on_progress=quiet, keep=KEEP)
+    monkeypatch.setattr("indexer.collection.growth.prepare_segments", counting)
+    manifest = publish_prepared(data, done, annotated(tiny), catalog, keep=KEEP)
     assert ([5, 10, 10], catalog.count()) == (written, manifest.n_papers)
 
 
@@ -335,7 +335,7 @@ def test_one_that_died_between_moving_and_publishing_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.collection.reindex.grow", die)
+        patched.setattr("indexer.collection.growth.grow", die)
         with pytest.raises(KeyboardInterrupt):
             reindexed(data, tiny, catalog)
     counting = Counting(tiny)

@@ -49,7 +49,7 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
 
     def until_catalogued(encoder: Encoder) -> None:
         with monkeypatch.context() as broken:
-            broken.setattr("indexer.collection.build.grow", full)
+            broken.setattr("indexer.collection.growth.grow", full)
             with pytest.raises(StorageError):
                 build_quietly(data.parent / "c.jsonl", data, encoder, bounds=TENS)
 
@@ -193,7 +193,7 @@ def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kil
     with Catalog.open(data / CATALOG_FILE) as catalog:
         prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet, bounds=TENS)
         add(data, "whales")
-        manifest = publish_prepared(data, prepared, annotator, catalog, on_progress=quiet, keep=KEEP)
+        manifest = publish_prepared(data, prepared, annotator, catalog, keep=KEEP)
     assert (41, 41, "float32") == (manifest.n_papers, counting.n_encoded, manifest.dtype)
 
 
@@ -205,7 +205,7 @@ def test_a_killed_service_takes_them_up_again(
     counting = Counting(hashing)
     with monkeypatch.context() as broken:
         broken.setattr(
-            "indexer.collection.changes.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            "indexer.collection.growth.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
         )
         with pytest.raises(KeyboardInterrupt):
             absorbed(data, counting)
@@ -259,7 +259,7 @@ def test_what_others_remove_meanwhile_is_still_there(
         catalog.add([paper for paper in read_corpus(corpus) if paper.id in {"p20", "p30"}])
     with monkeypatch.context() as broken:
         broken.setattr(
-            "indexer.collection.changes.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            "indexer.collection.growth.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
         )
         with pytest.raises(KeyboardInterrupt):
             absorbed(data, hashing)

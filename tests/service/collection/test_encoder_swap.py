@@ -70,7 +70,7 @@ def swap(data: Path, encoder: str) -> None:
             arguments=BuildArguments(encoder, device="cpu"),
             on_progress=quiet,
         )
-        publish_prepared(data, done, annotator, catalog, on_progress=quiet, keep=KEEP)
+        publish_prepared(data, done, annotator, catalog, keep=KEEP)
 
 
 @contextmanager

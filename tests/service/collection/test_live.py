@@ -211,7 +211,7 @@ def test_a_paper_deleted_while_it_is_published_is_gone(
 ) -> None:
     """A deletion is not answered before what is being published at that moment, with the paper, is gone."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
-    monkeypatch.setattr("indexer.collection.changes.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
     client.post("/v1/papers", json={"papers": [WHALES]})
     meanwhile.assert_gone()
 
@@ -221,7 +221,7 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 ) -> None:
     """The same where `akin index` publishes it: the catalog holds its papers before they are served."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
-    monkeypatch.setattr("indexer.collection.build.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
     build_quietly(write_corpus(tmp_path / "whales.jsonl", [WHALES]), data, hashing)
     meanwhile.assert_gone()
 

@@ -157,7 +157,7 @@ def reindex(data: Path, acknowledge: Acknowledge) -> None:
     arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
     with reindex_lock(data), Catalog.open(data / CATALOG_FILE) as catalog:
         prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
-        publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+        publish_prepared(data, prepared, hashing_annotator(), catalog, keep=3)
     acknowledge()
 
 

@@ -83,7 +83,7 @@ def test_a_damaged_preparation_is_made_again(
         for path in (data / "building" / "reindex").glob(pattern):
             DAMAGE[kind](path)
         prepared = prepare(data, annotator, catalog, arguments=ARGUMENTS, on_progress=quiet, bounds=FOURS)
-        publish_prepared(data, prepared, annotator, catalog, on_progress=quiet, keep=KEEP)
+        publish_prepared(data, prepared, annotator, catalog, keep=KEEP)
     before = published_files(whole)
     assert {name.replace("000001", "000002"): content for name, content in before.items()} == published_files(
         data
@@ -102,7 +102,7 @@ def test_a_damaged_addition_is_encoded_again(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("indexer.collection.changes.grow", die)
+            patched.setattr("indexer.collection.growth.grow", die)
             with pytest.raises(KeyboardInterrupt):
                 absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
         flip(next((data / "building" / "changes").glob("part-*/vectors.npy")))
