@@ -9,9 +9,9 @@ from jaxtyping import Float32
 
 from models.encoder import Encoder, load_encoder, states_of
 from models.errors import EncoderError
-from models.facets import FacetTagger, load_tagger, read_tagger, with_facets
-from models.functions import FunctionEncoder, TrainedFunctionEncoder, load_function_encoder
-from models.types import EncodedPaper, FunctionSpec, Paper, Precision, TaggerSpec
+from models.facets import FacetTagger, TaggerSpec, load_tagger, read_tagger, with_facets
+from models.functions import FunctionEncoder, FunctionSpec, TrainedFunctionEncoder, load_function_encoder
+from models.types import EncodedPaper, Paper, Precision
 
 
 @dataclass(frozen=True, slots=True)

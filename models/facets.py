@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
@@ -14,7 +14,7 @@ from models.checkpoints.checkpoints import SHIPPED_WEIGHTS
 from models.errors import WeightsError
 from models.registry import resolve
 from models.taggers.files import metadata_of, name_of
-from models.types import EncoderSpec, Facet, Paper, TaggerSpec
+from models.types import EncoderSpec, Facet, Paper
 
 # The order of probability columns, and of the codes that snapshots store.
 FACETS = tuple(Facet)
@@ -28,6 +28,20 @@ TAGGERS: Mapping[str, str] = MappingProxyType({"sequence": "models.taggers.seque
 METADATA = "facets"
 # Reads the text alone, and so fits any encoder.
 _SURFACE = "facets-surface"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerSpec:
+    """What a snapshot remembers of the tagger that gave its sentences their facets.
+
+    ``fingerprint`` is the SHA-256 (hex) of its weights; ``encoder`` that of the encoder whose hidden
+    ``layers`` it reads, ``None`` (and no layers) for one that reads the text alone.
+    """
+
+    name: str
+    fingerprint: str
+    encoder: str | None
+    layers: tuple[int, ...]
 
 
 @runtime_checkable

@@ -17,9 +17,23 @@ from safetensors.numpy import save
 
 from models.checkpoints.checkpoints import SHIPPED_WEIGHTS, file_sha256
 from models.errors import EncoderError, WeightsError
-from models.types import EncoderSpec, FunctionSpec
+from models.types import EncoderSpec
 
 KIND = "functions"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """What a snapshot remembers of the encoder of rhetorical functions.
+
+    Fields are as in ``models.facets.TaggerSpec``; ``dim`` is that of its vectors, which have unit norm.
+    """
+
+    name: str
+    fingerprint: str
+    encoder: str
+    layers: tuple[int, ...]
+    dim: int
 
 
 @runtime_checkable

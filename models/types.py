@@ -119,34 +119,6 @@ class EncoderSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class TaggerSpec:
-    """What a snapshot remembers of the tagger that gave its sentences their facets.
-
-    ``fingerprint`` is the SHA-256 (hex) of its weights; ``encoder`` that of the encoder whose hidden
-    ``layers`` it reads, ``None`` (and no layers) for one that reads the text alone.
-    """
-
-    name: str
-    fingerprint: str
-    encoder: str | None
-    layers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionSpec:
-    """What a snapshot remembers of the encoder of rhetorical functions; fields as in ``TaggerSpec``.
-
-    ``dim`` is that of its vectors, which have unit norm.
-    """
-
-    name: str
-    fingerprint: str
-    encoder: str
-    layers: tuple[int, ...]
-    dim: int
-
-
-@dataclass(frozen=True, slots=True)
 class PackedVectors:
     """Vectors of many papers end to end: paper ``i`` owns ``rows[offsets[i]:offsets[i + 1]]``.
 

@@ -10,7 +10,9 @@ import orjson
 from indexer.files.durable import storage_errors
 from models.checksums import digest_of
 from models.errors import EncoderMismatchError, SnapshotCorruptError, StorageError
-from models.types import EncoderSpec, FunctionSpec, Precision, TaggerSpec, Unit
+from models.facets import TaggerSpec
+from models.functions import FunctionSpec
+from models.types import EncoderSpec, Precision, Unit
 
 FORMAT_VERSION = 3
 REMEDY = (

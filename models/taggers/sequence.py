@@ -23,9 +23,9 @@ from torch import nn
 
 from models.encoders.wordpieces import plan_batches
 from models.errors import EncoderError, WeightsError
-from models.facets import FACETS, METADATA
+from models.facets import FACETS, METADATA, TaggerSpec
 from models.taggers.files import content_of, metadata_of, name_of
-from models.types import Paper, TaggerSpec
+from models.types import Paper
 
 KIND = "sequence"
 _N_FACETS = len(FACETS)

@@ -8,8 +8,9 @@ from jaxtyping import Float32
 
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
-from models.facets import FACETS
-from models.types import Facet, FunctionSpec, Paper, TaggerSpec
+from models.facets import FACETS, TaggerSpec
+from models.functions import FunctionSpec
+from models.types import Facet, Paper
 
 KEYWORDS = {
     "propose": Facet.METHOD,

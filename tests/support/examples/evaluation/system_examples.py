@@ -6,9 +6,9 @@ import numpy as np
 
 from evaluation.collection import Collection, EvalQuery
 from models.encoder import Encoder
-from models.facets import FACETS
+from models.facets import FACETS, TaggerSpec
 from models.text.sentences import sentences_from_list
-from models.types import EncodedPaper, EncoderSpec, Facet, Paper, TaggerSpec, Unit
+from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
 
 
 def ignore(stage: str, done: int, total: int | None) -> None:
