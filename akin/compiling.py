@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.index.backends.nearest import nearest_rows, rescored, widened
-from indexer.words.collection import add_products, add_shared, nearest_of
+from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.transport import SERVING, Scorer, best_papers, score_papers
 from service.resolve.near_ids import near_ids
 

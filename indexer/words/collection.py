@@ -1,6 +1,6 @@
 """The words of all segments of a generation: rarities, and similarity of papers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float64, Int64, UInt64
 
 from indexer.spare_cores import on_spare_cores
 from indexer.words.file import MOST_COUNTED, SegmentWords
+from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.checksums import hash64
 from models.text.words import WordCounts
-from models.transport.compiled import compiled
 
 # What a word counts that counts so often, before its rarity: sublinear.
 _TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
@@ -41,6 +41,16 @@ class WordVector:
     hashes: UInt64[np.ndarray, " n_words"]
     weights: Float64[np.ndarray, " n_words"]
     stems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> "WordVector":
+        """The vector of stems that have these weights before they are brought to norm 1."""
+        words = sorted((_hash(stem), stem) for stem in weights)
+        return cls(
+            np.array([hashed for hashed, _ in words], dtype=np.uint64),
+            _unit(np.array([weights[stem] for _, stem in words], dtype=np.float64)),
+            tuple(stem for _, stem in words),
+        )
 
     def shared(self, other: "WordVector") -> dict[str, float]:
         """The stems that both have, and what each adds to their cosine."""
@@ -85,25 +95,16 @@ class CollectionWords:
         for share, bag in bags:
             for stem, weight in zip(bag, share * self._tfidf(bag), strict=True):
                 weights[stem] = weights.get(stem, 0.0) + float(weight)
-        by_hash = sorted((_hash(stem), stem) for stem in weights)
-        total = np.array([weights[stem] for _, stem in by_hash], dtype=np.float64)
-        hashes = np.array([hashed for hashed, _ in by_hash], dtype=np.uint64)
-        return WordVector(hashes, _unit(total), tuple(stem for _, stem in by_hash))
+        return WordVector.of(weights)
 
     def joined(self, vectors: Sequence[WordVector], counts: Float64[np.ndarray, " n_vectors"]) -> WordVector:
         """The sum of ``vectors``, each so many times as ``counts`` says, of norm 1."""
-        weights: dict[tuple[int, str], float] = {}
+        weights: dict[str, float] = {}
         for vector, count in zip(vectors, counts.tolist(), strict=True):
             if count:
-                words = zip(vector.hashes.tolist(), vector.stems, strict=True)
-                for word, weight in zip(words, vector.weights.tolist(), strict=True):
-                    weights[word] = weights.get(word, 0.0) + count * weight
-        keys = sorted(weights)
-        return WordVector(
-            np.array([hashed for hashed, _ in keys], dtype=np.uint64),
-            _unit(np.array([weights[key] for key in keys], dtype=np.float64)),
-            tuple(stem for _, stem in keys),
-        )
+                for stem, weight in zip(vector.stems, vector.weights.tolist(), strict=True):
+                    weights[stem] = weights.get(stem, 0.0) + count * weight
+        return WordVector.of(weights)
 
     def cosines(
         self, vectors: Sequence[WordVector], positions: Int64[np.ndarray, " k"]
@@ -235,9 +236,7 @@ class CollectionWords:
         """The norms of the papers of a segment, computed when first asked for."""
         with self._norming:
             if number not in self._known_norms:
-                self._known_norms[number] = np.sqrt(
-                    _squares(self._segments[number], self._own_rarities[number])
-                )
+                self._known_norms[number] = _norms_of(self._segments[number], self._own_rarities[number])
             return self._known_norms[number]
 
     def _tfidf(self, bag: WordCounts) -> Float64[np.ndarray, " n"]:
@@ -255,105 +254,19 @@ class CollectionWords:
         return rarities
 
 
-@compiled
-def add_products(
-    paper_starts: np.ndarray,
-    numbers: np.ndarray,
-    counts: np.ndarray,
-    papers: np.ndarray,
-    weights: np.ndarray,
-    rarities: np.ndarray,
-    tempered: np.ndarray,
-    products: np.ndarray,
-) -> None:
-    """Add to ``products`` what the words of each of the ``papers`` have of ``weights``, one of every word."""
-    for i in range(papers.shape[0]):
-        for cell in range(paper_starts[papers[i]], paper_starts[papers[i] + 1]):
-            weight = weights[numbers[cell]]
-            if weight:
-                products[i] += tempered[counts[cell]] * rarities[numbers[cell]] * weight
-
-
-@compiled
-def add_shared(
-    papers: np.ndarray,
-    times: np.ndarray,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    weights: np.ndarray,
-    tempered: np.ndarray,
-    sums: np.ndarray,
-) -> None:
-    """Add to ``sums`` what each paper has of words with these weights and postings ``starts[w]:ends[w]``."""
-    for word in range(starts.shape[0]):
-        for i in range(starts[word], ends[word]):
-            sums[papers[i]] += weights[word] * tempered[times[i]]
-
-
-@compiled
-def nearest_of(
-    sums: np.ndarray, norms: np.ndarray, allowed: np.ndarray, places: np.ndarray, cosines: np.ndarray
-) -> int:
-    """Fill ``places`` and ``cosines`` with the ``allowed`` papers of the largest ``sums / norms`` above 0.
-
-    Returns how many there are; of equal ones the first stay. They come as a heap, the least of them first.
-    """
-    n_found, most = 0, places.shape[0]
-    for paper in range(sums.shape[0]):
-        if most == 0 or sums[paper] <= 0 or not allowed[paper]:
-            continue
-        cosine = sums[paper] / norms[paper]
-        if n_found < most:  # it rises from the end
-            at = n_found
-            n_found += 1
-            while at > 0:
-                above = (at - 1) // 2
-                if cosines[above] < cosine:
-                    break
-                places[at], cosines[at] = places[above], cosines[above]
-                at = above
-        elif cosine > cosines[0]:  # it sinks from the top
-            at = 0
-            while 2 * at + 1 < most:
-                below = 2 * at + 1
-                other = below + 1
-                if other < most and (
-                    cosines[other] < cosines[below]
-                    or (cosines[other] == cosines[below] and places[other] > places[below])
-                ):
-                    below = other
-                if cosine <= cosines[below]:  # of equal ones it is the last
-                    break
-                places[at], cosines[at] = places[below], cosines[below]
-                at = below
-        else:
-            continue
-        places[at], cosines[at] = paper, cosine
-    return n_found
-
-
-def _squares(
+def _norms_of(
     segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"]
 ) -> Float64[np.ndarray, " n_papers"]:
-    """The squared norms of the papers of a segment."""
-    n_papers = len(segment.paper_starts) - 1
-    squares = [
-        _squares_of(segment, rarities, first, min(first + _PAPERS_AT_ONCE, n_papers))
-        for first in range(0, n_papers, _PAPERS_AT_ONCE)
-    ]
-    return np.concatenate([np.empty(0), *squares])
-
-
-def _squares_of(
-    segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"], first: int, last: int
-) -> Float64[np.ndarray, " n"]:
-    """Those of the papers ``first`` to ``last``."""
-    starts = segment.paper_starts[first : last + 1]
-    cells = slice(starts[0], starts[-1])
-    tfidf = _TEMPERED[segment.counts[cells]] * rarities[segment.numbers[cells]]
-    paper_of_cell = np.repeat(np.arange(last - first), np.diff(starts))
-    squares = np.bincount(paper_of_cell, weights=tfidf * tfidf, minlength=last - first)
-    return squares.astype(np.float64)  # without any cell they are whole numbers
+    """The norms of the papers of a segment."""
+    norms = np.empty(len(segment.paper_starts) - 1)
+    for first in range(0, len(norms), _PAPERS_AT_ONCE):
+        starts = segment.paper_starts[first : first + _PAPERS_AT_ONCE + 1]
+        cells, n_papers = slice(starts[0], starts[-1]), len(starts) - 1
+        tfidf = _TEMPERED[segment.counts[cells]] * rarities[segment.numbers[cells]]
+        paper_of_cell = np.repeat(np.arange(n_papers), np.diff(starts))
+        squares = np.bincount(paper_of_cell, weights=tfidf * tfidf, minlength=n_papers)
+        norms[first : first + n_papers] = np.sqrt(squares)
+    return norms
 
 
 def _places(ascending: np.ndarray, values: np.ndarray) -> Int64[np.ndarray, " n"]:

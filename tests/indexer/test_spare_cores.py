@@ -15,7 +15,7 @@ import pytest
 from indexer.index.backends.exact import ExactIndex
 from indexer.index.vector_index import JoinedIndex, look_up_here
 from indexer.spare_cores import on_spare_cores
-from indexer.words.collection import nearest_of
+from indexer.words.kernels import nearest_of
 
 ASKED: contextvars.ContextVar[str] = contextvars.ContextVar("asked", default="nobody")
 
