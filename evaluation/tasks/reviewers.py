@@ -8,8 +8,6 @@ least 4 and one at most 2, and of two that are rated at least 4, differently. Me
 are draws of the same researchers' profiles.
 """
 
-import csv
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -19,29 +17,21 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from jaxtyping import Float64
 
-from evaluation.sets.files import json_document, text_lines
+from evaluation.sets.reviewers import DEFAULT_DATASETS, EVALUATIONS, ReviewerDataset, ReviewerSet
 from evaluation.statistics.bootstrap import Difference, bounds
 from evaluation.statistics.multiple import correct_named
 from evaluation.statistics.summary import ALL, Compared, Comparison, Row
-from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.counts import counted
-from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError, InputError
-from models.types import Paper, ProgressFn
+from models.errors import InputError
+from models.types import ProgressFn
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 from service.match.papers import matched_papers
 
 # Of all pairs, the main one first. For the loss, lower is better.
 LOSS, EASY, HARD = "loss", "easy", "hard"
-_EVALUATIONS = Path("data", "evaluations.csv")
-_N_RATED = 10
-_DATASET = re.compile(r"d_\d+(?:_\d+)+")
-_PREDICTION = re.compile(r"(.+?)_(d_\d+(?:_\d+)+)_(t|ta|f)\.json")
-# What the paper's own table is computed on: profiles of 20 papers, by title and abstract.
-DEFAULT_DATASETS = "d_20_"
-_REGIME = "ta"
 
 # By reviewer, without "~", and paper.
 Ratings = Mapping[str, Mapping[str, float]]
@@ -66,52 +56,6 @@ class ReviewerMeasurement:
         return tuple(Compared("akin", name, each) for name, each in self.differences)
 
 
-class ReviewerSet:
-    """The gold standard's own layout."""
-
-    publisher = "its authors (github.com/niharshah/goldstandard-reviewer-paper-match)"
-    layout = """
-<folder>/
-  data/evaluations.csv              tab-separated: ParticipantID, Paper1 ... Paper10, Expertise1 ... 10
-  evaluation_datasets/d_20_1/ ...   submissions.json and archives/~PARTICIPANT.jsonl, as OpenReview has them
-  predictions/*_d_20_1_ta.json      of other algorithms, {participant: {paper: similarity}}; may be missing
-"""
-
-    def ratings(self, folder: Path) -> dict[str, dict[str, float]]:
-        """What each researcher said of each paper, 1 to 5, in all their rows.
-
-        Raises CollectionMissingError, CorpusFormatError, and BrokenRowError where two ratings of one paper by
-        one researcher differ.
-        """
-        path = folder / _EVALUATIONS
-        if not path.is_file():
-            raise self._missing(path)
-        rows = csv.DictReader((line for _, line in text_lines(path)), delimiter="\t", restval="")
-        ratings: dict[str, dict[str, float]] = {}
-        for name, paper, rating in _ratings(path, rows):
-            before = ratings.setdefault(name, {}).setdefault(paper, rating)
-            if before != rating:
-                reason = (
-                    f"~{name[:80]} rates {paper[:80]!r} {rating:g}, and {before:g} before; keep one of them"
-                )
-                raise BrokenRowError(str(path), rows.line_num, reason)
-        return ratings
-
-    def datasets(self, folder: Path, prefix: str = DEFAULT_DATASETS) -> list[Path]:
-        """The folders of datasets whose names begin with ``prefix``, in order."""
-        parent = folder / "evaluation_datasets"
-        found = [path for path in parent.glob(f"{prefix}*") if _DATASET.fullmatch(path.name)]
-        if not found:
-            raise self._missing(parent / f"{prefix}N")
-        return sorted(found, key=lambda path: [int(part) for part in path.name.split("_")[1:]])
-
-    def _missing(self, path: Path) -> CollectionMissingError:
-        return CollectionMissingError(
-            f"There is no {path}. Expected is the layout of its publisher, {self.publisher}:\n"
-            f"{self.layout.strip()}\nFetch it there and name the folder."
-        )
-
-
 def measure_reviewers(
     folder: Path,
     annotator: Annotator,
@@ -129,7 +73,7 @@ def measure_reviewers(
     """
     reader = ReviewerSet()
     ratings, found = reader.ratings(folder), reader.datasets(folder, datasets)
-    read = [_read(path) for path in found]
+    read = [reader.dataset(path) for path in found]
     _check_any_counts(ratings, read, folder)
     papers = {paper.id: paper for dataset in read for paper in dataset.papers.values()}
     with TemporaryDirectory() as scratch:
@@ -140,9 +84,8 @@ def measure_reviewers(
             on_progress("datasets", number, len(read))
             ours.append(_predicted(snapshot, ratings, dataset))
         on_progress("datasets", len(read), len(read))
-    systems = {"akin": ours, **_published(folder, [path.name for path in found])}
-    known = {name for predictions in ours for of_reviewer in predictions.values() for name in of_reviewer}
-    kept, notes = _kept(ratings, known, ours)
+    systems = {"akin": ours, **reader.predictions(folder, [path.name for path in found])}
+    kept, notes = _kept(ratings, ours)
     if n_unusable := sum(dataset.n_unusable for dataset in read):
         notes.append(f"Left out: {counted(n_unusable, 'row')} of the datasets without a usable paper.")
     counts = {name: pair_counts(kept, predictions) for name, predictions in systems.items()}
@@ -155,54 +98,7 @@ def measure_reviewers(
     )
 
 
-def _ratings(path: Path, rows: "csv.DictReader[str]") -> Iterator[tuple[str, str, float]]:
-    wanted = ["ParticipantID", "Paper1", "Expertise1"]
-    if missing := [name for name in wanted if name not in (rows.fieldnames or ())]:
-        raise CorpusFormatError(f"{path} has no column {', '.join(missing)} (separated by tabs).")
-    for row in rows:
-        for number in range(1, _N_RATED + 1):
-            paper, given = row.get(f"Paper{number}") or "", row.get(f"Expertise{number}") or ""
-            if not paper:
-                continue
-            try:
-                rating = float(given)
-            except ValueError:
-                rating = float("nan")
-            if not 1 <= rating <= 5:
-                reason = f"Expertise{number} is {given!r}; expected a number from 1 to 5"
-                raise BrokenRowError(str(path), rows.line_num, reason)
-            yield row["ParticipantID"].lstrip("~"), paper, rating
-
-
-@dataclass(frozen=True, slots=True)
-class _Dataset:
-    """The profiles of researchers, as ids, and all papers by id; how many rows hold no usable one."""
-
-    profiles: dict[str, list[str]]
-    papers: dict[str, Paper]
-    n_unusable: int
-
-
-def _read(dataset: Path) -> _Dataset:
-    n_unusable = 0
-
-    def papers_of(path: Path) -> dict[str, Paper]:
-        nonlocal n_unusable
-        report = CorpusReport()
-        papers = {each.id: each for each in read_corpus(path, format_name="openreview", report=report)}
-        n_unusable += report.broken - report.duplicates + report.without_abstract
-        return papers
-
-    papers = papers_of(dataset / "submissions.json")
-    profiles = {}
-    for archive in sorted((dataset / "archives").glob("*.jsonl")):
-        own = papers_of(archive)
-        profiles[archive.stem.lstrip("~")] = list(own)
-        papers |= own
-    return _Dataset(profiles, papers, n_unusable)
-
-
-def _check_any_counts(ratings: Ratings, datasets: Sequence[_Dataset], folder: Path) -> None:
+def _check_any_counts(ratings: Ratings, datasets: Sequence[ReviewerDataset], folder: Path) -> None:
     """Raise InputError where no researcher of all ``datasets`` rated two of their papers differently."""
     nameless = [name for name in ratings if not all(each.profiles.get(name) for each in datasets)]
     papers = dict.fromkeys(paper for rated in ratings.values() for paper in rated)
@@ -212,7 +108,7 @@ def _check_any_counts(ratings: Ratings, datasets: Sequence[_Dataset], folder: Pa
         if len({rating for paper, rating in ratings[name].items() if paper not in lost}) > 1:
             return
     raise InputError(
-        f"No two ratings of {folder / _EVALUATIONS} can be compared: a researcher has to rate two papers "
+        f"No two ratings of {folder / EVALUATIONS} can be compared: a researcher has to rate two papers "
         f"differently. Of {len(ratings)} researchers {len(nameless)} have no profile in each of "
         f"{len(datasets)} datasets{_some(nameless)}; of {len(papers)} papers {len(unknown)} are not in each"
         f"{_some(unknown)}. ParticipantID must be the name of a file in archives without .jsonl, and Paper1 "
@@ -225,7 +121,7 @@ def _some(names: Sequence[str]) -> str:
     return f" ({shown})" if names else ""
 
 
-def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[str, dict[str, float]]:
+def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: ReviewerDataset) -> dict[str, dict[str, float]]:
     rated_by: dict[str, list[str]] = {}
     for reviewer, rated in ratings.items():
         for paper in rated:
@@ -244,41 +140,13 @@ def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[
     return predicted
 
 
-def _published(folder: Path, datasets: Sequence[str]) -> dict[str, list[dict[str, dict[str, float]]]]:
-    """The predictions of each algorithm that has them for all ``datasets``."""
-    files: dict[str, dict[str, Path]] = {}
-    for path in sorted((folder / "predictions").glob("*.json")):
-        named = _PREDICTION.fullmatch(path.name)
-        if named and named[3] == _REGIME:
-            files.setdefault(named[1], {})[named[2]] = path
-    return {
-        name: [_similarities(paths[dataset]) for dataset in datasets]
-        for name, paths in files.items()
-        if paths.keys() >= set(datasets)
-    }
-
-
-def _similarities(path: Path) -> dict[str, dict[str, float]]:
-    try:
-        return {
-            reviewer.lstrip("~"): {paper: float(similarity) for paper, similarity in own.items()}
-            for reviewer, own in json_document(path).items()
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        raise CorpusFormatError(
-            f"{path} holds no predictions; expected numbers by paper, by reviewer."
-        ) from error
-
-
-def _kept(
-    ratings: Ratings, known: set[str], ours: Sequence[Ratings]
-) -> tuple[dict[str, dict[str, float]], list[str]]:
+def _kept(ratings: Ratings, ours: Sequence[Ratings]) -> tuple[dict[str, dict[str, float]], list[str]]:
     """The ratings that every dataset has a prediction for, and how many it has none for."""
     kept = {
         reviewer: {
             paper: rating
             for paper, rating in rated.items()
-            if paper in known and all(paper in own.get(reviewer, {}) for own in ours)
+            if all(paper in own.get(reviewer, {}) for own in ours)
         }
         for reviewer, rated in ratings.items()
     }
