@@ -35,11 +35,10 @@ class Snapshot:
     ) -> None:
         self.manifest = manifest
         self.segments = tuple(segments)
-        lengths = [len(segment) for segment in segments]
-        self._starts: Int64[np.ndarray, " n_segments_plus_1"] = _bounds(lengths)
-        self._row_starts: Int64[np.ndarray, " n_segments_plus_1"] = _bounds(
-            [int(segment.vectors.offsets[-1]) for segment in segments]
-        )
+        self._n_rows_of_each = [int(segment.vectors.offsets[-1]) for segment in segments]
+        # Where the papers of each segment begin, and its rows, and where the last ones end.
+        self._starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *map(len, segments)])
+        self._row_starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *self._n_rows_of_each])
         self.living: Bool[np.ndarray, " n_positions"] = np.ones(self._starts[-1], dtype=bool)
         for start, positions in zip(self._starts, deleted, strict=False):
             self.living[start + positions] = False
@@ -210,12 +209,6 @@ class Snapshot:
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
         return indexes[0] if len(indexes) == 1 else JoinedIndex.of(indexes, self._n_rows_of_each)
 
-    @property
-    def _n_rows_of_each(self) -> list[int]:
-        """How many rows each segment has."""
-        n_rows: list[int] = np.diff(self._row_starts).tolist()
-        return n_rows
-
     def sample(self, n_papers: int, *having: Collection[Facet]) -> Int64[np.ndarray, " k"]:
         """The positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
 
@@ -248,7 +241,7 @@ class Snapshot:
         """The words of the papers; ``None`` where a segment was made before they were kept."""
         own = [segment.words for segment in self.segments]
         known = [words for words in own if words is not None]
-        return CollectionWords(known, self._living_by_segment) if len(known) == len(own) else None
+        return CollectionWords(known, self._by_segment(self.living)) if len(known) == len(own) else None
 
     @cached_property
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
@@ -270,8 +263,8 @@ class Snapshot:
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of the papers by position, null where deleted; ``columns.py`` names them."""
         chunks: list[pa.Array] = []
-        for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
-            own, living = segment.column(name), self.living[start:end]
+        for segment, living in zip(self.segments, self._by_segment(self.living), strict=True):
+            own = segment.column(name)
             chunks += (own if living.all() else pa.compute.if_else(pa.array(living), own, None)).chunks
         return pa.chunked_array(chunks, type=None if chunks else pa.string())
 
@@ -295,20 +288,12 @@ class Snapshot:
 
     def of_segments(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Int64[np.ndarray, "..."]]:
         """Which places in each segment ``flags`` holds for."""
-        return [np.flatnonzero(own) for own in np.split(flags, self._starts[1:-1])][: len(self.segments)]
+        return list(map(np.flatnonzero, self._by_segment(flags)))
 
-    @property
-    def _living_by_segment(self) -> list[Bool[np.ndarray, "..."]]:
-        return np.split(self.living, self._starts[1:-1])[: len(self.segments)]
+    def _by_segment(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Bool[np.ndarray, "..."]]:
+        return np.split(flags, self._starts[1:-1])[: len(self.segments)]
 
     def _locate(self, position: int) -> tuple[int, int]:
         """The segment that holds ``position``, and the place in it."""
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
         return number, position - int(self._starts[number])
-
-
-def _bounds(lengths: Sequence[int] | Int64[np.ndarray, " k"]) -> Int64[np.ndarray, " k_plus_1"]:
-    """Where each of several runs, end to end, begins, and where the last one ends."""
-    bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=bounds[1:])
-    return bounds
