@@ -24,7 +24,7 @@ from service.api.schemas.search.results import ResultOut, SearchOut
 from service.batches.content import BatchResult, read_results
 from service.batches.jobs import Jobs
 from service.context import with_deadline
-from service.match.answer import MatchedSubmission
+from service.match.query import MatchedSubmission
 
 _CHUNK_S: Final = 30.0  # how long one chunk is waited for
 # A row a paper, or a profile of a match; a query without any has one row, whose problem says why.

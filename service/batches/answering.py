@@ -9,7 +9,8 @@ from service.batches.content import BatchResult, is_match, match_of, queries_of,
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
 from service.context import advise
-from service.match.answer import MatchedSubmission, Matcher
+from service.match.answer import Matcher
+from service.match.query import MatchedSubmission
 from service.search.engine import SearchEngine
 
 # Submissions are compared together as long as there are no more of them: the papers are then read once.

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 import models.errors
 from models.errors import AkinError
 from service.batches.job import ChunkContent, LeasedChunk, NewJob
-from service.match.answer import MatchedSubmission, MatchQuery, Submission
+from service.match.query import MatchedSubmission, MatchQuery, Submission
 from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50

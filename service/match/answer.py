@@ -1,132 +1,30 @@
 """Answers a match: the nearest profiles of each submission, and why."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from models.errors import DeadlineError, InputError
-from models.types import Paper
-from service.answer_warnings import AnswerWarning
-from service.match.affinity import N_NEAREST, Affinities, Reason, nearest_free
-from service.match.assignment import Aim, assign
+from service.match.affinity import Affinities, nearest_free
+from service.match.assignment import assign
 from service.match.nearness import Nearness
 from service.match.program.people import People
+from service.match.query import (
+    MatchAnswer,
+    MatchedProfile,
+    MatchedSubmission,
+    MatchQuery,
+    Profile,
+    Submission,
+    Told,
+)
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.search.seeds import ReadPaper, SeedReader
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A named set of papers of the collection, by id, DOI, arXiv id, address or title.
-
-    ``quota`` is how many submissions it is assigned at most; ``None``: as many as every other. ``conflicts``
-    are papers that it is never matched with.
-    """
-
-    name: str
-    papers: tuple[str, ...]
-    quota: int | None = None
-    conflicts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """How many profiles each submission is assigned, and how many submissions a profile at most."""
-
-    per_submission: int
-    per_profile: int
-    aim: Aim = Aim.TOTAL
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What to tell of each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
-
-    ``n_nearest`` papers of a profile, the nearest, make its affinity.
-    """
-
-    limit: int = 10
-    n_reasons: int = 1
-    n_nearest: int = N_NEAREST
-
-
-@dataclass(frozen=True, slots=True)
-class MatchQuery:
-    """Submissions, the profiles to match them with, and what to tell, beside profiles that are assigned.
-
-    ``conflicts`` are numbers of submissions with names of profiles; ``own_conflicts``: so are submissions and
-    the profiles that hold them or have the name of an author.
-    """
-
-    submissions: tuple[Seed, ...]
-    profiles: tuple[Profile, ...]
-    conflicts: tuple[tuple[int, str], ...] = ()
-    shares: Shares | None = None
-    told: Told = Told()
-    own_conflicts: bool = True
-
-    def conflicts_by_submission(self) -> list[tuple[str, ...]]:
-        """The profiles that conflict with each submission; raises InputError for one of no number."""
-        named: list[list[str]] = [[] for _ in self.submissions]
-        for number, name in self.conflicts:
-            if number >= len(named):
-                raise InputError(
-                    f"A conflict names submission {number}; expected a number from 0 to {len(named) - 1}."
-                )
-            named[number].append(name)
-        return [tuple(own) for own in named]
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedProfile:
-    """A profile beside a submission, and the papers that make its affinity, nearest first.
-
-    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, which is that of papers
-    that are not told. ``n_papers`` of the profile's papers are in the collection.
-    """
-
-    name: str
-    affinity: float
-    n_papers: int
-    assigned: bool
-    reasons: tuple[Reason, ...]
-    rest: float
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedSubmission:
-    """A submission and its profiles: those assigned, then the others; each by affinity."""
-
-    paper: Paper
-    profiles: tuple[MatchedProfile, ...]
-    warnings: tuple[AnswerWarning, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MatchAnswer:
-    """Submissions in the order given. ``unresolved`` are names that no paper here has, by profile.
-
-    They are of its papers or its conflicts.
-    """
-
-    submissions: tuple[MatchedSubmission, ...]
-    unresolved: Mapping[str, Sequence[str]]
-    generation: str
-    warnings: tuple[AnswerWarning, ...] = field(default=())
-    took_ms: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A submission by itself, and the names of profiles that are not for it."""
-
-    seed: Seed
-    conflicts: tuple[str, ...] = ()
 
 
 class Matcher:
@@ -154,9 +52,9 @@ class Matcher:
         self._people = People(self._columns if own_conflicts else ())
         # The numbers of the profiles that a paper, by its position, is never matched with.
         self._barred: dict[int, list[int]] = {}
-        owners = [column for column, profile in enumerate(profiles) for _ in profile.conflicts]
-        conflicts = [name for profile in profiles for name in profile.conflicts]
-        for column, name, position in zip(owners, conflicts, engine.positions(conflicts), strict=True):
+        conflicts = [(column, name) for column, each in enumerate(profiles) for name in each.conflicts]
+        positions = engine.positions([name for _, name in conflicts])
+        for (column, name), position in zip(conflicts, positions, strict=True):
             if position is None:
                 self.unresolved.setdefault(profiles[column].name, []).append(name)
             else:
@@ -289,13 +187,11 @@ def _members(
                 f"Profiles {named[profile.name]} and {number} have the same name; name each differently."
             )
         named[profile.name] = number
-    places = engine.positions([name for profile in profiles for name in profile.papers])
+    places = iter(engine.positions([name for profile in profiles for name in profile.papers]))
     members: dict[str, Int64[np.ndarray, ...]] = {}
     unresolved: dict[str, list[str]] = {}
-    first = 0
     for profile in profiles:
-        own = places[first : first + len(profile.papers)]
-        first += len(own)
+        own = list(islice(places, len(profile.papers)))
         found = [place for place in own if place is not None]
         members[profile.name] = np.unique(np.array(found, dtype=np.int64))
         if lost := [name for name, place in zip(profile.papers, own, strict=True) if place is None]:

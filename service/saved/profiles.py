@@ -11,8 +11,8 @@ from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import ProfileRow
 from models.errors import InputError, ProfileNotFoundError
-from service.match.answer import Profile
 from service.match.program.people import check_name
+from service.match.query import Profile
 
 MOST_OF_OWNER: Final = 50_000
 # Names that are looked up by one statement.

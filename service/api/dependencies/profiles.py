@@ -7,7 +7,7 @@ from fastapi import Request
 from models.errors import ProfileNotFoundError
 from service.api.dependencies.callers import owner_of
 from service.api.services import services_of
-from service.match.answer import Profile
+from service.match.query import Profile
 
 
 def kept_profiles(request: Request, names: Sequence[str]) -> Mapping[str, Profile]:

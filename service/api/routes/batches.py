@@ -24,7 +24,8 @@ from service.batches.content import Asked, new_job
 from service.batches.job import Job
 from service.batches.jobs import Jobs
 from service.batches.scheduler import Batches
-from service.match.answer import Matcher, MatchQuery
+from service.match.answer import Matcher
+from service.match.query import MatchQuery
 from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)

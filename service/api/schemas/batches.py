@@ -20,8 +20,8 @@ from service.api.schemas.search.recommendations import (
 from service.api.schemas.search.search import FirstPageIn, SearchShapeIn
 from service.batches.content import Asked
 from service.batches.job import Job, JobState
-from service.match.answer import MatchQuery, Profile, Told
 from service.match.program.people import MAX_NAME_CHARS
+from service.match.query import MatchQuery, Profile, Told
 from service.search.aspect import Aspect
 from service.search.query import Seed
 

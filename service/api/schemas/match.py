@@ -12,7 +12,8 @@ from service.api.schemas.search.query import QueryIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.api.schemas.search.sentences import PaperHeadOut
 from service.match.affinity import N_NEAREST
-from service.match.answer import (
+from service.match.assignment import Aim
+from service.match.query import (
     MatchAnswer,
     MatchedProfile,
     MatchedSubmission,
@@ -21,7 +22,6 @@ from service.match.answer import (
     Shares,
     Told,
 )
-from service.match.assignment import Aim
 
 MOST_SUBMISSIONS = 50
 MOST_PROFILES = 1_000

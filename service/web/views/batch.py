@@ -11,7 +11,7 @@ from service.api.batch_files import problem_of
 from service.api.schemas.base import PaperOut
 from service.batches.content import BatchResult
 from service.batches.job import Job
-from service.match.answer import MatchedProfile
+from service.match.query import MatchedProfile
 from service.search.engine import SearchEngine
 from service.search.lookup import nearest_papers
 from service.search.query import SearchAnswer

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from models.errors import InputError, ProfileNotFoundError
 from service.access.api_keys import Keys, Scope
-from service.match.answer import Profile
+from service.match.query import Profile
 from service.saved.profiles import Profiles
 from tests.support.clients import client_of, python_client
 

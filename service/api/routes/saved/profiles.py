@@ -20,8 +20,8 @@ from service.api.schemas.saved.profiles import (
     ProfilePapersIn,
 )
 from service.api.services import services_of
-from service.match.answer import Profile
 from service.match.program.people import MAX_NAME_CHARS, one_form
+from service.match.query import Profile
 from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/profiles", tags=["match"], route_class=JSONBodyRoute)

@@ -1,0 +1,120 @@
+"""The types of a match: submissions and profiles, and the answer about them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from models.errors import InputError
+from models.types import Paper
+from service.answer_warnings import AnswerWarning
+from service.match.affinity import N_NEAREST, Reason
+from service.match.assignment import Aim
+from service.search.query import Seed
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A named set of papers of the collection, by id, DOI, arXiv id, address or title.
+
+    ``quota`` is how many submissions it is assigned at most; ``None``: as many as every other. ``conflicts``
+    are papers that it is never matched with.
+    """
+
+    name: str
+    papers: tuple[str, ...]
+    quota: int | None = None
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+
+    per_submission: int
+    per_profile: int
+    aim: Aim = Aim.TOTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What to tell of each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
+
+    ``n_nearest`` papers of a profile, the nearest, make its affinity.
+    """
+
+    limit: int = 10
+    n_reasons: int = 1
+    n_nearest: int = N_NEAREST
+
+
+@dataclass(frozen=True, slots=True)
+class MatchQuery:
+    """Submissions, the profiles to match them with, and what to tell, beside profiles that are assigned.
+
+    ``conflicts`` are numbers of submissions with names of profiles; ``own_conflicts``: so are submissions and
+    the profiles that hold them or have the name of an author.
+    """
+
+    submissions: tuple[Seed, ...]
+    profiles: tuple[Profile, ...]
+    conflicts: tuple[tuple[int, str], ...] = ()
+    shares: Shares | None = None
+    told: Told = Told()
+    own_conflicts: bool = True
+
+    def conflicts_by_submission(self) -> list[tuple[str, ...]]:
+        """The profiles that conflict with each submission; raises InputError for one of no number."""
+        named: list[list[str]] = [[] for _ in self.submissions]
+        for number, name in self.conflicts:
+            if number >= len(named):
+                raise InputError(
+                    f"A conflict names submission {number}; expected a number from 0 to {len(named) - 1}."
+                )
+            named[number].append(name)
+        return [tuple(own) for own in named]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission by itself, and the names of profiles that are not for it."""
+
+    seed: Seed
+    conflicts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedProfile:
+    """A profile beside a submission, and the papers that make its affinity, nearest first.
+
+    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, which is that of papers
+    that are not told. ``n_papers`` of the profile's papers are in the collection.
+    """
+
+    name: str
+    affinity: float
+    n_papers: int
+    assigned: bool
+    reasons: tuple[Reason, ...]
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedSubmission:
+    """A submission and its profiles: those assigned, then the others; each by affinity."""
+
+    paper: Paper
+    profiles: tuple[MatchedProfile, ...]
+    warnings: tuple[AnswerWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MatchAnswer:
+    """Submissions in the order given. ``unresolved`` are names that no paper here has, by profile.
+
+    They are of its papers or its conflicts.
+    """
+
+    submissions: tuple[MatchedSubmission, ...]
+    unresolved: Mapping[str, Sequence[str]]
+    generation: str
+    warnings: tuple[AnswerWarning, ...] = ()
+    took_ms: float = 0.0
