@@ -187,7 +187,7 @@ class Collection(WithSavedQueries):
     def vectors(self, name: str) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
         engine = self._engine
-        found = paper_vectors(engine, engine.position(name))
+        found = paper_vectors(engine, engine.names.position(name))
         out = PaperVectorsAnswerOut(
             encoder=EncoderOut.of(engine.snapshot.manifest.encoder),
             paper=PaperVectorsOut.of(found, VectorEncoding.BASE64),
@@ -231,7 +231,7 @@ class Collection(WithSavedQueries):
     def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""
         snapshot = self._engine.snapshot
-        found = PaperOut.model_validate(snapshot.paper(self._engine.position(paper_id)))
+        found = PaperOut.model_validate(snapshot.paper(self._engine.names.position(paper_id)))
         return as_answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
 
     @same_as(Client.papers)

@@ -24,7 +24,7 @@ from service.match.query import (
 )
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from service.search.seeds import ReadPaper, SeedReader
+from service.search.seeds import ReadPaper
 
 
 class Matcher:
@@ -41,8 +41,8 @@ class Matcher:
     def __init__(
         self, engine: SearchEngine, profiles: Sequence[Profile], told: Told, *, own_conflicts: bool = True
     ) -> None:
-        self._same = lru_cache(maxsize=100)(engine.titles.same)  # by title
-        self._reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
+        self._same = lru_cache(maxsize=100)(engine.names.titles.same)  # by title
+        self._reader = engine.reader
         self._told = told
         self._members, self.unresolved = _members(engine, profiles)
         self._affinities = Affinities(
@@ -53,7 +53,7 @@ class Matcher:
         # The numbers of the profiles that a paper, by its position, is never matched with.
         self._barred: dict[int, list[int]] = {}
         conflicts = [(column, name) for column, each in enumerate(profiles) for name in each.conflicts]
-        positions = engine.positions([name for _, name in conflicts])
+        positions = engine.names.positions([name for _, name in conflicts])
         for (column, name), position in zip(conflicts, positions, strict=True):
             if position is None:
                 self.unresolved.setdefault(profiles[column].name, []).append(name)
@@ -187,7 +187,7 @@ def _members(
                 f"Profiles {named[profile.name]} and {number} have the same name; name each differently."
             )
         named[profile.name] = number
-    places = iter(engine.positions([name for profile in profiles for name in profile.papers]))
+    places = iter(engine.names.positions([name for profile in profiles for name in profile.papers]))
     members: dict[str, Int64[np.ndarray, ...]] = {}
     unresolved: dict[str, list[str]] = {}
     for profile in profiles:

@@ -14,7 +14,7 @@ from service.match.nearness import Nearness
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.search.rerank import nearest_distances
-from service.search.seeds import ReadPaper, SeedReader
+from service.search.seeds import ReadPaper
 from service.search.words import MAX_TERMS, QueryWords
 
 # The cells of two of the longest abstracts that are encoded whole.
@@ -87,7 +87,7 @@ def side_by_side(engine: SearchEngine, a: Seed, b: Seed) -> SideBySide:
     """
     started = time.perf_counter()
     nearness = Nearness(engine.snapshot)
-    reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
+    reader = engine.reader
     first, second = reader.read(a), reader.read(b)
     sides = _side(nearness, first, second), _side(nearness, second, first)
     return SideBySide(

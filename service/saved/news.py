@@ -10,7 +10,6 @@ from service.answer_warnings import WarningCode, warning
 from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, FIRST_PAGE, Reason, SearchAnswer, SearchQuery
-from service.search.seeds import SeedReader
 
 _AWAY: Final = (
     "The papers added since are in a part of the collection that cannot be searched now; try again later."
@@ -123,7 +122,7 @@ def _without_weak(answer: SearchAnswer) -> SearchAnswer:
 
 def _nothing_added(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
     """The answer without a search, which still tells which of its papers are there no more."""
-    unresolved = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator).lost(query)
+    unresolved = engine.reader.lost(query)
     all_lost = sum(not each.negative for each in unresolved) == len(query.seeds)
     reason = Reason.NO_SEED_RESOLVED if all_lost else Reason.NOTHING_ADDED
     return SearchAnswer(

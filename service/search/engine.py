@@ -2,24 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Thread
-from typing import Final
 
 import numpy as np
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import PaperNotFoundError
 from models.transport import SERVING
 from models.types import RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.cache.digests import content_digest, generation_digest
-from service.context import check_deadline, stage
-from service.resolve.identifiers import Identifiers
-from service.resolve.titles import Titles
+from service.context import stage
+from service.resolve.paper_names import PaperNames
 from service.search.aspect import Part, Rows
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
@@ -40,9 +36,6 @@ from service.search.rerank import Comparison, default_specificity, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader, why_none
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
-
-# Of names looked up as titles; between such lots the deadline is looked at.
-_TITLES_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +68,7 @@ class SearchEngine:
         longest_list: int = LONGEST_LIST,
     ) -> None:
         self.snapshot = snapshot
+        self.names = PaperNames(snapshot)
         self.load = load
         self.n_candidates = n_candidates
         self.longest_list = longest_list
@@ -95,60 +89,21 @@ class SearchEngine:
         return generation_digest(self.snapshot.manifest)
 
     @cached_property
-    def identifiers(self) -> Identifiers:
-        """Papers by the names other services give them."""
-        return Identifiers(self.snapshot)
-
-    @cached_property
     def strengths(self) -> Strengths:
         """The scales that results are held against."""
         return Strengths(self.snapshot, content_digest(self.snapshot.manifest))
 
-    @cached_property
-    def titles(self) -> Titles:
-        """The titles of the collection."""
-        return Titles.of(self.snapshot)
-
-    def position(self, name: str) -> int:
-        """Where the paper stands that has this id, DOI, arXiv id, address or title.
-
-        Case and punctuation of a title do not matter; of several with the same title it is the first. Raises
-        PaperNotFoundError.
-        """
-        position = self.identifiers.position(name)
-        if position is None and " " in name:  # else reading the titles would be for nothing
-            position = self.titles.named(name)
-        return self.snapshot.position(name) if position is None else position
-
-    def positions(self, names: Sequence[str]) -> list[int | None]:
-        """Where the papers with these names stand, as ``position`` finds each; ``None`` for no such paper.
-
-        Titles are looked up together, in a hundredth of the time. Raises DeadlineError.
-        """
-        found = []
-        for name in names:
-            check_deadline()
-            found.append(self.identifiers.position(name))
-        unknown = [number for number, place in enumerate(found) if place is None]
-        titles = [number for number in unknown if " " in names[number]]
-        for first in range(0, len(titles), _TITLES_AT_ONCE):
-            check_deadline()
-            some = titles[first : first + _TITLES_AT_ONCE]
-            named = self.titles.all_named([names[number] for number in some])
-            for number, place in zip(some, named, strict=True):
-                found[number] = place
-        for number in unknown:
-            if found[number] is None:
-                with suppress(PaperNotFoundError):
-                    found[number] = self.snapshot.position(names[number])
-        return found
+    @property
+    def reader(self) -> SeedReader:
+        """Reads the seeds of queries; it loads the encoder where one is pasted."""
+        return SeedReader(self.snapshot, self.names.position, lambda: self.annotator)
 
     def warm_up(self) -> None:
         """Load the encoder and the indexes and answer one query, so that the first user pays for none.
 
         The titles are read meanwhile, for seconds where there are a million.
         """
-        Thread(target=lambda: self.titles, name="titles", daemon=True).start()
+        Thread(target=lambda: self.names.titles, name="titles", daemon=True).start()
         snapshot = self.snapshot
         if not len(snapshot):
             return
@@ -170,8 +125,7 @@ class SearchEngine:
 
     def _search(self, query: SearchQuery, reach: Reach) -> SearchAnswer:
         started = time.perf_counter()
-        reader = SeedReader(self.snapshot, self.position, lambda: self.annotator)
-        seeds, unresolved = reader.resolve(query)
+        seeds, unresolved = self.reader.resolve(query)
         page = self._answer(query, seeds, reach)
         return SearchAnswer(
             seeds=tuple(seed.asked for seed in seeds),
@@ -182,31 +136,33 @@ class SearchEngine:
             generation=self.snapshot.generation,
             reason=page.reason,
             detail=why_none(page.reason, seeds, self.snapshot, query),
-            warnings=(
-                *_warnings(seeds, page),
-                *self._words_missing(query),
-                *(no_good_match(page.results) if not query.page.offset else ()),
-                *coverage_warning(reach.coverage),
-            ),
+            warnings=tuple(self._warnings(query, seeds, page, reach)),
             took_ms=(time.perf_counter() - started) * 1000,
             coverage=reach.coverage,
         )
 
-    def _words_missing(self, query: SearchQuery) -> Iterator[AnswerWarning]:
-        """A warning where words should count and the collection does not have them."""
+    def _warnings(
+        self, query: SearchQuery, seeds: Sequence[ResolvedSeed], page: _Page, reach: Reach
+    ) -> Iterator[AnswerWarning]:
+        """What a reader of the results should know, each once."""
+        yield from dict.fromkeys(each for seed in seeds for each in seed.warnings)
+        yield from health_warnings(result.converged for result in page.results)
+        if page.cut_at is not None:
+            yield warning(WarningCode.LIST_ENDS_AT, page.cut_at)
         if query.words != 0 and self.snapshot.words is None:
             lacking = sum(len(segment) for segment in self.snapshot.segments if segment.words is None)
             yield warning(WarningCode.WORDS_NOT_INDEXED, lacking)
+        if not query.page.offset:
+            yield from no_good_match(page.results)
+        yield from coverage_warning(reach.coverage)
 
     def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed], reach: Reach) -> _Page:
         """One page of the list: candidates, re-ranked a stretch at a time, and explained."""
         snapshot = self.snapshot
         parts = [part for seed in seeds for part in seed.parts]
         if all(part.away for part in parts):
-            chosen_none = seeds and not parts
-            return _Page(
-                0, reason=Reason.NO_SENTENCE_OF_THAT_FACET if chosen_none else Reason.NO_SEED_RESOLVED
-            )
+            unheard = Reason.NO_SENTENCE_OF_THAT_FACET if seeds and not parts else Reason.NO_SEED_RESOLVED
+            return _Page(0, reason=unheard)
         allowed = reach.within(snapshot.allowed_papers(query.filters)).copy()
         own = [seed.position for seed in seeds if seed.position is not None]
         allowed[own] = False
@@ -256,12 +212,8 @@ class SearchEngine:
             snapshot.words if weight else None,
             [part.words for part in parts],
             weight=weight,
-            same_title=self._same_title,
+            same_title=self.names.same_title,
         )
-
-    def _same_title(self, title: str) -> list[int]:
-        """The papers of this title; the titles are not read before they are asked for."""
-        return self.titles.same(title)
 
     def _results(
         self,
@@ -310,11 +262,3 @@ class SearchEngine:
                         compared=comparison.compared(int(ranked.positions[place])),
                         strength=self.strengths.of(float(ranked.reaches[place]), respect),
                     )
-
-
-def _warnings(seeds: Sequence[ResolvedSeed], page: _Page) -> Iterator[AnswerWarning]:
-    """What a reader of the results should know, each once."""
-    yield from dict.fromkeys(each for seed in seeds for each in seed.warnings)
-    yield from health_warnings(result.converged for result in page.results)
-    if page.cut_at is not None:
-        yield warning(WarningCode.LIST_ENDS_AT, page.cut_at)

@@ -78,7 +78,7 @@ def find_titles(engine: SearchEngine, title: str, *, limit: int) -> TitleAnswer:
     snapshot = engine.snapshot
     found = tuple(
         FoundTitle(snapshot.paper(match.position), match.similarity)
-        for match in engine.titles.like(title, limit=limit)
+        for match in engine.names.titles.like(title, limit=limit)
     )
     return TitleAnswer(
         results=found,
@@ -95,7 +95,7 @@ def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggesti
     Raises QueryError where it is no word.
     """
     started = time.perf_counter()
-    snapshot, titles = engine.snapshot, engine.titles
+    snapshot, titles = engine.snapshot, engine.names.titles
     positions = titles.beginning(prefix, limit=limit) or titles.opening_like(prefix, limit=limit)
     found = tuple(map(snapshot.paper, positions))
     return Suggestions(
@@ -109,7 +109,7 @@ def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggesti
 
 def fetch_papers(engine: SearchEngine, names: Sequence[str]) -> list[Paper | None]:
     """The papers with these names, in order; ``None`` for each that is not there. Raises DeadlineError."""
-    positions = engine.positions(names)
+    positions = engine.names.positions(names)
     return [None if position is None else engine.snapshot.paper(position) for position in positions]
 
 
@@ -124,7 +124,7 @@ def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper
     near = [position for position in positions if snapshot.living[position]]
     if not near:
         try:
-            near = [match.position for match in engine.titles.like(name, limit=limit)]
+            near = [match.position for match in engine.names.titles.like(name, limit=limit)]
         except QueryError:  # a name without a letter or digit
             return []
     return list(map(snapshot.paper, near))

@@ -141,7 +141,7 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
 def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
     """An indexed sentence, and the filters that keep its paper out of the answer."""
     snapshot = engine.snapshot
-    position = engine.position(query.paper_id or "")
+    position = engine.names.position(query.paper_id or "")
     paper = snapshot.paper(position)
     of_kind = snapshot.vectors if query.by is Likeness.MEANING else snapshot.function_vectors
     vectors = of_kind(position).astype(np.float32)

@@ -66,7 +66,7 @@ def by_id(engine: SearchEngine, asked: Asked) -> Asked:
         return asked
     pubmed = f"pmid:{given}" if _PUBMED_NUMBER.fullmatch(given) else None
     for each in filter(None, (given, name or pubmed)):
-        if (position := engine.identifiers.position(each)) is not None:
+        if (position := engine.names.identifiers.position(each)) is not None:
             return replace(asked, paper=engine.snapshot.paper(position).id, text="")
     # A name of a paper is no text to search for: the answer says that the collection does not hold it.
     return replace(asked, paper=given, text="") if is_name(given) else asked

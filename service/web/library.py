@@ -94,7 +94,7 @@ def _positions(engine: SearchEngine, entries: Sequence[_Entry]) -> list[int | No
     """Where the paper of each entry stands, by its names or else by its title."""
     found = [_by_name(engine, entry.names) for entry in entries]
     unknown = [number for number, position in enumerate(found) if position is None and entries[number].title]
-    by_title = engine.titles.all_named([entries[number].title for number in unknown])
+    by_title = engine.names.titles.all_named([entries[number].title for number in unknown])
     for number, position in zip(unknown, by_title, strict=True):
         found[number] = position
     return found
@@ -102,7 +102,7 @@ def _positions(engine: SearchEngine, entries: Sequence[_Entry]) -> list[int | No
 
 def _by_name(engine: SearchEngine, names: Sequence[str]) -> int | None:
     check_deadline()
-    positions = (engine.identifiers.position(name) for name in names)
+    positions = (engine.names.identifiers.position(name) for name in names)
     return next((position for position in positions if position is not None), None)
 
 

@@ -110,10 +110,10 @@ def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
 
     So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
     """
-    find = engine.identifiers.position
+    find = engine.names.identifiers.position
     if (position := find(name)) is not None:
         return position, None
     for suffix, form in SUFFIXES.items():
         if name.endswith(suffix) and (position := find(name.removesuffix(suffix))) is not None:
             return position, form
-    return engine.position(name), None
+    return engine.names.position(name), None

@@ -87,7 +87,7 @@ def recommend_for_paper(
     ] = Pool.RECENT,
 ) -> RecommendedOut:
     """Papers akin to one paper, best first."""
-    answer = engine.search(SearchQuery((Seed(engine.identifiers.resolve(paper_id)),), limit=limit))
+    answer = engine.search(SearchQuery((Seed(engine.names.identifiers.resolve(paper_id)),), limit=limit))
     response.headers.update(coverage_header(answer.coverage))
     return _recommended([ranked.paper for ranked in answer.results], fields)
 
@@ -101,7 +101,7 @@ def _recommended(papers: list[Paper], fields: str | None, **more: Any) -> Recomm
 @requires(SCHOLAR)
 def papers(body: ScholarBatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
     """Papers by their names, in the order given; null for those the collection does not hold."""
-    positions = [engine.identifiers.position(name) for name in body.ids]
+    positions = [engine.names.identifiers.position(name) for name in body.ids]
     wanted = field_set(fields)
     return [
         None if position is None else ScholarPaper.of(engine.snapshot.paper(position), wanted)
@@ -130,5 +130,5 @@ def match_title(
 @requires(SCHOLAR)
 def paper(paper_id: PaperName, engine: EngineDep, fields: Fields = None) -> ScholarPaper:
     """One paper by any of its names."""
-    position = engine.snapshot.position(engine.identifiers.resolve(paper_id))
+    position = engine.snapshot.position(engine.names.identifiers.resolve(paper_id))
     return ScholarPaper.of(engine.snapshot.paper(position), field_set(fields))

@@ -48,7 +48,7 @@ def vectors(
     encoding: Annotated[VectorEncoding, Query(description="Numbers, or base64.")] = VectorEncoding.FLOAT,
 ) -> PaperVectorsAnswerOut:
     """The vectors of a paper's sentences as they are indexed, and that of the whole paper."""
-    found = paper_vectors(engine, engine.position(paper_id))
+    found = paper_vectors(engine, engine.names.position(paper_id))
     return PaperVectorsAnswerOut(
         encoder=EncoderOut.of(engine.snapshot.manifest.encoder),
         paper=PaperVectorsOut.of(found, encoding),

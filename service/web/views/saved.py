@@ -114,7 +114,7 @@ def _lost(query: SearchQuery, unresolved: UnresolvedSeed) -> str:
 
 
 def _in_words(engine: SearchEngine, asked: Asked) -> tuple[Part, ...]:
-    paper = engine.identifiers.position(asked.paper) if asked.paper else None
+    paper = engine.names.identifiers.position(asked.paper) if asked.paper else None
     title = asked.title if paper is None else engine.snapshot.paper(paper).title
     return summarize(asked, title, name_seeds(engine, asked))
 

@@ -93,7 +93,7 @@ def _places(asked: Asked) -> Iterator[tuple[Further, tuple[bool, int]]]:
 
 def _paper(engine: SearchEngine, name: str) -> Paper | None:
     try:
-        return engine.snapshot.paper(engine.position(name))
+        return engine.snapshot.paper(engine.names.position(name))
     except PaperNotFoundError:
         return None
 

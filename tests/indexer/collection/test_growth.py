@@ -122,7 +122,8 @@ def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
     assert {"p3", "p4"}.isdisjoint(*found_by(snapshot, "p5"))
     engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
     assert all(
-        match.position not in {3, 4} for match in engine.titles.like(many_papers(4)[3]["title"], limit=9)
+        match.position not in {3, 4}
+        for match in engine.names.titles.like(many_papers(4)[3]["title"], limit=9)
     )
 
 

@@ -57,7 +57,7 @@ def test_pasted_papers_have_the_vectors_they_would_be_indexed_with(
     sentence_client: TestClient, sentence_engine: SearchEngine
 ) -> None:
     """In the order given, a title or none."""
-    paper = sentence_engine.snapshot.paper(sentence_engine.position(PAPER))
+    paper = sentence_engine.snapshot.paper(sentence_engine.names.position(PAPER))
     body: dict[str, Any] = {
         "papers": [
             {"title": "", "abstract": "Rivers flood. We measure floods."},

@@ -45,7 +45,7 @@ def test_each_side_is_what_a_search_finds(sentence_client: TestClient) -> None:
 def test_a_match_with_one_paper_says_the_same(sentence_engine: SearchEngine) -> None:
     """The affinity of a paper with a profile of just the other one."""
     nearness = Nearness(sentence_engine.snapshot)
-    submission = nearness.indexed(sentence_engine.position(A))
+    submission = nearness.indexed(sentence_engine.names.position(A))
     expected = Affinities(nearness, {"one": nearness.snapshot.find_all([B])}).of([submission])[0, 0]
     assert expected == side_by_side(sentence_engine, Seed(A), Seed(B)).a.affinity
 
@@ -113,7 +113,7 @@ def test_pasted_papers_are_compared_as_indexed_ones(
     expected = compared(sentence_client, {"paper_id": A}, {"paper_id": B})
     given = []
     for name in (A, B):
-        paper = sentence_engine.snapshot.paper(sentence_engine.position(name))
+        paper = sentence_engine.snapshot.paper(sentence_engine.names.position(name))
         sentences = [each.text for each in paper.sentences]
         given.append({"title": paper.title, "abstract": sentences})
     for a, b in ((given[0], {"paper_id": B}), ({"paper_id": A}, given[1]), (given[0], given[1])):

@@ -102,7 +102,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Search
 @pytest.fixture(scope="module")
 def identifiers(engine: SearchEngine) -> Identifiers:
     """Their names."""
-    return engine.identifiers
+    return engine.names.identifiers
 
 
 @pytest.mark.parametrize(("given", "paper_id"), SAME)
@@ -126,20 +126,20 @@ def test_many_names_are_looked_up_as_each_alone(engine: SearchEngine) -> None:
     alone: list[int | None] = []
     for name in names:
         try:
-            alone.append(engine.position(name))
+            alone.append(engine.names.position(name))
         except PaperNotFoundError:
             alone.append(None)
-    assert alone == engine.positions(names)
+    assert alone == engine.names.positions(names)
     assert {0, None} < set(alone)
 
     for name in ("nobody", "no such title"):
         with pytest.raises(DeadlineError):
-            with_deadline(0.0, partial(engine.positions, [name]))
+            with_deadline(0.0, partial(engine.names.positions, [name]))
 
 
 def test_collections_without_dois_and_addresses(hashed_data: Path, plain_engine: object) -> None:
     """Where no paper has a DOI or an address, none is found by one."""
-    identifiers = plain_engine.identifiers  # type: ignore[attr-defined]  # a SearchEngine
+    identifiers = plain_engine.names.identifiers  # type: ignore[attr-defined]  # a SearchEngine
     assert identifiers.position("DOI:10.1093/mind/lix.236.433") is None
     assert identifiers.position("URL:https://example.org/7") is None
 

@@ -94,7 +94,7 @@ def delete_profile(name: _Name, request: Request, caller: CallerDep) -> None:
 
 def _ids(engine: SearchEngine, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The ids of papers by their names, each once, and the names that no paper has."""
-    positions = engine.positions(names)
+    positions = engine.names.positions(names)
     found = [engine.snapshot.paper(position).id for position in positions if position is not None]
     lost = [name for name, position in zip(names, positions, strict=True) if position is None]
     return tuple(dict.fromkeys(found)), tuple(lost)

@@ -1,0 +1,69 @@
+"""The papers of a collection by what they are called: id, DOI, arXiv id, address or title."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+from indexer.snapshot.snapshot import Snapshot
+from service.context import check_deadline
+from service.resolve.identifiers import Identifiers
+from service.resolve.titles import Titles
+
+# Of names looked up as titles; between such lots the deadline is looked at.
+_TITLES_AT_ONCE: Final = 1_000
+
+
+class PaperNames:
+    """Finds the papers of one snapshot by their names; safe to share between threads.
+
+    Titles, DOIs and addresses are read when first asked for.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    @cached_property
+    def identifiers(self) -> Identifiers:
+        """Papers by the names other services give them."""
+        return Identifiers(self._snapshot)
+
+    @cached_property
+    def titles(self) -> Titles:
+        """The titles of the collection."""
+        return Titles.of(self._snapshot)
+
+    def position(self, name: str) -> int:
+        """Where the paper stands that has this id, DOI, arXiv id, address or title.
+
+        Case and punctuation of a title do not matter; of several with the same title it is the first. Raises
+        PaperNotFoundError.
+        """
+        position = self.identifiers.position(name)
+        if position is None and " " in name:  # else reading the titles would be for nothing
+            position = self.titles.named(name)
+        return self._snapshot.position(name) if position is None else position
+
+    def positions(self, names: Sequence[str]) -> list[int | None]:
+        """Where the papers with these names stand, as ``position`` finds each; ``None`` for no such paper.
+
+        Titles are looked up together, in a hundredth of the time. Raises DeadlineError.
+        """
+        found = []
+        for name in names:
+            check_deadline()
+            found.append(self.identifiers.position(name))
+        titles = [number for number, place in enumerate(found) if place is None and " " in names[number]]
+        for first in range(0, len(titles), _TITLES_AT_ONCE):
+            check_deadline()
+            some = titles[first : first + _TITLES_AT_ONCE]
+            named = self.titles.all_named([names[number] for number in some])
+            for number, place in zip(some, named, strict=True):
+                found[number] = place
+        return [
+            self._snapshot.find(name) if place is None else place
+            for name, place in zip(names, found, strict=True)
+        ]
+
+    def same_title(self, title: str) -> list[int]:
+        """All papers whose title has the same words."""
+        return self.titles.same(title)
