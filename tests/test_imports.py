@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from models.encoder import Encoder
-from service.search.rerank import nearest_distances
+from models.transport.problem import nearest_distances
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 ROOT = Path(__file__).parents[1]

@@ -33,7 +33,8 @@ from models.facets import FacetTagger, load_tagger
 from models.text.words import count_words
 from models.transport import SERVING, Scorer, TransportSettings
 from models.types import EncoderSpec, Facet, RankedPaper, Unit
-from service.search.rerank import SAMPLE_PAPERS, default_specificity, default_tau, specificity_weights
+from service.search.aspect import default_specificity, specificity_weights
+from service.search.rerank import SAMPLE_PAPERS, default_tau
 from service.search.words import QueryVectors, default_weight
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Optimal transport between the sentences of two papers; the torch half is in ``models.transport.tensor``."""
 
-from models.transport.best import BestPapers, best_papers
+from models.transport.best import BestPapers, best_papers, score_in_blocks
 from models.transport.kernels import score_papers
 from models.transport.plan import CHEAPEST, REFERENCE, SERVING, Plan, Plans, Scorer, TransportSettings
 
@@ -14,5 +14,6 @@ __all__ = [
     "Scorer",
     "TransportSettings",
     "best_papers",
+    "score_in_blocks",
     "score_papers",
 ]

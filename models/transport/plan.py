@@ -1,5 +1,6 @@
 """Scorers, their settings, and the plan that every scorer returns."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,6 +82,22 @@ class Plans:
     gaps: Float64[np.ndarray, " k"]
     converged: Bool[np.ndarray, " k"]
     n_iterations: Int64[np.ndarray, " k"]
+
+    @classmethod
+    def joined(cls, plans: Sequence["Plans"]) -> "Plans":
+        """All of several ``plans`` of one query, at least one, end to end."""
+        lengths = np.concatenate([np.diff(each.offsets) for each in plans])
+        return cls(
+            mass=np.concatenate([each.mass for each in plans]),
+            cost=np.concatenate([each.cost for each in plans]),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            n_query=plans[0].n_query,
+            scores=np.concatenate([each.scores for each in plans]),
+            marginal_errors=np.concatenate([each.marginal_errors for each in plans]),
+            gaps=np.concatenate([each.gaps for each in plans]),
+            converged=np.concatenate([each.converged for each in plans]),
+            n_iterations=np.concatenate([each.n_iterations for each in plans]),
+        )
 
     def __len__(self) -> int:
         return len(self.scores)

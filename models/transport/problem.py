@@ -63,6 +63,19 @@ def distances(
     return cost
 
 
+def nearest_distances(
+    vectors: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+) -> Float64[np.ndarray, "n_query k"]:
+    """How far (L2) each query sentence is from the nearest sentence of each paper."""
+    cost = distances(np.ascontiguousarray(vectors), rows, offsets)
+    # Those of a paper stand together, one query sentence after the other.
+    starts = len(vectors) * offsets[:-1, None] + np.arange(len(vectors)) * np.diff(offsets)[:, None]
+    near: Float64[np.ndarray, "n_query k"] = np.minimum.reduceat(cost, starts.ravel()).reshape(starts.shape).T
+    return near
+
+
 @compiled
 def marginals(
     cost: Float64[np.ndarray, " n_cells"],

@@ -16,12 +16,12 @@ from jaxtyping import Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError
-from models.transport import SERVING
+from models.transport import SERVING, score_in_blocks
 from models.types import RankedPaper, Unit
 from service.search.aspect import Part
 from service.search.explain import explain
 from service.search.query import MAX_ALIGNMENTS
-from service.search.rerank import compare, default_tau
+from service.search.rerank import default_tau
 from service.search.seeds import ReadPaper
 from service.search.words import QueryVectors, QueryWords, default_weight
 
@@ -88,7 +88,7 @@ class Nearness:
     ) -> RankedPaper:
         """``other`` with its score, minus its distance, and all that makes it up; raises DeadlineError."""
         offsets = np.array([0, len(other.vectors)])
-        plan = compare(asked.vectors, other.vectors, offsets, settings=self._settings)[0]
+        plan = score_in_blocks(asked.vectors, other.vectors, offsets, settings=self._settings)[0]
         part, counts = Part(asked.vectors, tuple(range(len(asked.vectors)))), np.ones(1)
         words = self._words(asked)
         if other.position is None or not words.weight:
@@ -118,7 +118,7 @@ class Nearness:
         asked: ReadPaper,
         words: QueryVectors,
     ) -> Float64[np.ndarray, " k"]:
-        distances: Float64[np.ndarray, " k"] = -compare(
+        distances: Float64[np.ndarray, " k"] = -score_in_blocks(
             asked.vectors, rows, offsets, settings=self._settings
         ).scores
         if words.weight:

@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 
 from models.text.words import everyday_stems, written_as
+from models.transport.problem import nearest_distances
 from models.types import Alignment, Facet, Paper, RankedPaper
 from service.answer_warnings import AnswerWarning
 from service.match.nearness import Nearness
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from service.search.rerank import nearest_distances
 from service.search.seeds import ReadPaper
 from service.search.words import MAX_TERMS, QueryWords
 

@@ -1,4 +1,4 @@
-"""Selects the sentences that count, applies the focus, and adds the contrast."""
+"""Selects the sentences that count, applies the focus, adds the contrast, and weighs what is specific."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,11 +6,12 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Float64, Int64
 
 from models.errors import SentenceSelectionError
 from models.facets import counted_as
-from models.types import Facet, Paper, Unit
+from models.transport.problem import nearest_distances
+from models.types import EncoderSpec, Facet, Paper, Unit
 from service.search.words import QueryWords
 
 # Measured: docs/decisions/retrieval/focus.md.
@@ -25,6 +26,13 @@ _FACET_WORDS = {Facet.RESULT: 0.0}
 
 # Measured: docs/decisions/retrieval/contrast.md.
 DEFAULT_CONTRAST = 0.4
+
+# A sentence is as specific as the nearest of them are far, one paper in so many.
+_NEAREST_OF = 20
+# What specificity weighs, per unit of distance between unit vectors. Measured:
+# docs/decisions/retrieval/specificity.md.
+_SPECIFICITY = 8.0
+MAX_SPECIFICITY = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +141,32 @@ def focused(
         np.linalg.norm(chosen, axis=1, keepdims=True), norms, where=norms > 0, out=np.zeros_like(norms)
     )
     return np.ascontiguousarray(np.where(norms > 0, turned * scale, chosen))
+
+
+def default_specificity(spec: EncoderSpec) -> float:
+    """How much the specificity of sentences weighs; not measured, and so 0, for raw vectors."""
+    return _SPECIFICITY if spec.normalised else 0.0
+
+
+def specificity_weights(
+    vectors: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    *,
+    specificity: float,
+) -> Float64[np.ndarray, " n_query"] | None:
+    """How much each query sentence counts, as logarithms, by how far it is from the ``k`` sampled papers.
+
+    ``specificity`` times the mean distance (L2) to the nearest of them, one in 20: what papers say that have
+    nothing else in common, such as that code is available, is near in many. ``None``, for all alike, of one
+    sentence, beside too few papers, and for a ``specificity`` of 0.
+    """
+    n_nearest = round((len(offsets) - 1) / _NEAREST_OF)
+    if specificity == 0 or n_nearest == 0 or len(vectors) < 2:
+        return None
+    near = nearest_distances(vectors, rows, offsets)
+    weights: Float64[np.ndarray, " n_query"] = specificity * np.sort(near, axis=1)[:, :n_nearest].mean(axis=1)
+    return weights
 
 
 # Which rows of a collection are sentences of which facets.

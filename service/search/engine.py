@@ -16,7 +16,7 @@ from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning
 from service.cache.digests import content_digest, generation_digest
 from service.context import stage
 from service.resolve.paper_names import PaperNames
-from service.search.aspect import Part, Rows
+from service.search.aspect import Part, Rows, default_specificity
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
 from service.search.query import (
@@ -32,7 +32,7 @@ from service.search.query import (
     stretches,
 )
 from service.search.reach import Reach, within_reach
-from service.search.rerank import Comparison, default_specificity, default_tau
+from service.search.rerank import Comparison, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader, why_none
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
-from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_papers, score_papers
-from models.transport.problem import distances
-from models.types import EncoderSpec, MatchedWords, Paper, rows_of
-from service.context import check_deadline
-from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_papers, score_in_blocks
+from models.types import EncoderSpec, Facet, MatchedWords, Paper, rows_of
+from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed, specificity_weights
 from service.search.query import Strategy
 from service.search.seeds import own_weights, seed_weights
 from service.search.words import WITHOUT_WORDS, QueryVectors
@@ -21,21 +19,12 @@ from service.search.words import WITHOUT_WORDS, QueryVectors
 # docs/decisions/models/temperature.md.
 _TAU_OF_UNIT_VECTORS = 0.15
 _TAU_OF_TEXTS = 0.1
-# Cells of one block, a cell being one query sentence beside one of a paper: a block takes 0.5 ms with usual
-# abstracts, some 20 ms with those that transport finds hardest. A pair of papers is never split.
-BLOCK_CELLS = 4_096
 # Papers whose vectors are read at once.
 _BATCH = 256
 # Plans are kept for the explanation while there are so few parts; else they are made again for what is shown.
 _MAX_KEPT = 2
 # What is usual for a seed, and how specific its sentences are, is measured on so many papers.
 SAMPLE_PAPERS = 100
-# A sentence is as specific as the nearest of them are far, one paper in so many.
-_NEAREST_OF = 20
-# What specificity weighs, per unit of distance between unit vectors. Measured:
-# docs/decisions/retrieval/specificity.md.
-_SPECIFICITY = 8.0
-MAX_SPECIFICITY = 100.0
 # What is usual for a match, on so many: the mean is within 1 % of that of all, at 1 ms a query.
 _REACH_PAPERS = 32
 # Distances below this are no measure of anything: all papers sampled are the seed over again.
@@ -55,45 +44,6 @@ def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
     if spec.tau is not None:
         return spec.tau
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
-
-
-def default_specificity(spec: EncoderSpec) -> float:
-    """How much the specificity of sentences weighs; not measured, and so 0, for raw vectors."""
-    return _SPECIFICITY if spec.normalised else 0.0
-
-
-def specificity_weights(
-    vectors: Float32[np.ndarray, "n_query dim"],
-    rows: Float32[np.ndarray, "n_rows dim"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    *,
-    specificity: float,
-) -> Float64[np.ndarray, " n_query"] | None:
-    """How much each query sentence counts, as logarithms, by how far it is from the ``k`` sampled papers.
-
-    ``specificity`` times the mean distance (L2) to the nearest of them, one in 20: what papers say that have
-    nothing else in common, such as that code is available, is near in many. ``None``, for all alike, of one
-    sentence, beside too few papers, and for a ``specificity`` of 0.
-    """
-    n_nearest = round((len(offsets) - 1) / _NEAREST_OF)
-    if specificity == 0 or n_nearest == 0 or len(vectors) < 2:
-        return None
-    near = nearest_distances(vectors, rows, offsets)
-    weights: Float64[np.ndarray, " n_query"] = specificity * np.sort(near, axis=1)[:, :n_nearest].mean(axis=1)
-    return weights
-
-
-def nearest_distances(
-    vectors: Float32[np.ndarray, "n_query dim"],
-    rows: Float32[np.ndarray, "n_rows dim"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-) -> Float64[np.ndarray, "n_query k"]:
-    """How far (L2) each query sentence is from the nearest sentence of each paper."""
-    cost = distances(np.ascontiguousarray(vectors), rows, offsets)
-    # Those of a paper stand together, one query sentence after the other.
-    starts = len(vectors) * offsets[:-1, None] + np.arange(len(vectors)) * np.diff(offsets)[:, None]
-    near: Float64[np.ndarray, "n_query k"] = np.minimum.reduceat(cost, starts.ravel()).reshape(starts.shape).T
-    return near
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +91,7 @@ class Comparison:
         # The rows that parts are compared with, by their facets; ``None`` for all.
         self._among = {part.beside: among.get(part.beside) for part in parts}
         self._scorer, self._settings = scorer, settings
-        self._plan = partial(compare, scorer=scorer, settings=settings)
+        self._plan = partial(score_in_blocks, scorer=scorer, settings=settings)
         self._words = words
         self._specificity = specificity
         self._apart_from = apart_from
@@ -161,12 +111,13 @@ class Comparison:
         """
         if n_best is not None and n_best <= _BATCH and self._is_bounded:
             return self._rank_best(positions, n_best)
-        compared = list(self._compare(positions)) if len(self._parts) <= _MAX_KEPT else []
-        scores = (
-            np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
-            if compared
-            else self._scores(positions)
-        )
+        compared: list[tuple[Plans, ...]] = []
+        if len(self._parts) <= _MAX_KEPT:
+            batches = np.split(positions, range(_BATCH, len(positions), _BATCH))
+            compared = [tuple(self._compare(batch)) for batch in batches]
+            scores = np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
+        else:
+            scores = self._scores(positions)
         if of_one_seed(self._parts):
             weights = own_weights(self._parts, len(positions))
         else:
@@ -199,7 +150,7 @@ class Comparison:
         by_words = self._words.distances(positions) if self._words.weight else np.zeros((1, len(positions)))
         best = best_papers(
             part.vectors,
-            *self._gather(positions, part),
+            *self._gather(positions)[part.beside],
             n_best,
             scorer=self._scorer,
             settings=self._settings,
@@ -241,8 +192,8 @@ class Comparison:
         for number, part in enumerate(self._parts):
             counting = np.flatnonzero(ranked.weights[number, first:last])
             if len(counting):
-                rows, offsets = self._gather(ranked.positions[first:last][counting], part)
-                compared = self._plan(part.vectors, rows, offsets, log_weights=self._log_weights[number])
+                vectors = self._gather(ranked.positions[first:last][counting])[part.beside]
+                compared = self._plan(part.vectors, *vectors, log_weights=self._log_weights[number])
                 for i, paper in enumerate(counting.tolist()):
                     plans[paper].append((number, compared[i]))
         return plans
@@ -253,48 +204,35 @@ class Comparison:
         masks = (self._among[part.beside] for part in self._parts)
         return [None if mask is None else np.flatnonzero(mask[own]) for mask in masks]
 
-    def _gather(self, positions: Int64[np.ndarray, " k"], part: Part) -> _Vectors:
-        """The vectors of papers that are compared with ``part``, end to end, with their offsets."""
-        return self._kept(*self._snapshot.gather(positions), positions, self._among[part.beside])
-
-    def _gather_all(
+    def _gather(
         self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
-    ) -> list[_Vectors]:
-        """The same for each part; the vectors are read once, unless they were ``gathered``."""
-        gathered = gathered or self._snapshot.gather(positions)
-        kept = {facets: self._kept(*gathered, positions, mask) for facets, mask in self._among.items()}
-        return [kept[part.beside] for part in self._parts]
+    ) -> dict[tuple[Facet, ...], _Vectors]:
+        """The vectors that parts are compared with, by the parts' facets, end to end, with their offsets.
 
-    def _kept(
-        self,
-        rows: Float32[np.ndarray, "n_read dim"],
-        offsets: Int64[np.ndarray, " k_plus_1"],
-        positions: Int64[np.ndarray, " k"],
-        among: Bool[np.ndarray, " n_all_rows"] | None,
-    ) -> _Vectors:
-        if among is None:
-            return rows, offsets
-        kept = among[rows_of(self._snapshot.offsets, positions)[0]]
-        return rows[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
+        Those of the papers are read once, unless they were ``gathered``.
+        """
+        rows, offsets = gathered or self._snapshot.gather(positions)
+        vectors: dict[tuple[Facet, ...], _Vectors] = {}
+        for facets, among in self._among.items():
+            if among is None:
+                vectors[facets] = rows, offsets
+            else:
+                kept = among[rows_of(self._snapshot.offsets, positions)[0]]
+                vectors[facets] = rows[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
+        return vectors
 
-    def _compare(self, positions: Int64[np.ndarray, " k"]) -> Iterator[tuple[Plans, ...]]:
-        for batch in np.split(positions, range(_BATCH, len(positions), _BATCH)):
-            yield tuple(
-                self._plan(part.vectors, *vectors, log_weights=weights)
-                for part, vectors, weights in zip(
-                    self._parts, self._gather_all(batch), self._log_weights, strict=True
-                )
-            )
+    def _compare(
+        self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
+    ) -> Iterator[Plans]:
+        """For each part its plans with the papers."""
+        vectors = self._gather(positions, gathered)
+        for part, weights in zip(self._parts, self._log_weights, strict=True):
+            yield self._plan(part.vectors, *vectors[part.beside], log_weights=weights)
 
     def _scores(
         self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
     ) -> Float64[np.ndarray, "n_parts k"]:
-        scores = np.empty((len(self._parts), len(positions)))
-        for own, part, vectors, weights in zip(
-            scores, self._parts, self._gather_all(positions, gathered), self._log_weights, strict=True
-        ):
-            own[:] = self._plan(part.vectors, *vectors, log_weights=weights).scores
-        return scores
+        return np.array([plans.scores for plans in self._compare(positions, gathered)])
 
     def _sample(self, n_papers: int) -> tuple[Int64[np.ndarray, " k"], _Vectors | None]:
         """Papers of the collection that can be compared with every part; their vectors where kept."""
@@ -347,52 +285,3 @@ class Comparison:
         distances = -self._scores(*self._sample(SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
-
-
-def compare(
-    query: Float32[np.ndarray, "n_query dim"],
-    rows: Float32[np.ndarray, "n_rows dim"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    *,
-    scorer: Scorer = Scorer.OT,
-    settings: TransportSettings = SERVING,
-    log_weights: Float64[np.ndarray, " n_query"] | None = None,
-    block_cells: int = BLOCK_CELLS,
-) -> Plans:
-    """What ``score_papers`` gives, to the bit, in blocks short enough for a deadline to be kept.
-
-    A block has at most ``block_cells`` cells, or one paper. Raises DeadlineError, at most one block late.
-    """
-    blocks = []
-    for first, last in _blocks(offsets, max(block_cells // max(len(query), 1), 1)):
-        check_deadline()
-        own = rows[offsets[first] : offsets[last]]
-        bounds = offsets[first : last + 1] - offsets[first]
-        blocks.append(
-            score_papers(query, own, bounds, scorer=scorer, settings=settings, log_weights=log_weights)
-        )
-    if len(blocks) == 1:
-        return blocks[0]
-    return Plans(
-        mass=np.concatenate([block.mass for block in blocks]),
-        cost=np.concatenate([block.cost for block in blocks]),
-        offsets=np.array(offsets),
-        n_query=len(query),
-        scores=np.concatenate([block.scores for block in blocks]),
-        marginal_errors=np.concatenate([block.marginal_errors for block in blocks]),
-        gaps=np.concatenate([block.gaps for block in blocks]),
-        converged=np.concatenate([block.converged for block in blocks]),
-        n_iterations=np.concatenate([block.n_iterations for block in blocks]),
-    )
-
-
-def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], most: int) -> Iterator[tuple[int, int]]:
-    """The first paper of each block of ``most`` rows and the one past its last; an empty one for no paper."""
-    first, n_papers = 0, len(offsets) - 1
-    while True:
-        last = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
-        last = min(max(last, first + 1), n_papers)
-        yield first, last
-        if last == n_papers:
-            return
-        first = last

@@ -19,10 +19,10 @@ from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Scorer
 from models.types import Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
-from service.search.aspect import NO_ROWS, Aspect, Part, query_parts, select_sentences
+from service.search.aspect import NO_ROWS, Aspect, Part, default_specificity, query_parts, select_sentences
 from service.search.candidates import find_candidates
 from service.search.query import Seed, Strategy
-from service.search.rerank import Comparison, default_specificity, default_tau
+from service.search.rerank import Comparison, default_tau
 from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Papers whose nearest neighbours make a scale.

@@ -136,7 +136,7 @@ def test_a_trace_says_nothing_of_what_was_asked(
         def quoting(*_: object, **__: object) -> None:
             raise ValueError(MARK)
 
-        monkeypatch.setattr("service.search.rerank.score_papers", quoting)  # within a stage
+        monkeypatch.setattr("models.transport.best.score_papers", quoting)  # within a stage
         # An answer that is kept is not computed.
         assert 500 == client.post("/v1/search", json={**PASTED, "limit": 3}).status_code
     assert all(MARK.lower().encode() not in content.lower() for _, content in collector.requests)

@@ -13,8 +13,8 @@ from service.api.schemas.base import (
 )
 from service.api.schemas.search.filters import FiltersIn
 from service.api.schemas.search.query import AspectIn, QueryIn
+from service.search.aspect import MAX_SPECIFICITY
 from service.search.query import MAX_ALIGNMENTS, Detail, SearchQuery, Seed
-from service.search.rerank import MAX_SPECIFICITY
 from service.search.words import MAX_WEIGHT
 
 

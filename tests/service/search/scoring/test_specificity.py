@@ -11,10 +11,9 @@ from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.checksums import hash64
 from models.types import EncoderSpec, Facet, Unit
-from service.search.aspect import Aspect
+from service.search.aspect import Aspect, default_specificity, specificity_weights
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
-from service.search.rerank import default_specificity, specificity_weights
 from tests.support.clients import client_of, search
 from tests.support.sentence_engines import small_engine
 

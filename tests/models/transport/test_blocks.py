@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from models.errors import DeadlineError
-from models.transport import Plans, Scorer, score_papers
+from models.transport import Plans, Scorer, best, score_in_blocks, score_papers
 from service.context import Deadline, set_deadline
-from service.search import rerank
-from service.search.rerank import compare
 from tests.support.examples.models.vectors import clustered_vectors
 
 
@@ -20,7 +18,7 @@ def test_blocks_change_no_bit(scorer: Scorer, cells: int) -> None:
     """However small the blocks, plans and scores are those of one call, bit for bit."""
     papers = clustered_vectors(5, n_papers=40)
     expected = score_papers(*papers, scorer=scorer)
-    actual = compare(*papers, scorer=scorer, block_cells=cells)
+    actual = score_in_blocks(*papers, scorer=scorer, block_cells=cells)
     for field in fields(Plans):
         np.testing.assert_array_equal(getattr(expected, field.name), getattr(actual, field.name), strict=True)
 
@@ -28,7 +26,7 @@ def test_blocks_change_no_bit(scorer: Scorer, cells: int) -> None:
 def test_no_paper_makes_no_plan() -> None:
     """Where there is nothing to compare with, there is nothing."""
     query, rows, _ = clustered_vectors(5, n_papers=1)
-    assert 0 == len(compare(query, rows[:0], np.zeros(1, dtype=np.int64)))
+    assert 0 == len(score_in_blocks(query, rows[:0], np.zeros(1, dtype=np.int64)))
 
 
 def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +45,8 @@ def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyP
                 deadline.abandon()
             return score_papers(*args, **kwargs)  # type: ignore[arg-type]  # passed on
 
-        monkeypatch.setattr(rerank, "score_papers", counted)
-        compare(*papers, block_cells=1)
+        monkeypatch.setattr(best, "score_papers", counted)
+        score_in_blocks(*papers, block_cells=1)
 
     with pytest.raises(DeadlineError):
         anyio.run(given_up_at_the_third)
