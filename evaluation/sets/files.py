@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
     """Yield the rows of a CSV file with a header; lines with more fields than it has are passed over.
 
-    Raises CorpusFormatError where one of ``columns`` is missing.
+    Raises CorpusFormatError where one of ``columns`` is missing; BrokenRowError.
     """
     # CORD-19 has cells beyond the default; the limit is the process's, so others get theirs back.
     default = csv.field_size_limit(_MAX_CELL_CHARS)
@@ -91,9 +92,19 @@ def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
             raise CorpusFormatError(
                 f"{path} has no column {', '.join(missing)}; its header is {rows.fieldnames}. Fetch it again."
             )
-        yield from (row for row in rows if None not in row)
+        with csv_errors(path, rows):
+            yield from (row for row in rows if None not in row)
     finally:
         csv.field_size_limit(default)
+
+
+@contextmanager
+def csv_errors(path: Path, rows: "csv.DictReader[str]") -> Iterator[None]:
+    """Names the file and the line of what cannot be read as CSV; raises BrokenRowError."""
+    try:
+        yield
+    except csv.Error as error:
+        raise BrokenRowError(str(path), rows.reader.line_num, f"no CSV ({error})") from error
 
 
 def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]:

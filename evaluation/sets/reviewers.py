@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.sets.files import json_document, text_lines
+from evaluation.sets.files import csv_errors, json_document, text_lines
 from indexer.corpus.read import CorpusReport, read_corpus
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from models.types import Paper
@@ -51,13 +51,13 @@ class ReviewerSet:
             raise self._missing(path)
         rows = csv.DictReader((line for _, line in text_lines(path)), delimiter="\t", restval="")
         ratings: dict[str, dict[str, float]] = {}
-        for name, paper, rating in _ratings(path, rows):
-            before = ratings.setdefault(name, {}).setdefault(paper, rating)
-            if before != rating:
-                reason = (
-                    f"~{name[:80]} rates {paper[:80]!r} {rating:g}, and {before:g} before; keep one of them"
-                )
-                raise BrokenRowError(str(path), rows.line_num, reason)
+        with csv_errors(path, rows):
+            for name, paper, rating in _ratings(path, rows):
+                before = ratings.setdefault(name, {}).setdefault(paper, rating)
+                if before != rating:
+                    given = f"{rating:g}, and {before:g} before"
+                    reason = f"~{name[:80]} rates {paper[:80]!r} {given}; keep one of them"
+                    raise BrokenRowError(str(path), rows.line_num, reason)
         return ratings
 
     def datasets(self, folder: Path, prefix: str = DEFAULT_DATASETS) -> list[Path]:

@@ -84,7 +84,8 @@ def measure_reviewers(
             on_progress("datasets", number, len(read))
             ours.append(_predicted(snapshot, ratings, dataset))
         on_progress("datasets", len(read), len(read))
-    systems = {"akin": ours, **reader.predictions(folder, [path.name for path in found])}
+    theirs = reader.predictions(folder, [path.name for path in found])
+    systems = {"akin": ours} | {name: own for name, own in theirs.items() if name != "akin"}
     kept, notes = _kept(ratings, ours)
     if n_unusable := sum(dataset.n_unusable for dataset in read):
         notes.append(f"Left out: {counted(n_unusable, 'row')} of the datasets without a usable paper.")

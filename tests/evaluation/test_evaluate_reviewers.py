@@ -107,6 +107,21 @@ def test_predictions_that_lack_a_dataset_do_not_count(folder: Path) -> None:
     assert {"akin"} == {row.system for row in _measure(folder).rows}
 
 
+def test_predictions_by_the_name_of_akin_do_not_take_its_place(folder: Path) -> None:
+    """Its figures are those computed here, whatever files lie beside."""
+    before = _figures(_measure(folder), "akin")
+    _predict(folder, "akin", {"a": {"moss1": 0, "moss2": 0, "bells1": 9, "rain1": 9}})
+    assert before == _figures(_measure(folder), "akin")
+
+
+def test_a_cell_that_is_too_long_is_refused(folder: Path) -> None:
+    """File and line are named, not only a parser's error."""
+    rows = [_row("a", RATED["a"]), "~b\t" + "m" * 200_000 + "\t1"]
+    write(folder, "data/evaluations.csv", _evaluations(rows))
+    with pytest.raises(BrokenRowError, match=r"evaluations.csv:3: no CSV \(field larger"):
+        _measure(folder)
+
+
 def test_predictions_of_another_shape_are_refused(folder: Path) -> None:
     """The file is named."""
     write(folder, "predictions/odd_d_20_1_ta.json", '{"~a": [1, 2]}')
