@@ -137,7 +137,7 @@ class Shards:
             watched, self._watched = self._watched, True
         for replica in () if watched else self.replicas:
             look = partial(self._look, replica)
-            self._watching.enter_context(Repeating(look, every_s=self._look_s, failure=AWAY))
+            self._watching.enter_context(Repeating(look, every_s=self._look_s, failure=AWAY, at_once=False))
 
     def drop(self, generation: Generation) -> None:
         """One user of a generation less; nobody holds it after the last."""
