@@ -44,12 +44,14 @@ _NO_MORE: Final = 2**31 - 1  # keys
 class BuildReport:
     """What a build did to the collection.
 
-    ``manifest`` is that of the generation served from then on, also where nothing was new. ``reused_papers``
-    had been encoded before; the ``quarantined`` could not be encoded and do not show; ``took_s``: wall time.
+    ``manifest`` is that of the generation served from then on, also where nothing was new. ``replaced`` of
+    the papers read had been there with another content; ``reused_papers`` had been encoded before; the
+    ``quarantined`` could not be encoded and do not show; ``took_s`` is wall time.
     """
 
     manifest: Manifest
     reading: Reading
+    replaced: int
     dropped_sentences: int
     reused_papers: int
     quarantined: tuple[QuarantinedPaper, ...]
@@ -98,6 +100,7 @@ def build(
     return BuildReport(
         manifest=manifest,
         reading=reading,
+        replaced=load.n_replaced,
         dropped_sentences=load.n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
         reused_papers=load.n_reused,
         quarantined=tuple(load.quarantined),
@@ -121,6 +124,7 @@ class _Load:
     like: Manifest
     key: str = ""
     n_encoded: int = 0
+    n_replaced: int = 0
     n_dropped: int = 0
     n_reused: int = 0
     quarantined: list[QuarantinedPaper] = field(default_factory=list)
@@ -197,6 +201,7 @@ class _Load:
         if not new:
             return set()
         if base is None:
+            n_versions = encoded.n_papers + len(encoded.quarantined)
             manifest = publish_whole(
                 self.data,
                 new,
@@ -204,10 +209,12 @@ class _Load:
                 self.catalog,
                 like=replaced(self.like, change=change.number),
                 into=self.work,
-                shows_all=self.replace or not change.previous,
+                replaces=self.replace,
+                shows_all=self.replace or self.catalog.count() == n_versions,
                 keep=self.keep,
             )
             return {entry.name for entry in manifest.segments}
+        self.n_replaced += sum(len(base.shared_with(each.open(), but=each.gone)) for each in new)
         manifest = publish_changes(
             self.data, base, new, self.catalog, after=change.previous, seen=change.number, keep=self.keep
         )

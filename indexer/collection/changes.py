@@ -82,7 +82,7 @@ def absorb(
                 continue  # another process did the same
             is_last = len(differing) < at_once
             deleted = [key for key, digest in differing.items() if digest is None]
-            after = 0 if is_last else None
+            after = read.manifest.change if is_last else None
             with suppress(EncoderMismatchError):  # made anew by others: the next round looks at that
                 manifest = publish_changes(
                     data, read, new, catalog, deleted=deleted, after=after, seen=last, keep=keep

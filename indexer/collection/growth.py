@@ -21,7 +21,7 @@ from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.checksums import digest_of
-from models.errors import EncoderMismatchError
+from models.errors import BuildLockedError, EncoderMismatchError
 from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
 
@@ -64,6 +64,13 @@ class NewSegment:
     def open(self, unit: Unit = Unit.SENTENCE, device: str = "cpu") -> Segment:
         """The segment, where it is now."""
         return Segment(self.folder, self.entry, unit=unit, device=device)
+
+    def versions(self) -> Iterator[tuple[str, str]]:
+        """The ids of its papers, each with the content hash."""
+        segment = self.open()
+        yield from zip(
+            segment.column("id").to_pylist(), segment.column("content_hash").to_pylist(), strict=True
+        )
 
     def without(self, paper_ids: Collection[str]) -> "NewSegment":
         """The same, of which those of the papers do not show either that are in it."""
@@ -155,22 +162,30 @@ def publish_changes(
     seen: int,
     keep: int,
 ) -> Manifest:
-    """Serve the segments ``new`` too, and ``deleted`` papers no more; what was served before was ``read``.
+    """Add the segments ``new`` to what is served, which was ``read`` before, and hide the ``deleted`` papers.
 
-    These are all changes of ``catalog`` from ``after`` to ``seen``, or some (``None``). What others deleted
-    since shows no more; what they changed again stays pending, unless they have published it. Raises
-    StorageError, SnapshotError, BuildLockedError; EncoderMismatchError where what is served by now was made
-    otherwise than ``read``.
+    These are all changes of ``catalog`` after the change ``after`` up to ``seen``; with ``None`` only some of
+    them. Of these papers those that others deleted since are hidden. Those that others changed again are
+    shown as they are in ``new``; where others have published meanwhile, they stay pending, as what is served
+    may show the newer version. Raises StorageError, SnapshotError, BuildLockedError; EncoderMismatchError
+    where what is served by now was made otherwise than ``read``.
     """
     with publishing(data, read) as served:
         manifest = served.manifest
         if new and not manifest.is_made_like(read.manifest):
-            raise EncoderMismatchError(f"{data}: the collection was encoded anew meanwhile. Try again.")
-        newer = catalog.changed_since(seen)
-        outdated = [key for key, digest in newer.items() if digest is None or served is not read]
-        if outdated:
+            raise EncoderMismatchError(
+                f"{data}: the collection was encoded anew meanwhile. The papers are in the catalog, and show "
+                "with the next publication."
+            )
+        hidden = list(deleted)
+        if catalog.last_change() != seen:
+            own = {key: digest for each in new for key, digest in each.versions()}
+            now = catalog.current_hashes([*own, *deleted])
+            hidden = [key for key in (*own, *deleted) if key not in now]
+            changed = [key for key, digest in own.items() if now.get(key) != digest]
+            outdated = hidden if served is read else changed
             new = [left for each in new if not (left := each.without(outdated)).shows_none]
-        gone = served.find_all({key for key in (*deleted, *newer) if newer.get(key) is None})
+        gone = served.find_all(hidden)
         if not new and not len(gone):
             return manifest
         if after is not None and after <= manifest.change:
@@ -187,34 +202,40 @@ def publish_whole(
     *,
     like: Manifest,
     into: Path,
+    replaces: bool = True,
     shows_all: bool = True,
     keep: int,
 ) -> Manifest:
     """Serve ``segments`` in place of what is served, with what ``catalog`` saw since the change of ``like``.
 
-    So nothing that was served before is missing or shows an older version. Where the segments do not show
-    ``shows_all`` of the catalog up to that change, the others are pending. What changed is encoded ``into`` a
-    folder. Raises EncoderError, StorageError, BuildLockedError.
+    So nothing that others publish meanwhile is missing or older. Unless the segments show ``shows_all`` of
+    the catalog up to that change, the rest is pending. What changed since is encoded ``into`` a folder,
+    outside the lock but for a few papers. Raises EncoderError, StorageError, BuildLockedError; the last also
+    where something is served that this ``replaces`` not.
     """
+    known: KnownVersions | None = None
 
-    def with_changes(segments: Sequence[NewSegment], changed: Mapping[str, str | None]) -> list[NewSegment]:
-        if not changed:
-            return list(segments)
+    def with_changes(changed: Mapping[str, str | None], known: KnownVersions) -> list[NewSegment]:
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
         encoded.note(catalog, like.models_key)
         new = prepare_segments(into, encoded.parts, like=like, device=like.arguments["device"])
         return [*(each.without(changed) for each in segments), *new]
 
-    seen = like.change
+    few, seen = _FEW_PAPERS, like.change
     while True:
-        known = KnownVersions(data, like, readable_snapshot(data), into=into)
-        last, changed = catalog.last_change(), catalog.changed_since(seen)
-        segments, seen = with_changes(segments, changed), last
         with DataFolder(data).publishing():
+            if not replaces and DataFolder(data).current.is_file():
+                raise BuildLockedError(
+                    f"{data}: another process has begun the collection meanwhile. Run the command again."
+                )
             # What others publish they take from the catalog, so from here on nothing newer can be served.
             last, newer = catalog.last_change(), catalog.changed_since(seen)
-            if len(newer) > _FEW_PAPERS:
-                continue  # fewer each time: only those that changed since are encoded
-            like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
-            return grow(data, None, with_changes(segments, newer), like=like, keep=keep)
+            if not newer or (known is not None and len(newer) <= few):
+                if newer and known is not None:
+                    segments = with_changes(newer, known)
+                like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
+                return grow(data, None, segments, like=like, keep=keep)
+        known = known or KnownVersions(data, like, readable_snapshot(data), into=into)
+        segments, seen = with_changes(newer, known), last
+        few *= 2  # so that it ends, however much others change

@@ -38,13 +38,11 @@ class CorpusOptions:
 class Reading:
     """What was read: ``n_papers`` wait for their publication, ``unchanged`` ones are served as they are.
 
-    Of those that wait, ``replaced`` were there with another content, and ``languages`` says how many are in
-    another language. ``refusals`` says what else there was, ``unresolved`` is the table of what can be looked
-    up.
+    ``refusals`` says what else there was, ``languages`` how many of those that wait are in another language,
+    ``unresolved`` is the table of what can be looked up.
     """
 
     n_papers: int = 0
-    replaced: int = 0
     unchanged: int = 0
     refusals: CorpusReport = dataclass_field(default_factory=CorpusReport)
     languages: dict[str, int] = dataclass_field(default_factory=dict)
@@ -95,7 +93,6 @@ def stage_corpora(
         new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
         catalog.stage(load, new)
         reading.n_papers += len(new)
-        reading.replaced += sum(paper.id in current for paper in new)
         reading.unchanged += len(some) - len(new)
         for language in filter(None, (other_language(paper.abstract) for paper in new)):
             reading.languages[language] = reading.languages.get(language, 0) + 1

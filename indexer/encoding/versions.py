@@ -76,6 +76,7 @@ class KnownVersions:
     def __init__(self, data: Path, like: Manifest, served: Snapshot | None, *, into: Path) -> None:
         self._data = data
         self.into = into
+        self._served = served  # its files stay as long as it is open
         has_same = served is not None and served.manifest.models_key == like.models_key
         self._segments = served.segments if served is not None and has_same else ()
         self._verified = Verified(data)

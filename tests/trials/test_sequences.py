@@ -134,7 +134,7 @@ class Grown:
         def then_others(*given: Any, **named: Any) -> Any:
             done.append(1)
             manifest = grow(*given, **named)
-            if len(done) == 3:
+            if len(done) == 3 <= -(-len(rows) // 3):  # not what is published after the portions
                 with Catalog.open(self.data / CATALOG_FILE) as catalog:
                     catalog.add([paper_of(row) for row in others])
             return manifest
@@ -145,7 +145,7 @@ class Grown:
         corpus = write_corpus(self._folder / "c.jsonl", rows)
         with patch("indexer.collection.growth.grow", then_others):
             build_quietly(corpus, self.data, self._encoder, bounds=Bounds(publish_every=3, part=2))
-        self.rows |= {row["id"]: row for row in rows + (others if len(done) > 2 else [])}
+        self.rows |= {row["id"]: row for row in rows + (others if len(rows) > 6 else [])}
 
     def _replace_beside(self) -> None:
         """All is replaced while another changes and publishes papers."""

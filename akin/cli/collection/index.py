@@ -264,8 +264,8 @@ def _build_summary(report: BuildReport) -> Group:
             f"(encoder {manifest.encoder.name}, backend {backends}).",
         )
     ]
-    if report.reading.replaced:
-        lines.append(Text(f"{report.reading.replaced:,} of them replaced papers with the same id."))
+    if report.replaced:
+        lines.append(Text(f"{report.replaced:,} of them replaced papers with the same id."))
     if reading.unchanged:
         unchanged = counted(reading.unchanged, "paper was", "papers were")
         lines.append(Text(f"{unchanged} already there, unchanged."))

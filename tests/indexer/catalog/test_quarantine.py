@@ -246,7 +246,7 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
     report = build_quietly(corpus, data, Refusing(hashing), bounds=alone)
-    assert (3, 0, 0) == (report.manifest.n_papers, report.reading.replaced, report.dropped_sentences)
+    assert (3, 0, 0) == (report.manifest.n_papers, report.replaced, report.dropped_sentences)
     assert ["bad"] == [one.paper_id for one in report.quarantined]
     assert 1 == quarantine(data).n_papers
     again = build_quietly(corpus, data, hashing, bounds=alone)

@@ -289,6 +289,39 @@ def paper_of(paper_id: str, text: str) -> Paper:
     return Paper(paper_id, text, text, (Sentence(text, 0, len(text)),))
 
 
+def replace_all(data: Path) -> None:
+    """As `akin index --replace` does before it serves what it brings."""
+    with Catalog.open(data / CATALOG_FILE) as other:
+        other.stage("load", [paper_of("new", "New.")])
+        other.publish("load", 1 << 30, replace=True)
+
+
+def test_papers_added_while_all_is_replaced_hide_no_others(data: Path, hashing: Encoder) -> None:
+    """Who publishes once the catalog has the replacement does so with the own papers alone."""
+    before = len(open_snapshot(data))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper_of("whales", "Sing.")])
+    absorb_into(data, Interrupted(hashing, lambda _: replace_all(data)))
+    assert before == len(open_snapshot(data))
+
+
+def test_a_deletion_while_all_is_replaced_hides_no_others(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paper is hidden; what replaces the others is not served yet, so they are."""
+    before, delete = len(open_snapshot(data)), Catalog.delete
+
+    def deleting(catalog: Catalog, ids: Iterable[str]) -> Change:
+        change = delete(catalog, ids)
+        replace_all(data)
+        return change
+
+    monkeypatch.setattr(Catalog, "delete", deleting)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+    assert before - 1 == len(open_snapshot(data))
+
+
 def test_a_paper_that_never_rests_keeps_no_other_waiting(data: Path, hashing: Encoder) -> None:
     """A paper that changes whenever it is encoded is served as it was, then as it is; others at once."""
     with Catalog.open(data / CATALOG_FILE) as catalog:

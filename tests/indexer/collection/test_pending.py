@@ -15,7 +15,7 @@ from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, Work
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import StorageError
+from models.errors import BuildLockedError, StorageError
 from models.types import Paper, Sentence
 from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
@@ -74,8 +74,44 @@ def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
             build_quietly(corpus, data, hashing)
     again = Counting(hashing)
     report = build_quietly(corpus, data, again)
-    assert (0, 11) == (again.n_encoded, report.reused_papers)
+    assert (0, 11, 1) == (again.n_encoded, report.reused_papers, report.replaced)
     assert 40 == len(titles(data))
+
+
+def test_a_first_build_that_was_killed_as_it_published_is_whole_the_second_time(
+    tmp_path: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the catalog has is shown then, and the generation says so."""
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.collection.growth.grow", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, tmp_path / "new", hashing)
+    report = build_quietly(corpus, tmp_path / "new", hashing)
+    with Catalog.open(tmp_path / "new" / CATALOG_FILE) as catalog:
+        assert (30, catalog.last_change()) == (report.manifest.n_papers, report.manifest.change)
+
+
+def test_a_first_build_does_not_replace_what_others_began(
+    data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so; given again, it adds to that."""
+    current = DataFolder(data).current
+    pointer = current.read_bytes()
+    current.unlink()
+    publish = Catalog.publish
+
+    def then_others(catalog: Catalog, *given: object, **named: object) -> Change:
+        change = publish(catalog, *given, **named)  # type: ignore[arg-type]  # passed on
+        current.write_bytes(pointer)
+        return change
+
+    write_corpus(corpus, many_papers(40)[30:])
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "publish", then_others)
+        with pytest.raises(BuildLockedError, match="begun the collection meanwhile"):
+            build_quietly(corpus, data, hashing)
+    assert 30 == len(titles(data))
+    assert 40 == build_quietly(corpus, data, hashing).manifest.n_papers
 
 
 def test_others_write_while_a_corpus_is_added(
@@ -147,8 +183,10 @@ def test_what_others_publish_while_all_is_replaced_stays(
     monkeypatch.setattr("indexer.collection.growth.grow", growing)
     write_corpus(corpus, many_papers(10))
     build_quietly(corpus, data, hashing, replace=True)
-    assert (11, "Whales", "Whales") == (len(shown[0]), shown[0]["w"], shown[0]["p3"])
-    assert shown[0] == titles(data)
+    assert 2 == len(shown)  # the paper, then the corpus
+    for each in shown:
+        assert ("Whales", "Whales") == (each["w"], each["p3"])
+    assert (11, shown[1]) == (len(shown[1]), titles(data))
 
 
 def test_a_build_waits_while_a_service_tidies(data: Path, corpus: Path, hashing: Encoder) -> None:
@@ -189,7 +227,7 @@ def stop(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int, *, of: str = "build") -> list[int]:
+def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
     """Builds, or changes, end after ``n`` publications; how many papers were served after each."""
     served: list[int] = []
 
@@ -271,7 +309,7 @@ def test_what_is_pending_is_published_some_at_a_time(
         catalog.add(read_corpus(more))
         catalog.delete(["p3", "p4"])
         with monkeypatch.context() as patched:
-            served = stopped_after(patched, 2, of="changes")
+            served = stopped_after(patched, 2)
             with pytest.raises(KeyboardInterrupt):
                 absorb(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
         assert ([36, 46], before) == (served, open_snapshot(data).manifest.change)
