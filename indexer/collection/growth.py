@@ -220,7 +220,9 @@ def publish_whole(
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
         encoded.note(catalog, like.models_key)
         new = prepare_segments(into, encoded.parts, like=like, device=like.arguments["device"])
-        return [*(each.without(changed) for each in segments), *new]
+        # What shows of a paper whose new version cannot be encoded goes on showing.
+        outdated = changed.keys() - {paper.paper_id for paper in encoded.quarantined}
+        return [*(each.without(outdated) for each in segments), *new]
 
     few, seen = _FEW_PAPERS, like.change
     while True:

@@ -292,6 +292,21 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
     assert [0, 1] == before  # to prepare changes nothing of what is served
 
 
+def test_a_reindex_keeps_the_older_text_where_the_new_one_cannot_be_encoded(
+    data: Path, hashing: Encoder
+) -> None:
+    """A paper that changed after all were encoded shows as it was then."""
+    arguments, models = BuildArguments(encoder="hashing", device="cpu", dtype="float32"), Refusing(hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, annotated(models), catalog, arguments=arguments, on_progress=quiet)
+        catalog.add([poison("p3"), paper("new")])
+        publish_prepared(data, prepared, annotated(models), catalog, keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert 21 == len(snapshot)
+    assert "POISON" not in snapshot.paper(snapshot.position("p3")).abstract
+    assert 1 == quarantine(data).n_papers
+
+
 def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
     """In both databases: only current versions are kept, by what could not encode them, until they change."""
     with Catalog.open(catalog_place) as catalog:
