@@ -44,6 +44,8 @@ def chosen_precision(given: Precision | None, device: str) -> Precision | None:
 
 
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
+# Of commands that read all other settings of the service too.
+ServedData = Annotated[Path, typer.Option(help="The data folder.", file_okay=False, envvar="AKIN_DATA")]
 MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)]
 # Of commands that take nothing else by its place: read it with ``data_folder``.
 Folder = Annotated[

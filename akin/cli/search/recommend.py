@@ -71,7 +71,8 @@ def recommend(
         typer.Option(help="Similar to any of the seeds, or to what all of them share."),
     ] = "any",
     negative_weight: Annotated[
-        float | None, typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.")
+        float | None,
+        typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.", show_default="0.4"),
     ] = None,
     words: Words = None,
     specificity: Specificity = None,

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from akin.cli.collection.index import index
 from akin.cli.consoles import stdout
-from akin.cli.options import Data, device_name
+from akin.cli.options import Data, ServedData, device_name
 from models.counts import counted
 from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
@@ -155,7 +155,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    data: Data,
+    data: ServedData,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,

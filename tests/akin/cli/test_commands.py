@@ -13,6 +13,8 @@ import typer
 
 from akin.cli.app import app
 from akin.cli.commands import COMMANDS, FIRST
+from service.search.aspect import DEFAULT_CONTRAST
+from service.search.query import DEFAULT_NEGATIVE_WEIGHT
 from tests.support.builds import ROOT
 from tests.support.commands import flat, helps, parsed, run
 
@@ -71,6 +73,32 @@ def test_commands_on_a_collection_alone_take_its_folder_by_its_place(hashed_data
             assert "Give the data folder once" in flat(run(*name.split(), *given, status=1))
     for name in ("status", "migrate", "compact", "tune", "snapshot list", "snapshot verify"):
         assert run(*name.split(), hashed_data) == run(*name.split(), "--data", hashed_data)
+
+
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_what_serves_finds_its_folder_in_the_environment(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By AKIN_DATA, which help names; --data goes before it, and without either the command says so."""
+    monkeypatch.setenv("AKIN_DATA", "set")
+    assert Path("set") == parsed([command]).params["data"]
+    assert Path("given") == parsed([command, "--data", "given"]).params["data"]
+    assert "AKIN_DATA" in run(command, "--help")
+    monkeypatch.setenv("AKIN_DATA", "")
+    assert "Missing option '--data'" in flat(run(command, status=2))
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "weight"),
+    [
+        ("akin search", "unlike_weight", DEFAULT_CONTRAST),
+        ("akin recommend", "negative_weight", DEFAULT_NEGATIVE_WEIGHT),
+    ],
+)
+def test_help_shows_the_weights_of_the_service(command: str, option: str, weight: float) -> None:
+    """They are written once more, as reading them there would load what searches."""
+    (param,) = (each for each in dict(helps())[command].command.params if each.name == option)
+    assert str(weight) == param.show_default
 
 
 def test_help_wraps_at_the_width_of_the_terminal() -> None:
