@@ -13,7 +13,15 @@ _MOST_BYTES: Final = 4 * 2**20
 _ALL: Final = "all"
 _BASELINE: Final = "bm25"
 # Ways to use an encoder, as `akin evaluate` names them; the first is what the service does by default.
-_SERVED: Final = ("ot:focus:tagged", "ot:focus", "ot:tagged", "ot", "ot:whole")
+_SERVED: Final = (
+    "ot:focus:tagged:words",
+    "ot:focus:words",
+    "ot:focus:tagged",
+    "ot:focus",
+    "ot:tagged",
+    "ot",
+    "ot:whole",
+)
 _UNREADABLE: Final = (
     f"The file {FILE} of the data folder was not written by `akin evaluate` with --json; write it again, or "
     "remove it."

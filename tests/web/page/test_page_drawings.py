@@ -402,6 +402,15 @@ def test_figures_are_those_of_the_encoder_that_serves(tmp_path: Path) -> None:
     assert "minilm:ot:focus:tagged" == read_figures(tmp_path, "minilm").system
 
 
+def test_figures_with_shared_words_go_before_all_others(tmp_path: Path) -> None:
+    """Words count by default, and facets of pasted papers come from the tagger."""
+    rows = [row(system=f"hashing:{way}") for way in ("ot:focus:tagged", "ot:focus:words")]
+    write_rows(tmp_path, rows)
+    assert "hashing:ot:focus:words" == read_figures(tmp_path, "hashing").system
+    write_rows(tmp_path, [*rows, row(system="hashing:ot:focus:tagged:words")])
+    assert "hashing:ot:focus:tagged:words" == read_figures(tmp_path, "hashing").system
+
+
 @pytest.mark.parametrize("rows", [b"{", b'[{"set": 1}]', b"[" + b" " * 5_000_000 + b"]"])
 def test_figures_that_cannot_be_read_are_told(tmp_path: Path, rows: bytes) -> None:
     """A file that is no such file is named, and the page goes on without figures."""
