@@ -15,7 +15,7 @@
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
 | `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
 | `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`, for pasted papers         |
-| `AKIN_CANDIDATES`   | `200`       | papers   | papers that single match passes to the re-ranking          |
+| `AKIN_CANDIDATES`   | `200`       | papers   | least number of papers that are re-ranked                  |
 | `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: created and stored |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
 | `AKIN_RUNNING`      | `0`         | requests | requests that are computed at once; 0: one per core        |
@@ -30,8 +30,8 @@
 | `AKIN_KEEP`         | `3`         | number   | generations that are kept for rollback                     |
 | `AKIN_SCRUB_MIB_S`  | `20`        | MiB/s    | how fast served files are checked for damage; 0: never     |
 | `AKIN_RAY`          | empty       | address  | of a Ray cluster that holds the indexes; `local` starts one |
-| `AKIN_SHARDS`       | `0`         | number   | of parts of the collection there; 0: one for each machine  |
-| `AKIN_REPLICAS`     | `1`         | number   | of processes there for each of these parts                 |
+| `AKIN_SHARDS`       | `0`         | number   | number of shards; 0: one for each machine                  |
+| `AKIN_REPLICAS`     | `1`         | number   | number of processes for each shard                         |
 | `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: no traces         |
 """
 
