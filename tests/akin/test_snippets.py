@@ -24,7 +24,7 @@ def test_the_documents_snippets_run(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for code in snippets():
-        ours = code.replace('"my-papers")\n', '"my-papers", encoder="hashing")\n', code.count("akin.index("))
+        ours = re.sub(r"(akin\.index\([^()]+)\)", r'\1, encoder="hashing")', code)
         ours = ours.replace("akin/demo/papers.jsonl", "papers.jsonl")
         exec(compile(ours, "snippet", "exec"), names)  # noqa: S102 - ours
     printed = capsys.readouterr().out
@@ -44,6 +44,7 @@ def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         exec(compile(ours, "cell", "exec"), names)  # noqa: S102 - ours
     shutil.rmtree(names["FOLDER"].parent)
     printed = capsys.readouterr().out
+    assert f"akin serve --data {names['FOLDER']}\n" in printed
     assert 3 == printed.count("% of the match, distance ")
     assert "@article{" in printed
     left, right = re.findall(r"^(-\d\.\d{4}) = (-\d\.\d{4})$", printed, re.M)[0]

@@ -65,9 +65,10 @@ def test_the_schema_finds_a_mistake(tmp_path: Path, right: str, wrong: str) -> N
 
 
 def test_the_example_has_every_setting_and_every_variable() -> None:
-    """Those of the settings class, and of the compose file, and no other, each once."""
+    """Those of the settings class, and of both compose files, and no other, each once."""
     names = re.findall(r"^#?([A-Z_0-9]+)=", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(SETTINGS | variables_of(TEXT) | {"COMPOSE_PROFILES"}) == sorted(names)
+    of_cluster = variables_of((ROOT / "docker" / "ray.yml").read_text(encoding="utf-8"))
+    assert sorted(SETTINGS | variables_of(TEXT) | of_cluster | {"COMPOSE_PROFILES"}) == sorted(names)
     assert set(PROFILES) >= set(example()["COMPOSE_PROFILES"].split(","))
     # Those that the compose file sets itself are not for .env.
     assert SETTINGS - variables_of(TEXT) == SETTINGS - set(example())

@@ -7,8 +7,10 @@ import pytest
 import yaml
 
 from service.access.policy import MAX_BATCH_BYTES
+from service.api.schemas.search.query import IndexedIn
+from service.api.schemas.search.search import SearchIn
 from service.settings import Settings
-from tests.support.builds import ROOT
+from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.commands import parsed
 from tests.support.containers.compose import PROFILES, example, ours, services, variables_of
 from tests.support.containers.deploy_page import PAGE, SERVICES, blocks, commands, of_akin, pods
@@ -43,6 +45,16 @@ def test_there_are_commands() -> None:
     assert {"serve", "worker", "index", "backup", "migrate", "keys", "snapshot"} == {
         words[0] for words in of_akin()
     }
+
+
+def test_the_first_search_sends_a_key_and_a_query() -> None:
+    """A service of compose has a key from its start; the paper is one of the demo."""
+    (words,) = (each for each in commands() if each[0] == "curl" and each[2].endswith("/v1/search"))
+    headers = {words[i + 1] for i, word in enumerate(words) if word == "-H"}
+    assert {"Authorization: Bearer KEY", "Content-Type: application/json"} == headers
+    asked = SearchIn.model_validate_json(words[words.index("-d") + 1])
+    assert isinstance(asked.query, IndexedIn)
+    assert f'"id": "{asked.query.paper_id}"' in DEMO_CORPUS.read_text(encoding="utf-8")
 
 
 def test_settings_are_those_of_akin() -> None:
@@ -115,6 +127,8 @@ def test_the_proxies_pass_on_what_akin_takes() -> None:
     """Bodies of batches, long addresses, both services, and a path that is taken off and put before again."""
     bound = MAX_BATCH_BYTES // 1_000_000
     (nginx,), (caddy,) = blocks("nginx"), blocks("caddyfile")
+    page = (ROOT / "docs" / "how-to" / "page.md").read_text(encoding="utf-8")
+    (header_buffers,) = re.findall(r"`(large_client_header_buffers [^`]+)`", page)
     port = Settings.model_fields["port"].default
     for proxy, hosts in ((nginx, nginx.split("server {")[1:]), (caddy, caddy.split(".example.org {")[1:])):
         assert 2 == len(hosts)
@@ -122,6 +136,7 @@ def test_the_proxies_pass_on_what_akin_takes() -> None:
         assert f"127.0.0.1:{port + 1}" in proxy
     for host in nginx.split("server {")[1:]:
         assert f"client_max_body_size {bound}m;" in host
+        assert header_buffers in host
         assert 1 == host.count("location ")
         passed = set(re.findall(r"proxy_set_header (\S+)", host))
         assert {"Connection", "Host", "X-Forwarded-For", "X-Forwarded-Proto", "X-Request-ID"} == passed
