@@ -85,7 +85,7 @@ A_RECORD = (
 LEFT = {
     "README.md: git clone": "needs the network",
     "README.md: pip wheel": "takes minutes: tests/test_packages.py builds and installs both distributions",
-    "CONTRIBUTING.md: akin, evaluation": NOT_CODE,
+    "CONTRIBUTING.md: akin  ->  evaluation": NOT_CODE,
     "docs/explanation/architecture.md: ": NOT_CODE,
     "docs/how-to/functions.md: phrase list": NOT_CODE,
     "docs/how-to/training.md: texts.jsonl": "the layout of files, which evaluation/sets/pairs.py reads",
