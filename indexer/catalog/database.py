@@ -1,8 +1,7 @@
 """The database under the catalog: SQLite or PostgreSQL, opened durably, one writer at a time."""
 
 import sqlite3
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,16 +17,14 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
-from indexer.files.file_system import is_mounted_read_only, is_read_only
+from indexer.catalog.sqlite import configure, is_frozen, once_free
 from models.errors import InputError, StorageError
 from models.extras import needed
-from models.interruption import is_interrupted
 
 BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another before it gives up
-_LOOK_S: Final = 0.01
 
 # Any constant will do, as long as every Akin that writes to one PostgreSQL database uses the same.
 _WRITER_LOCK: Final = 0x616B696E  # "akin"
@@ -104,7 +101,7 @@ class Database:
     def __init__(self, url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self._busy_timeout_s = busy_timeout_s
         url, file = _url(url_or_path), sqlite_file(url_or_path)
-        frozen = file if file is not None and _is_frozen(file) else None
+        frozen = file if file is not None and is_frozen(file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
         if url.get_backend_name() == "postgresql":
             lock_timeout = max(1, round(busy_timeout_s * 1000))  # 0 would be for ever
@@ -116,7 +113,7 @@ class Database:
         self._n_closed = 0
         self._close_what_comes_back_late()
         if url.get_backend_name() == "sqlite":
-            _configure_sqlite(self.engine, frozen, busy_timeout_s)
+            configure(self.engine, frozen, busy_timeout_s)
         else:
             _configure_postgres(self.engine)
         self._writer = self.engine.execution_options(writes=True)
@@ -163,7 +160,7 @@ class Database:
             pooled = self.engine.raw_connection()
         try:
             execute = cast(sqlite3.Connection, pooled.driver_connection).execute
-            _once_free(execute, "VACUUM", self._busy_timeout_s)
+            once_free(execute, "VACUUM", self._busy_timeout_s)
             is_busy, *_ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise StorageError(
@@ -220,57 +217,6 @@ def _url(url_or_path: str | Path) -> URL:
         ) from error
 
 
-def _is_frozen(file: Path) -> bool:
-    """Whether a file of SQLite is read without locks: nothing can be written beside it, and nobody shares it.
-
-    A process that has it open keeps an index of its log in memory that others map too, also to read alone.
-    """
-    shared = file.with_name(file.name + "-shm")
-    return is_mounted_read_only(file) or (is_read_only(file) and not shared.exists())
-
-
-def sqlite_connection(file: Path, **options: Any) -> Any:
-    """An ``sqlite3.Connection`` to a file; without locks where this process may not write it.
-
-    Raises sqlite3.Error; StorageError where others write to such a file from elsewhere.
-    """
-    if not _is_frozen(file):
-        return sqlite3.connect(file, **options)
-    log = file.with_name(file.name + "-wal")
-    if log.exists() and log.stat().st_size:
-        raise StorageError(
-            f"catalog {file}: this process may only read it, and another process has written to it; stop "
-            "that process, or keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
-        )
-    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True, **options)
-
-
-def _configure_sqlite(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> None:
-    if frozen is not None:
-
-        @event.listens_for(engine, "do_connect")
-        def connect(_dialect: object, _entry: object, _args: object, options: dict[str, Any]) -> Any:
-            return sqlite_connection(frozen, **options)
-
-    @event.listens_for(engine, "connect")
-    def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
-        cursor = connection.cursor()
-        if frozen is None:
-            _once_free(cursor.execute, "PRAGMA journal_mode = WAL", busy_timeout_s)
-        cursor.execute("PRAGMA synchronous = FULL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # The driver alone would begin only before some statements. A transaction that starts as a reader
-        # cannot wait for a writer later, so those that write say so at once.
-        if connection.get_execution_options().get("writes"):
-            _once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE", busy_timeout_s)
-        else:
-            connection.exec_driver_sql("BEGIN")
-
-
 def _configure_postgres(engine: Engine) -> None:
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _entry: object, arguments: Sequence[str], options: dict[str, Any]) -> Any:
@@ -284,31 +230,6 @@ def _configure_postgres(engine: Engine) -> None:
         cursor = getattr(context.execution_context, "cursor", None)
         if context.is_disconnect and cursor is not None:
             cursor.close()
-
-
-def _once_free(execute: Callable[[str], object], statement: str, busy_timeout_s: float) -> None:
-    """Executes a statement of SQLite as soon as no other process holds the file.
-
-    SQLite itself would wait on where nobody wants it any more, and for some statements not at all.
-    """
-    execute("PRAGMA busy_timeout = 0")
-    deadline = time.monotonic() + busy_timeout_s
-    try:
-        while not _executed(execute, statement, last=time.monotonic() > deadline or is_interrupted()):
-            time.sleep(_LOOK_S)
-    finally:
-        execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
-
-
-def _executed(execute: Callable[[str], object], statement: str, *, last: bool) -> bool:
-    try:
-        execute(statement)
-    except (sqlite3.OperationalError, OperationalError) as error:
-        code = getattr(getattr(error, "orig", error), "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-        if last or code & 0xFF != sqlite3.SQLITE_BUSY:
-            raise
-        return False
-    return True
 
 
 def _remedy(error: DBAPIError) -> str:

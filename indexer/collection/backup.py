@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.database import sqlite_connection, sqlite_file
+from indexer.catalog.database import sqlite_file
+from indexer.catalog.sqlite import sqlite_connection
 from indexer.collection.changes import expect_own_catalog
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
