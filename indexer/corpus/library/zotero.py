@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from indexer.corpus.formats.table import is_table, table_rows
-from indexer.corpus.library.names import entry_names, usual_order
+from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import MAX_LINE_BYTES, Lines
 
@@ -53,7 +53,7 @@ def _raw(values: Mapping[str, str]) -> RawPaper:
         id=names.id,
         title=without_tags(values.get("title")),
         abstract=without_tags(values.get("abstract")),
-        year=values.get("year") or None,
+        year=year_in(values.get("year")),
         venue=values.get("venue") or values.get("conference"),
         authors=[usual_order(name) for name in values.get("authors", "").split(";")],
         url=values.get("url"),

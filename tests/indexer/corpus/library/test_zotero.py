@@ -24,3 +24,11 @@ def test_long_notes_lose_no_paper(tmp_path: Path) -> None:
     report = CorpusReport()
     assert ["K", "L"] == [paper.id for paper in read_corpus(path, report=report)]
     assert (0, before) == (report.broken, csv.field_size_limit())
+
+
+def test_a_year_that_is_none_loses_no_paper(tmp_path: Path) -> None:
+    """People write "n.d." and "in press"."""
+    path = tmp_path / "z.csv"
+    head = '"Key","Title","Abstract Note","Publication Year"\n'
+    path.write_text(f'{head}"K","T","A.","n.d."\n"L","T","A.","in press (2024)"\n"M","T","A.",""\n', "utf-8")
+    assert [None, 2024, None] == [paper.year for paper in read_corpus(path)]
