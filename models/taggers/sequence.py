@@ -7,7 +7,6 @@ all of the abstract. ``models.training.facets`` trains it.
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float32
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
@@ -24,19 +23,15 @@ from torch import nn
 from models.encoders.wordpieces import plan_batches
 from models.errors import EncoderError, WeightsError
 from models.facets import FACETS, METADATA, TaggerSpec
+from models.taggers.description import POSITIONS, Batch, Describer
 from models.taggers.files import content_of, metadata_of, name_of
 from models.types import Paper
 
 KIND = "sequence"
 _N_FACETS = len(FACETS)
-_LONGEST_NGRAM = 3
-_POSITIONS = 6  # numbers that say where a sentence stands
 _POSITION_DIM = 16
-# The n-grams of a sentence weigh as their idf does, all together this much.
-_NGRAM_SCALE = 3.0
 # Sentences of one batch, padding included; abstracts of like length share one.
 _SENTENCES_AT_ONCE = 1_024
-_WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
 _VOCABULARY = "vocabulary"
 
 
@@ -48,21 +43,6 @@ class Shape:
     projected: int
     ngram_dim: int
     hidden: int
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Several abstracts as tensors, padded to the longest.
-
-    ``ngrams`` are numbers in the vocabulary, those of each place from ``offsets`` on, with their weights.
-    """
-
-    states: Float32[torch.Tensor, "n_papers n_longest n_inputs"]
-    ngrams: Int64[torch.Tensor, " n_ngrams"]
-    offsets: Int64[torch.Tensor, " n_places"]
-    ngram_weights: Float32[torch.Tensor, " n_ngrams"]
-    positions: Float32[torch.Tensor, "n_papers n_longest 6"]
-    mask: Bool[torch.Tensor, "n_papers n_longest"]
 
 
 class SequenceModel(nn.Module):
@@ -85,7 +65,7 @@ class SequenceModel(nn.Module):
         self.project = nn.Linear(shape.n_inputs, shape.projected) if shape.n_inputs else None
         # Place 0 stands where no n-gram is known, with weight 0.
         self.ngrams = nn.EmbeddingBag(n_ngrams + 1, shape.ngram_dim, mode="sum", _weight=vectors)
-        self.position = nn.Linear(_POSITIONS, _POSITION_DIM)
+        self.position = nn.Linear(POSITIONS, _POSITION_DIM)
         self.norm = nn.LayerNorm(described)
         self.neighbours = nn.LSTM(described, shape.hidden, bidirectional=True, batch_first=True)
         self.output = nn.Linear(2 * shape.hidden + described, _N_FACETS)
@@ -97,6 +77,10 @@ class SequenceModel(nn.Module):
 
     def forward(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
         """The log probability of each facet of each sentence; of places past an abstract's end, nothing."""
+        return log_marginals(self.scores(batch), batch.mask, self.transition, self.first, self.last)
+
+    def scores(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
+        """What speaks for each facet of each sentence before its neighbours' facets are looked at."""
         n_papers, n_longest = batch.mask.shape
         ngrams = self.ngrams(batch.ngrams, batch.offsets, per_sample_weights=batch.ngram_weights)
         parts = [ngrams.view(n_papers, n_longest, -1), nn.functional.gelu(self.position(batch.positions))]
@@ -109,93 +93,31 @@ class SequenceModel(nn.Module):
         read, _ = nn.utils.rnn.pad_packed_sequence(
             self.neighbours(packed)[0], batch_first=True, total_length=n_longest
         )
-        scores = self.output(torch.cat([self.dropout(read), described], dim=-1))
-        return self.decode(scores, batch.mask)
-
-    def decode(
-        self,
-        scores: Float32[torch.Tensor, "n_papers n_longest 5"],
-        mask: Bool[torch.Tensor, "n_papers n_longest"],
-    ) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
-        """Log marginals of the random field, by the forward and the backward recursion."""
-        n_longest = scores.shape[1]
-        before = [self.first + scores[:, 0]]
-        for place in range(1, n_longest):
-            reached = torch.logsumexp(before[-1][:, :, None] + self.transition, dim=1) + scores[:, place]
-            before.append(torch.where(mask[:, place, None], reached, before[-1]))
-        after = [self.last.expand(len(scores), -1)]
-        for place in range(n_longest - 1, 0, -1):
-            left = torch.logsumexp(self.transition + (scores[:, place] + after[-1])[:, None], dim=2)
-            after.append(torch.where(mask[:, place, None], left, after[-1]))
-        return torch.log_softmax(torch.stack(before, dim=1) + torch.stack(after[::-1], dim=1), dim=2)
+        scores: torch.Tensor = self.output(torch.cat([self.dropout(read), described], dim=-1))
+        return scores
 
 
-@dataclass(frozen=True, slots=True)
-class Describer:
-    """Turns abstracts into tensors the way a model was trained on them.
+def log_marginals(
+    scores: Float32[torch.Tensor, "n n_longest 5"],
+    mask: Bool[torch.Tensor, "n n_longest"],
+    transition: Float32[torch.Tensor, "*n 5 5"],
+    first: Float32[torch.Tensor, "*n 5"],
+    last: Float32[torch.Tensor, "*n 5"],
+) -> Float32[torch.Tensor, "n n_longest 5"]:
+    """Those of linear-chain random fields, by the forward and the backward recursion.
 
-    ``vocabulary`` numbers the known n-grams from 1; ``idf`` (n_ngrams + 1,) are their inverse document
-    frequencies, 0 at place 0. ``mean`` and ``scale`` (n_inputs,) standardise hidden states.
+    ``transition``, from row to column, ``first`` and ``last`` are one for all sequences, or one for each.
     """
-
-    vocabulary: Mapping[str, int]
-    idf: Float32[np.ndarray, " n_ngrams_plus_1"]
-    mean: Float32[np.ndarray, " n_inputs"]
-    scale: Float32[np.ndarray, " n_inputs"]
-
-    def batch(
-        self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
-    ) -> Batch:
-        """``papers`` as a model reads them; a sentence past the encoder's limit has average states."""
-        lengths = [len(paper.sentences) for paper in papers]
-        inputs = np.zeros((len(papers), max(lengths), len(self.mean)), dtype=np.float32)
-        positions = np.zeros((len(papers), max(lengths), _POSITIONS), dtype=np.float32)
-        mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-        known: list[list[int]] = []
-        for number, paper in enumerate(papers):
-            positions[number, : lengths[number]] = describe_positions(lengths[number])
-            if states:
-                rows = states[number].swapaxes(0, 1).reshape(states[number].shape[1], -1)
-                inputs[number, : len(rows)] = (rows - self.mean) / self.scale
-            known += [self._known(sentence.text) for sentence in paper.sentences]
-            known += [[0]] * (max(lengths) - lengths[number])
-        weights = [self._weights(places) for places in known]
-        return Batch(
-            torch.from_numpy(inputs),
-            torch.tensor([place for places in known for place in places]),
-            torch.tensor(np.cumsum([0, *map(len, known[:-1])])),
-            torch.from_numpy(np.concatenate(weights)),
-            torch.from_numpy(positions),
-            torch.from_numpy(mask),
-        )
-
-    def _known(self, text: str) -> list[int]:
-        places = [self.vocabulary[ngram] for ngram in ngrams(text) if ngram in self.vocabulary]
-        return places or [0]
-
-    def _weights(self, places: Sequence[int]) -> Float32[np.ndarray, " n_places"]:
-        idf = self.idf[list(places)]
-        norm = float(np.linalg.norm(idf))
-        weights: Float32[np.ndarray, " n_places"] = np.float32(_NGRAM_SCALE / (norm or 1.0)) * idf
-        return weights
-
-
-def ngrams(text: str) -> list[str]:
-    """The distinct n-grams of a sentence, up to three words long, its ends marked and numbers made one."""
-    words = ["0" if word.isdigit() else word for word in _WORD.findall(text.lower())]
-    words = ["<s>", *words, "</s>"]
-    lengths = range(1, _LONGEST_NGRAM + 1)
-    found = (" ".join(words[start : start + n]) for n in lengths for start in range(len(words) - n + 1))
-    return sorted(set(found))
-
-
-def describe_positions(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:
-    """Where each sentence of an abstract stands, from its beginning and its end."""
-    places = np.arange(n_sentences)
-    share = places / max(n_sentences - 1, 1)
-    ends = (places == 0, places == n_sentences - 1)
-    columns = (share, share**2, *ends, np.full(n_sentences, n_sentences / 10), np.minimum(places, 10) / 10)
-    return np.stack(columns, axis=1).astype(np.float32)
+    n_longest = scores.shape[1]
+    before = [first + scores[:, 0]]
+    for place in range(1, n_longest):
+        reached = torch.logsumexp(before[-1][:, :, None] + transition, dim=1) + scores[:, place]
+        before.append(torch.where(mask[:, place, None], reached, before[-1]))
+    after = [last.expand(len(scores), -1)]
+    for place in range(n_longest - 1, 0, -1):
+        left = torch.logsumexp(transition + (scores[:, place] + after[-1])[:, None], dim=2)
+        after.append(torch.where(mask[:, place, None], left, after[-1]))
+    return torch.log_softmax(torch.stack(before, dim=1) + torch.stack(after[::-1], dim=1), dim=2)
 
 
 class SequenceTagger:
@@ -240,10 +162,20 @@ class SequenceTagger:
             batch = self.describer.batch(
                 [papers[place] for place in places], [states[place] for place in places] if states else []
             )
-            members = torch.stack([member(batch).exp() for member in self.members])
-            for place, own in zip(places, members.mean(dim=0).numpy(), strict=True):
+            for place, own in zip(places, self._probabilities(batch).numpy(), strict=True):
                 tagged[place] = own[: lengths[place]].copy()
         return [tagged[place] for place in range(len(papers))]
+
+    def _probabilities(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
+        """The mean of the members; their random fields are decoded together, as that is many small steps."""
+        n_members, n_papers = len(self.members), len(batch.mask)
+        fields = (
+            torch.stack([getattr(member, name) for member in self.members]).repeat_interleave(n_papers, dim=0)
+            for name in ("transition", "first", "last")
+        )
+        scores = torch.cat([member.scores(batch) for member in self.members])
+        found = log_marginals(scores, batch.mask.repeat(n_members, 1), *fields).exp()
+        return found.view(n_members, n_papers, *found.shape[1:]).mean(dim=0)
 
 
 def weights_content(

@@ -17,7 +17,8 @@ from models.checksums import hash64
 from models.encoder import PAPERS_PER_CALL, Encoder, states_of
 from models.errors import InputError
 from models.facets import FACETS
-from models.taggers.sequence import Batch, Describer, SequenceModel, Shape, ngrams, weights_content
+from models.taggers.description import Batch, Describer, ngrams
+from models.taggers.sequence import SequenceModel, Shape, weights_content
 from models.types import Facet, Paper, ProgressFn
 
 _WARM_UP = 0.15  # of all steps

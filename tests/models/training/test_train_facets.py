@@ -15,8 +15,9 @@ from safetensors.numpy import load, save_file
 from models.encoder import Encoder
 from models.errors import EncoderError, InputError, WeightsError
 from models.facets import FACETS, METADATA, SHIPPED_WEIGHTS, read_metadata
+from models.taggers.description import Batch, ngrams
 from models.taggers.files import content_of
-from models.taggers.sequence import Batch, SequenceModel, SequenceTagger, Shape, ngrams
+from models.taggers.sequence import SequenceModel, SequenceTagger, Shape, log_marginals
 from models.training.facets import (
     SURFACE,
     TaggerSettings,
@@ -162,7 +163,7 @@ def test_marginals_are_those_of_all_labellings() -> None:
         torch.nn.init.normal_(parameter)
     scores = torch.randn(2, 3, 5)
     mask = torch.tensor([[True, True, True], [True, True, False]])
-    found = model.decode(scores, mask).exp()
+    found = log_marginals(scores, mask, model.transition, model.first, model.last).exp()
     for number, length in enumerate(mask.sum(dim=1).tolist()):
         weights = torch.zeros(length, 5)
         for labels in torch.cartesian_prod(*[torch.arange(5)] * length):

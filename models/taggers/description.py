@@ -1,0 +1,100 @@
+"""Describes the sentences of abstracts as a sequence tagger reads them: hidden states, n-grams, position."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+
+from models.types import Paper
+
+POSITIONS = 6  # numbers that say where a sentence stands
+_LONGEST_NGRAM = 3
+# The n-grams of a sentence weigh as their idf does, all together this much.
+_NGRAM_SCALE = 3.0
+_WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Several abstracts as tensors, padded to the longest.
+
+    ``ngrams`` are numbers in the vocabulary, those of each place from ``offsets`` on, with their weights.
+    """
+
+    states: Float32[torch.Tensor, "n_papers n_longest n_inputs"]
+    ngrams: Int64[torch.Tensor, " n_ngrams"]
+    offsets: Int64[torch.Tensor, " n_places"]
+    ngram_weights: Float32[torch.Tensor, " n_ngrams"]
+    positions: Float32[torch.Tensor, "n_papers n_longest 6"]
+    mask: Bool[torch.Tensor, "n_papers n_longest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Describer:
+    """Turns abstracts into tensors the way a model was trained on them.
+
+    ``vocabulary`` numbers the known n-grams from 1; ``idf`` (n_ngrams + 1,) are their inverse document
+    frequencies, 0 at place 0. ``mean`` and ``scale`` (n_inputs,) standardise hidden states.
+    """
+
+    vocabulary: Mapping[str, int]
+    idf: Float32[np.ndarray, " n_ngrams_plus_1"]
+    mean: Float32[np.ndarray, " n_inputs"]
+    scale: Float32[np.ndarray, " n_inputs"]
+
+    def batch(
+        self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
+    ) -> Batch:
+        """``papers`` as a model reads them; a sentence past the encoder's limit has average states."""
+        lengths = [len(paper.sentences) for paper in papers]
+        inputs = np.zeros((len(papers), max(lengths), len(self.mean)), dtype=np.float32)
+        positions = np.zeros((len(papers), max(lengths), POSITIONS), dtype=np.float32)
+        mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+        known: list[list[int]] = []
+        for number, paper in enumerate(papers):
+            positions[number, : lengths[number]] = describe_positions(lengths[number])
+            if states:
+                rows = states[number].swapaxes(0, 1).reshape(states[number].shape[1], -1)
+                inputs[number, : len(rows)] = (rows - self.mean) / self.scale
+            known += [self._known(sentence.text) for sentence in paper.sentences]
+            known += [[0]] * (max(lengths) - lengths[number])
+        weights = [self._weights(places) for places in known]
+        return Batch(
+            torch.from_numpy(inputs),
+            torch.tensor([place for places in known for place in places]),
+            torch.tensor(np.cumsum([0, *map(len, known[:-1])])),
+            torch.from_numpy(np.concatenate(weights)),
+            torch.from_numpy(positions),
+            torch.from_numpy(mask),
+        )
+
+    def _known(self, text: str) -> list[int]:
+        places = [self.vocabulary[ngram] for ngram in ngrams(text) if ngram in self.vocabulary]
+        return places or [0]
+
+    def _weights(self, places: Sequence[int]) -> Float32[np.ndarray, " n_places"]:
+        idf = self.idf[list(places)]
+        norm = float(np.linalg.norm(idf))
+        weights: Float32[np.ndarray, " n_places"] = np.float32(_NGRAM_SCALE / (norm or 1.0)) * idf
+        return weights
+
+
+def ngrams(text: str) -> list[str]:
+    """The distinct n-grams of a sentence, up to three words long, its ends marked and numbers made one."""
+    words = ["0" if word.isdigit() else word for word in _WORD.findall(text.lower())]
+    words = ["<s>", *words, "</s>"]
+    lengths = range(1, _LONGEST_NGRAM + 1)
+    found = (" ".join(words[start : start + n]) for n in lengths for start in range(len(words) - n + 1))
+    return sorted(set(found))
+
+
+def describe_positions(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:
+    """Where each sentence of an abstract stands, from its beginning and its end."""
+    places = np.arange(n_sentences)
+    share = places / max(n_sentences - 1, 1)
+    ends = (places == 0, places == n_sentences - 1)
+    columns = (share, share**2, *ends, np.full(n_sentences, n_sentences / 10), np.minimum(places, 10) / 10)
+    return np.stack(columns, axis=1).astype(np.float32)
