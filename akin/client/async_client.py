@@ -85,7 +85,7 @@ class AsyncClient:
         self, seeds: str | Seed | Sequence[str | Seed] = (), **params: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        reading = with_libraries({**params, "seeds": seeds_of(seeds)})
+        reading = with_libraries(requests.given(**params, seeds=seeds_of(seeds)))
         try:
             names = next(reading)
             while True:
@@ -283,14 +283,14 @@ class AsyncClient:
         return pages.answer()
 
     async def _send(self, request: Request[_Answer]) -> _Answer:
-        attempt = 0
+        attempt, sent = 0, requests.as_sent(request.body)
         while True:
             attempt += 1
             try:
                 return parsing.received(
                     request,
                     await self._http.request(
-                        request.method, request.path, json=request.body, headers=request.headers
+                        request.method, request.path, json=sent, headers=request.headers
                     ),
                 )
             except httpx.TransportError as broken:

@@ -7,6 +7,7 @@ from typing import Self, TypeVar
 
 import httpx
 
+from akin.client import requests
 from akin.client.pagination import Pages
 from akin.client.requests import Request
 from akin.client.responses import parsing
@@ -55,15 +56,13 @@ class BaseClient:
         return pages.answer()
 
     def _send(self, request: Request[_Answer]) -> _Answer:
-        attempt = 0
+        attempt, sent = 0, requests.as_sent(request.body)
         while True:
             attempt += 1
             try:
                 return parsing.received(
                     request,
-                    self._http.request(
-                        request.method, request.path, json=request.body, headers=request.headers
-                    ),
+                    self._http.request(request.method, request.path, json=sent, headers=request.headers),
                 )
             except httpx.TransportError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
-from akin.client.requests import Request
+from akin.client.requests import Request, as_sent
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
@@ -22,7 +22,7 @@ class Pages(Generic[_List]):
 
     def __init__(self, make: Callable[[Any], Request[_List]], params: Mapping[str, Any]) -> None:
         self._make: Callable[[Any], Request[_List]] = make
-        self._params = dict(params)
+        self._params = as_sent(params)
         self._pages: list[_List] = []
 
     def next_request(self) -> Request[_List] | None:
@@ -33,7 +33,7 @@ class Pages(Generic[_List]):
             page = min(limit, PAGE) if isinstance(limit, int) else limit
             return self._make({**self._params, **({} if limit is None else {"limit": page})})
         cursor = self._pages[-1].next_cursor
-        missing = 0 if limit is None else limit - sum(map(len, self._pages))
+        missing = limit - sum(map(len, self._pages)) if isinstance(limit, int) else 0
         if cursor is None or missing < 1:
             return None
         return self._make({**self._params, "limit": min(missing, PAGE), "cursor": cursor})

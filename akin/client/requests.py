@@ -2,7 +2,9 @@
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from math import isfinite
 from types import NoneType
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -50,6 +52,25 @@ class Request(Generic[_Answer]):
 def given(**keywords: Any) -> dict[str, Any]:
     """Those keywords that are given: all but ``None``."""
     return {name: value for name, value in keywords.items() if value is not None}
+
+
+def as_sent(value: Any, *place: object) -> Any:
+    """What JSON has for ``value``: a list for a tuple, a range or an array; raises InputError for nothing."""
+    if isinstance(value, Mapping):
+        return {name: as_sent(each, *place, name) for name, each in value.items()}
+    if hasattr(value, "tolist"):  # a number of numpy, or an array
+        return as_sent(value.tolist(), *place)
+    if isinstance(value, list | tuple | range | AbstractSet):
+        return [as_sent(each, *place, number) for number, each in enumerate(value)]
+    where = ".".join(map(str, place)) or "it"
+    if isinstance(value, float) and not isfinite(value):
+        raise InputError(f"{where} must be a finite number.")
+    if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
+        raise InputError(f"{where} must be text in Unicode; half of a character is in it (a surrogate).")
+    if not isinstance(value, str | int | float | NoneType):
+        kinds = "a text, a number, a list or a dictionary"
+        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}.")
+    return value
 
 
 def _with_query(params: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
@@ -157,7 +178,7 @@ def paper(paper_id: str) -> Request[PaperAnswer]:
 
 def papers(names: Sequence[str]) -> Request[FetchedPapers]:
     """Several papers by their names."""
-    return Request("POST", "/v1/papers/fetch", FetchedPapers, {"ids": list(names)})
+    return Request("POST", "/v1/papers/fetch", FetchedPapers, {"ids": ids_of(names)})
 
 
 def list_papers(params: ListRequest) -> Request[PaperList]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
@@ -49,7 +50,8 @@ def parts_of(given: Any) -> Iterable[Any]:
 def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for number, part in enumerate(parts):
         if isinstance(part, Mapping):
-            yield dict(part)
+            # Tables hold nan where they hold nothing.
+            yield {name: each for name, each in part.items() if not (isinstance(each, float) and isnan(each))}
         elif isinstance(part, str | Path):
             yield from _of_file(Path(part))
         else:

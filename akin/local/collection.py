@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Unpack, cast
+from typing import Annotated, Any, Unpack, cast
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from akin.client import requests
 from akin.client.client import Client
@@ -38,12 +38,11 @@ from akin.client.signatures import all_spelt, same_as, spelt
 from akin.client.uploads import Papers
 from akin.local.folder import as_answer, checked
 from akin.local.saved_queries import WithSavedQueries
-from models.errors import InputError
-from service.api.schemas.base import PaperAnswerOut, PaperOut
+from models.errors import CursorError, InputError
+from service.api.schemas.base import WHOLE, PaperAnswerOut, PaperOut
 from service.api.schemas.match import MatchIn, MatchOut
-from service.api.schemas.papers import FetchedOut, ListOut, PapersIn, PapersOut
+from service.api.schemas.papers import FetchedOut, ListIn, ListOut, PapersIn, PapersOut
 from service.api.schemas.search.compare import CompareIn, CompareOut
-from service.api.schemas.search.filters import AddressFiltersIn
 from service.api.schemas.search.query import PastedIn, QueryIn
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search.results import SearchOut
@@ -72,12 +71,20 @@ _RECOMMENDATIONS = TypeAdapter(RecommendationsIn)
 _SENTENCES = TypeAdapter(SentenceSearchIn)
 _COMPARE = TypeAdapter(CompareIn)
 _MATCH = TypeAdapter(MatchIn)
-_FILTERS = TypeAdapter(AddressFiltersIn)
 _PAPERS = TypeAdapter(PapersIn)
 _DRAFT = TypeAdapter(PastedIn)
 _DRAFTS = TypeAdapter(EmbedIn)
 _QUERY: TypeAdapter[Any] = TypeAdapter(QueryIn)
-_LISTED: Final = 100  # papers, where no limit is given
+_TITLE = TypeAdapter(ListIn)
+
+
+class _ListIn(ListIn):
+    """A list as ``ListIn`` has it, whose pages nobody sends: of any length."""
+
+    limit: Annotated[int, Field(ge=1), WHOLE] = 100
+
+
+_LIST = TypeAdapter(_ListIn)
 
 
 @spelt
@@ -116,7 +123,7 @@ class Collection(WithSavedQueries):
         self, seeds: str | PaperSeed | Sequence[str | PaperSeed] = (), **asked: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        sent = looked_up(with_libraries({**asked, "seeds": seeds_of(seeds)}), self.papers)
+        sent = looked_up(with_libraries(requests.given(**asked, seeds=seeds_of(seeds))), self.papers)
         pages = Pages(requests.recommend, sent)
         while (request := pages.next_request()) is not None:
             body = checked(_RECOMMENDATIONS, request.body)
@@ -237,17 +244,20 @@ class Collection(WithSavedQueries):
     @same_as(Client.papers)
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``, of any number."""
-        found = FetchedOut.of(fetch_papers(self._engine, names), self._engine.snapshot.generation)
+        found = FetchedOut.of(
+            fetch_papers(self._engine, requests.ids_of(names)), self._engine.snapshot.generation
+        )
         return as_answer(FetchedPapers, found).papers
 
     @same_as(Client.list_papers)
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``; a cursor is the number of the next paper."""
-        taken = requests.given(**asked)
-        start, limit = Page(int(taken.pop("cursor", "") or 0)), taken.pop("limit", _LISTED)
-        wanted: AddressFiltersIn = checked(_FILTERS, taken)
+        wanted = checked(_LIST, requests.given(**asked))
+        start = wanted.cursor or "0"
+        if not start.isdecimal():
+            raise CursorError("The cursor is not one of this list; give next_cursor of the previous answer.")
         engine = self._engine
-        found = list_papers(engine, Listing(wanted.to_filters(), limit, start))
+        found = list_papers(engine, Listing(wanted.to_filters(), wanted.limit, Page(int(start))))
         out = ListOut(
             papers=[PaperOut.model_validate(each) for each in found.papers],
             total=found.total,
@@ -264,7 +274,9 @@ class Collection(WithSavedQueries):
     @same_as(Client.find_papers)
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
-        return as_answer(TitlesAnswer, TitlesOut.of(find_titles(self._engine, title, limit=limit)))
+        asked = checked(_TITLE, {"title": title, "limit": limit})
+        found = find_titles(self._engine, asked.title or "", limit=asked.limit)
+        return as_answer(TitlesAnswer, TitlesOut.of(found))
 
 
 def seed_of(asked: Mapping[str, Any]) -> Seed:

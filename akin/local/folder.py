@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from akin.client.requests import as_sent
 from akin.client.responses.parsing import read_answer
 from models.counts import counted
 from models.errors import InputError
@@ -85,7 +86,7 @@ def _log_warnings_alone() -> None:
 def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: str = "The query") -> _Body:
     """The body of a request, held to what the service takes; raises InputError, which names the field."""
     try:
-        return adapter.validate_python(body)
+        return adapter.validate_python(as_sent(body))
     except ValidationError as error:
         first = faults_of(error.errors(include_url=False))[0]
         raise InputError(f"{what} cannot be used: {sentence(where(first.loc), first.said)}.") from error

@@ -98,7 +98,7 @@ def _files(given: list[str | Path | NewPaper], file: Path) -> list[Path]:
 
 def _line(paper: NewPaper) -> bytes:
     try:
-        return orjson.dumps(paper, option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(paper, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
         raise InputError(
             f"A paper is a dictionary of texts, numbers and lists ({error}); for a pandas table, give "

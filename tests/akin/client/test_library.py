@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -255,8 +256,12 @@ def test_what_cannot_be_meant_is_said_in_words(
             getattr(asked, method)(*given)
 
 
-# No client can send it.
-NOT_JSON = {"words": float("nan")}
+# No client can send them.
+NOT_JSON: list[dict[str, Any]] = [
+    {"words": float("nan")},
+    {"filters": {"ids": [object()]}},
+    {"facet": "\ud800"},
+]
 UNFIT = [
     ({"limit": 0}, "The query cannot be used: limit must be at least 1."),
     ({"limit": "3"}, "limit must be a whole number, not a string."),
@@ -268,7 +273,9 @@ UNFIT = [
     ),
     ({"filters": 3}, "filters must be an object with named fields, not a number."),
     ({"words": "many"}, "words must be a number, not a string."),
-    (NOT_JSON, "words must be a finite number."),
+    (NOT_JSON[0], "words must be a finite number."),
+    (NOT_JSON[1], "filters.ids.0 must be a text, a number, a list or a dictionary, not object."),
+    (NOT_JSON[2], "facet must be text in Unicode; half of a character is in it (a surrogate)."),
 ]
 
 
@@ -280,10 +287,68 @@ def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
     with pytest.raises(InputError) as caught:
         collection.search(START, **asked)
     assert said in str(caught.value)
-    if asked != NOT_JSON:
-        with pytest.raises(ServiceError) as answered:
-            client.search(START, **asked)
-        assert said.removeprefix("The query ").rstrip(".") in str(answered.value)
+    with pytest.raises(InputError if asked in NOT_JSON else ServiceError) as answered:
+        client.search(START, **asked)
+    assert said.removeprefix("The query ").rstrip(".") in str(answered.value)
+
+
+def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin.Client) -> None:
+    """In this process as over HTTP, wherever a list is taken; numbers of numpy are numbers."""
+    numbers: Any = np.arange(2)
+    seed: Any = {"paper_id": START, "facet": ("method",)}
+    draft: Any = {"title": "A draft", "abstract": ("We fit a graph.", "It forecasts.")}
+    pairs = [
+        [
+            each.search(
+                START, sentences=(0, 1), filters={"exclude_ids": ("demo:p01-m01",)}, limit=np.int64(2)
+            ),  # type: ignore[arg-type]
+            each.search(START, sentences=range(2), include=("alignments",), words=np.float32(0.5)),  # type: ignore[arg-type]
+            each.search(START, sentences=numbers, facet=None),
+            each.search(title="A draft", abstract=("We fit a graph.", "It forecasts."), facet=("method",)),
+            each.recommend([seed], filters=None, cursor=None, limit=2),
+            each.search_sentences("We release our code.", facet=("method",), limit=3),
+            each.embed([draft]),
+            each.list_papers(authors=tuple(DEMO[0]["authors"]), limit=np.int64(3)),  # type: ignore[arg-type]
+            each.papers(START),  # type: ignore[arg-type]
+        ]
+        for each in (collection, client)
+    ]
+    for ours, theirs in zip(*pairs, strict=True):
+        assert (theirs == ours) if isinstance(ours, tuple) else (timeless(theirs) == timeless(ours))
+    assert START == pairs[0][-1][0].id
+
+
+def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: akin.Client) -> None:
+    """What is no length, or no cursor, of a list of papers is refused in words."""
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("list_papers", {"limit": 0}, "limit must be at least 1"),
+        ("list_papers", {"limit": -3}, "limit must be"),
+        ("list_papers", {"limit": "many"}, "limit must be a whole number"),
+        ("list_papers", {"cursor": "abc"}, "cursor"),
+        ("find_papers", {"title": "graph", "limit": 0}, "limit must be at least 1"),
+        ("find_papers", {"title": "graph", "limit": "x"}, "limit must be a whole number"),
+    ]
+    for method, asked, said in wrong:
+        for each in (collection, client):
+            with pytest.raises((InputError, ServiceError), match=said):
+                getattr(each, method)(**asked)
+    assert N_PAPERS == len(collection.list_papers(limit=500))
+
+
+def test_rows_of_a_table_are_added_without_its_gaps(small: Collection, tmp_path: Path) -> None:
+    """Where pandas has nan, the paper has nothing; its numbers may be numpy's."""
+    table = pd.DataFrame([{**WHALES, "year": 2020, "venue": "Sea"}, {**WHALES, "id": "b", "title": "B"}])
+    rows: Any = table.to_dict("records")
+    rows[0] |= {"year": np.int64(2020), "authors": ("Ada",)}
+    assert 2 == small.add(rows).accepted
+    with akin.index(rows, tmp_path / "data", encoder="hashing", device="cpu") as indexed:
+        for each in (small, indexed):
+            assert (2020, "Sea", ("Ada",)) == (
+                each.paper("whales").year,
+                each.paper("whales").venue,
+                each.paper("whales").authors,
+            )
+            assert (None, None) == (each.paper("b").year, each.paper("b").venue)
 
 
 def test_a_misspelt_keyword_is_named_with_the_one_meant(
@@ -368,7 +433,7 @@ def test_lists_and_libraries_without_waiting(collection: Collection, address: st
         async with akin.AsyncClient(address) as asking:
             return (
                 await asking.search(START, limit=105, include=[]),
-                await asking.recommend(START, like=bib, limit=3),
+                await asking.recommend(START, like=bib, limit=3, filters=None),
                 await asking.search_sentences("We release our code.", limit=3),
                 await asking.list_papers(limit=120),
             )
