@@ -10,7 +10,7 @@ from pylatexenc.latex2text import LatexNodes2Text, get_default_latex_context_db
 _MARKUP = re.compile(
     r"(?P<math>(?<!\\)\$[^$]++\$|\\\((?:[^\\]|\\[^()])*+\\\))"
     r"|(?P<gone>\\(?:cite[a-z]{0,8}|label|ref|href|vspace|hspace|begin|end)\*?\s{0,5}(?:\[[^\[\]]{0,200}\])?"
-    r"\{[^{}]{0,500}\})"
+    r"\{[^{}]{0,500}\}|\\[vh]?phantom\{(?:\\.|[^{}\\]){0,500}+\})"
     r"|(?P<accent>\\(?:[\"'`^~=.]\s{0,5}|[cvuHkrbdt](?:(?![a-zA-Z])\s{0,5}))"
     r"(?:\{\s{0,5}\\?[a-zA-Z]\s{0,5}\}|\\[ij](?![a-zA-Z])|[a-zA-Z]))"
     r"|(?P<macro>\\[a-zA-Z]{1,40}(?:\s{1,5}|\{\})?)"
@@ -20,6 +20,23 @@ _MARKUP = re.compile(
     r"|(?P<quote>``|'')"
     r"|(?P<brace>[{}])",
 )
+# What the table of signs leaves out of what reference managers write.
+_OTHER_SIGNS = {
+    "textless": "<",
+    "lt": "<",
+    "textgreater": ">",
+    "gt": ">",
+    "textbar": "|",
+    "textpercent": "%",
+    "textunderscore": "_",
+    "textbraceleft": "{",
+    "textbraceright": "}",
+    "textquotedbl": '"',
+    "lbrack": "[",
+    "rbrack": "]",
+    "pounds": "£",
+    "euro": "€",
+}
 _WRITTEN = {"---": "—", "--": "–", "``": "“", "''": "”"}
 
 
@@ -52,10 +69,19 @@ def _sign(macro: str) -> str:
     """The sign that a macro stands for; a blank for one that only says how its argument looks."""
     name = macro.rstrip("{} \t\r\n").removeprefix("\\")
     # The table has the day of the reading as well.
-    written = None if name == "today" else getattr(_signs().get_macro_spec(name), "simplify_repl", None)
-    if not isinstance(written, str) or "%" in written:
+    written = _OTHER_SIGNS.get(name) or (None if name == "today" else _of_table(name))
+    if written is None and name.startswith("text"):  # \textbeta is \beta outside mathematics
+        sign = _of_table(name.removeprefix("text"))
+        written = sign if sign is not None and len(sign) == 1 else None
+    if written is None:
         return " " if macro[-1].isspace() else ""
     return written.strip()
+
+
+def _of_table(name: str) -> str | None:
+    """What stands for a macro without arguments, where something does."""
+    written = getattr(_signs().get_macro_spec(name), "simplify_repl", None)
+    return written if isinstance(written, str) and "%" not in written else None
 
 
 @cache

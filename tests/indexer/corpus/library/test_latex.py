@@ -21,6 +21,16 @@ from indexer.corpus.library.latex import from_latex
         (r"{\textquoteright}s \ldots", "’s …"),
         (r"as shown\cite[p.~3]{a,b} by\label{x} us", "as shown by us"),
         (r"\href{http://x.y}{text}, \url{http://a.b/c}", "text, http://a.b/c"),
+        (r"p {\textless} 0.05, a\textgreater{}b, x\textbar y, 5\textpercent{}", "p < 0.05, a>b, x|y, 5%"),
+        (
+            r"a\textunderscore b, \lbrack 1\rbrack{}, \textbraceleft a\textbraceright{}, \pounds 5",
+            "a_b, [1], {a}, £5",
+        ),
+        (
+            r"\textquotedbl a\textquotedbl{}, \textbeta-catenin, n {\textleq} 5 {\textgeq} 2",
+            '"a", β-catenin, n ≤ 5 ≥ 2',
+        ),
+        (r"\{\vphantom{\}}x\vphantom{\{}\} and \textsc{caps}", "{x} and caps"),
         (r"\made{up} on \today", "up on "),
         ("unbalanced { and }", "unbalanced  and "),
         ("a last \\", "a last \\"),
