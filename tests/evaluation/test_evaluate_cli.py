@@ -181,6 +181,37 @@ def test_two_runs_of_one_system_go_by_their_files(tmp_path: Path) -> None:
     assert f"{a.stem} − later" in run("evaluate", "compare", a, later, "--set", "demo")
 
 
+def test_runs_in_folders_of_their_own_are_told_apart_by_these(tmp_path: Path) -> None:
+    """Files of one name are not taken for one run: each has its own table and figures."""
+    one, two = two_runs(tmp_path)
+    named = Run("run", read_trec(one).scores)
+    files = [tmp_path / folder / "x.run" for folder in "abc"]
+    for file, given in zip(files, (named, named, Run("run", read_trec(two).scores)), strict=True):
+        file.parent.mkdir()
+        write_trec(given, file)
+    out = tmp_path / "new" / "differences.json"
+    run("evaluate", "compare", *files, "--set", "demo", "--json", out)
+    rows = [
+        each for each in json.loads(out.read_bytes()) if (each["measure"], each["facet"]) == ("P@9", "all")
+    ]
+    assert [str(file) for file in files[1:]] == [each["b"] for each in rows]
+    assert 0.0 == rows[0]["value"] != rows[1]["value"]
+    shown = json.loads(run("evaluate", "runs", *files, "--set", "demo", "--format", "json"))
+    assert {str(file) for file in files} == {each["system"] for each in shown["rows"]}
+
+
+def test_a_file_in_a_folder_that_is_not_there_is_no_loss(tmp_path: Path, hashed_data: Path) -> None:
+    """Its folder is made before anything is measured."""
+    a, b = two_runs(tmp_path)
+    candidates = ("candidates", "--data", hashed_data, "--backend", "exact", "--queries", "5")
+    for number, asked in enumerate(
+        (("compare", a, b, "--set", "demo"), ("runs", a, "--set", "demo"), candidates)
+    ):
+        file = tmp_path / f"new{number}" / "figures.json"
+        run("evaluate", *asked, "--json", file)
+        assert json.loads(file.read_bytes())
+
+
 @pytest.mark.parametrize("more", [["--encoder", "hashing"], ["--scorer", "ot"]])
 def test_a_named_system_leaves_nothing_to_choose(more: list[str]) -> None:
     """--system with --encoder or --scorer is refused rather than half obeyed."""

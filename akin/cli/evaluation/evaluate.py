@@ -168,25 +168,19 @@ def compare(
     Each B is compared with A; p-values are corrected for the number of comparisons (Holm). Write runs with
     `akin evaluate SET PATH --runs DIR` or any other program.
     """
+    make_room_for(json_file)
     from evaluation.statistics.multiple import correct
     from evaluation.statistics.summary import Compared
     from evaluation.statistics.summary import compare as compare_runs
 
     collection, runs = _runs(name, path, (a, *b))
-    stems = [each.stem for each in (a, *b)]
-    named = len({run.system for run in runs}) == len(runs)
-    names = [run.system for run in runs] if named else stems
+    first, *others = (run.system for run in runs)
     apart = [compare_runs(collection, runs[0], other) for other in runs[1:]]
     found = iter(correct([each for of_run in apart for each in of_run]))
-    compared = [
-        Compared(names[0], other, next(found))
-        for other, of_run in zip(names[1:], apart, strict=True)
-        for _ in of_run
-    ]
-    tables = [
-        comparison_table(names[0], other, [e.comparison for e in compared if e.b == other], collection)
-        for other in names[1:]
-    ]
+    corrected = [[next(found) for _ in of_run] for of_run in apart]
+    beside = list(zip(others, corrected, strict=True))
+    compared = [Compared(first, other, each) for other, of_run in beside for each in of_run]
+    tables = [comparison_table(first, other, of_run, collection) for other, of_run in beside]
     show(Group(*tables), [], compared, form=form)
     rows = [{"a": each.a, "b": each.b, **comparison_row(each.comparison)} for each in compared]
     rows = [{"set": collection.name, **row} for row in rows]
@@ -205,12 +199,10 @@ def runs(
     json_file: Json = None,
 ) -> None:
     """Measure runs of any program on a test collection, and their mean over the runs."""
-    from akin.cli.evaluation.scores import row_tables
+    make_room_for(json_file)
     from evaluation.statistics.summary import summarise
 
     collection, read = _runs(name, path, files)
-    if len({run.system for run in read}) < len(read):
-        read = [replace(run, system=file.stem) for run, file in zip(read, files, strict=True)]
     rows = summarise(collection, read, with_mean=mean)
     show(row_tables(rows, collection), rows, [], form=form)
     write_json(json_file, [asdict(row) for row in rows])
@@ -268,11 +260,15 @@ def suite(
 
 
 def _runs(name: str, path: Path | None, files: Sequence[Path]) -> "tuple[TestCollection, list[Run]]":
-    """The collection, and the runs over it."""
+    """The collection, and the runs over it; where systems are not told apart, files or their paths are."""
     from evaluation import measurement
 
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
-    return collection, [measurement.read_run(file, collection) for file in files]
+    read = [measurement.read_run(file, collection) for file in files]
+    for names in ([run.system for run in read], [file.stem for file in files], [str(file) for file in files]):
+        if len(set(names)) == len(read):
+            break
+    return collection, [replace(run, system=each) for run, each in zip(read, names, strict=True)]
 
 
 def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:

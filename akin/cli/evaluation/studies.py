@@ -138,6 +138,7 @@ def candidates(
     json_file: Json = None,
 ) -> None:
     """Measure the candidate stage's recall at each depth, against exact search and full re-ranking."""
+    make_room_for(json_file)
     from evaluation.tasks import candidates as stage
 
     with show_progress(stderr) as on_progress:
