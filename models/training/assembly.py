@@ -31,6 +31,7 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
     starts = n_texts.cumsum() - n_texts
     negatives = [np.arange(start + 2, start + n) for start, n in zip(starts, n_texts, strict=True)]
     device = vectors.documents.device
+    taking_part = list({id(of): of for of in sets}.values())
     owner = np.repeat(np.arange(len(examples)), n_texts - 2)
     aligned = [example.aligned or (-1, -1) for example in examples]
     return EncodedBatch(
@@ -38,16 +39,26 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
         positive=vectors[torch.from_numpy(starts + 1)],
         negative=vectors[torch.from_numpy(np.concatenate(negatives))],
         owner=torch.from_numpy(owner).to(device),
-        same=torch.tensor(_same(examples, sets), device=device),
-        known=torch.from_numpy(_known(examples, sets)).to(device),
+        same=torch.tensor(_same(examples, taking_part), device=device),
+        known=torch.from_numpy(_known(examples, taking_part)).to(device),
         aligned=torch.tensor(aligned, dtype=torch.int64, device=device),
     )
 
 
 def _same(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> list[list[bool]]:
     """Whether positive j must not count against query i, nor query i against positive j."""
-    known = list(zip(examples, sets, strict=True))
-    return [[own is other or _belong(own, of, other) for other, _ in known] for own, of in known]
+    akin = [(_akin(own.query, sets), _akin(own.positive, sets)) for own in examples]
+    return [
+        [
+            own is other
+            or own.positive == other.positive
+            or other.query == own.query
+            or other.positive in to_query
+            or other.query in to_positive
+            for other in examples
+        ]
+        for own, (to_query, to_positive) in zip(examples, akin, strict=True)
+    ]
 
 
 def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.ndarray, "n n_negative"]:
@@ -56,18 +67,12 @@ def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.
     for place, name in enumerate(name for example in examples for name in example.negatives):
         places[name].append(place)
     known = np.zeros((len(examples), sum(map(len, places.values()))), dtype=np.bool_)
-    taking_part = list({id(of): of for of in sets}.values())
     for row, example in enumerate(examples):
-        akin = {example.query}.union(*(of.akin.get(example.query, ()) for of in taking_part))
-        for name in akin & places.keys():
+        for name in _akin(example.query, sets) & places.keys():
             known[row, places[name]] = True
     return known
 
 
-def _belong(own: Example, of: TrainingSet, other: Example) -> bool:
-    return (
-        own.query == other.query
-        or own.positive == other.positive
-        or of.belong(own.query, other.positive)
-        or of.belong(own.positive, other.query)
-    )
+def _akin(text: str, sets: Sequence[TrainingSet]) -> set[str]:
+    """The text, and those that belong to it in an example of some set."""
+    return {text}.union(*(of.akin.get(text, ()) for of in sets))

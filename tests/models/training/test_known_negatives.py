@@ -106,6 +106,17 @@ def test_an_example_whose_negatives_all_belong_to_it_gets_one_of_another() -> No
     assert made.known.tolist() == [[True], [False]]
 
 
+def test_a_positive_that_another_set_knows_is_no_wrong_answer() -> None:
+    """In a batch of several sets all are asked: what belongs together in one is no rival in another."""
+    texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in "abcd"}
+    first = TrainingSet("first", texts, [Example("a", "b")])
+    second = TrainingSet("second", texts, [Example("c", "d"), Example("d", "a"), Example("b", "c")])
+    rows = torch.eye(4)
+    vectors = Vectors(rows[:, None], torch.ones(4, 1, dtype=torch.bool), rows)
+    made = assembled(vectors, (first.examples[0], second.examples[0]), [first, second])
+    assert made.same.tolist() == [[True, True], [True, True]]
+
+
 @pytest.mark.parametrize("name", ["specter", "max", "abs", "attention", "ot"])
 def test_a_batch_of_which_no_negative_is_one_has_no_loss(name: str) -> None:
     """Training goes on where each negative of a batch belongs to its query in another example."""
