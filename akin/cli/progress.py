@@ -49,6 +49,8 @@ def show_progress(console: Console, *, clock: Callable[[], float] = time.monoton
         def show(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total)
+            elif (task := bars.tasks[tasks[stage]]).finished and task.completed != done:
+                bars.reset(task.id)  # the stage begins anew
             bars.update(tasks[stage], completed=done, total=total)
 
         yield show
@@ -67,7 +69,7 @@ class _Stage:
     started_s: float
     first: int
     told_s: float
-    ended: bool = False
+    ended_at: tuple[int, int | None] | None = None
 
 
 class _Log:
@@ -81,11 +83,12 @@ class _Log:
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         now = self._clock()
         known = self._stages.get(stage)
-        if known is None:
+        # One that ended and goes on with other numbers begins anew: the next of several collections, say.
+        if known is None or known.ended_at not in {None, (done, total)}:
             known = self._stages[stage] = _Stage(now, done, now)
-        elif known.ended or (done != total and now - known.told_s < _LOG_EVERY_S):
+        elif known.ended_at or (done != total and now - known.told_s < _LOG_EVERY_S):
             return
-        known.told_s, known.ended = now, done == total
+        known.told_s, known.ended_at = now, (done, total) if done == total else None
         rate = (done - known.first) / (now - known.started_s) if now > known.started_s else 0.0
         left = f", {(total - done) / rate:,.0f} s left" if rate and total else ""
         of_total = f" of {total:,}" if total else ""

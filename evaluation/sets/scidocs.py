@@ -130,7 +130,8 @@ def average(rows: Sequence[Row], system: str) -> Iterator[Row]:
 
 
 def _documents(source: VectorSource, papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
-    return np.stack([paper.document for paper in source.of(papers, stage=source.encoder.spec.name)])
+    encoded = source.of(papers, stage=source.encoder.spec.name, some=True)
+    return np.stack([paper.document for paper in encoded])
 
 
 def _texts(metadata: Mapping[str, object], wanted: Iterable[str]) -> Iterator[PaperText]:

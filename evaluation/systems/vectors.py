@@ -63,14 +63,18 @@ class VectorSource:
         # Papers asked for so far in each stage.
         self._asked: Counter[str] = Counter()
 
-    def of(self, papers: Sequence[Paper], *, stage: str, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+    def of(
+        self, papers: Sequence[Paper], *, stage: str, layers: Sequence[int] = (), some: bool = False
+    ) -> list[EncodedPaper]:
         """The vectors of ``papers``, in order; ``stage`` names the work where progress is shown.
 
-        With hidden ``layers``, which neither a cache nor a snapshot holds, all are encoded anew.
+        They are ``some`` of it where more will be asked for, nobody knows how many. With hidden ``layers``,
+        which neither a cache nor a snapshot holds, all are encoded anew.
         """
         if layers:
             self._asked[stage] += len(papers)
-            return self._encode(papers, stage, self._asked[stage] - len(papers), layers=layers)
+            done = self._asked[stage] - len(papers)
+            return self._encode(papers, stage, done, layers=layers, some=some)
         digests = [digest_of(paper) for paper in papers]
         wanted = dict(zip(digests, papers, strict=True))
         known = self._stored(wanted)
@@ -81,19 +85,19 @@ class VectorSource:
         self._asked[stage] += len(wanted)
         for start in range(0, len(missing), _PAPERS_PER_FILE):
             part = missing[start : start + _PAPERS_PER_FILE]
-            encoded = self._encode([wanted[digest] for digest in part], stage, before + start)
+            encoded = self._encode([wanted[digest] for digest in part], stage, before + start, some=some)
             known |= zip(part, encoded, strict=True)
             if self._cache is not None:
                 self._cache.write(dict(zip(part, encoded, strict=True)))
         return [known[digest] for digest in digests]
 
     def _encode(
-        self, papers: Sequence[Paper], stage: str, done: int, *, layers: Sequence[int] = ()
+        self, papers: Sequence[Paper], stage: str, done: int, *, layers: Sequence[int] = (), some: bool
     ) -> list[EncodedPaper]:
         encoded: list[EncodedPaper] = []
         for start in range(0, len(papers), PAPERS_PER_CALL):
             encoded += self.encoder.encode(papers[start : start + PAPERS_PER_CALL], layers=layers)
-            self._on_progress(stage, done + len(encoded), self._asked[stage])
+            self._on_progress(stage, done + len(encoded), None if some else self._asked[stage])
         return encoded
 
     def _stored(self, wanted: dict[str, Paper]) -> dict[str, EncodedPaper]:

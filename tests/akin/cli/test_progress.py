@@ -20,3 +20,28 @@ def test_a_log_gets_a_line_now_and_then() -> None:
         "Encoding: 200 of 400 (10.0/s, 20 s left)",
         "Encoding: 400 of 400 (10.0/s, 0 s left)",
     ] == out.getvalue().splitlines()
+
+
+def test_a_stage_that_begins_again_is_told_again() -> None:
+    """The next collection of a suite has stages of the same names; what ended is told once."""
+    clock = itertools.count(0.0, 10.0)
+    out = io.StringIO()
+    with show_progress(Console(file=out, width=200), clock=lambda: next(clock)) as show:
+        for done, total in ((0, 100), (100, 100), (100, 100), (0, 400), (100, 400), (400, 400)):
+            show("Encoding", done, total)
+    assert [
+        "Encoding: 0 of 100",
+        "Encoding: 100 of 100 (10.0/s, 0 s left)",
+        "Encoding: 0 of 400",
+        "Encoding: 400 of 400 (20.0/s, 0 s left)",
+    ] == out.getvalue().splitlines()
+
+
+def test_a_bar_that_begins_again_is_set_back() -> None:
+    """On a terminal, where each stage has one bar."""
+    out = io.StringIO()
+    with show_progress(Console(file=out, width=200, force_terminal=True)) as show:
+        for done, total in ((100, 100), (30, 100)):
+            show("Encoding", done, total)
+    (shown,) = [line for line in out.getvalue().splitlines() if "30/100" in line][-1:]
+    assert "-:--:--" in shown

@@ -66,7 +66,8 @@ def test_progress_counts_every_paper(hashing: Encoder) -> None:
     source = VectorSource(hashing, on_progress=lambda *told: seen.append(told))
     source.of([PAPERS["q"]], stage="hashing")
     source.of(list(PAPERS.values()), stage="hashing")
-    assert [("hashing", 1, 1), ("hashing", 5, 5)] == seen
+    source.of([replace(PAPERS["q"], title="Another title")], stage="hashing", some=True)
+    assert [("hashing", 1, 1), ("hashing", 5, 5), ("hashing", 6, None)] == seen
 
 
 def test_a_changed_paper_is_not_found_in_the_cache(hashing: Encoder, tmp_path: Path) -> None:
