@@ -1,6 +1,5 @@
 """``akin compare``: shows two papers side by side."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from akin.cli.consoles import stdout
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.output import as_json as json_line
 from akin.cli.render import notes
-from akin.cli.search.query import opened, read_query
+from akin.cli.search.query import is_file, opened, read_query
 from akin.client.responses.matches import ComparedPapers, Side
 
 _MOST_FACETS = 6  # pairs of facets that are shown
@@ -43,8 +42,8 @@ def compare(
 
 
 def _paper(given: str) -> Any:
-    is_file = given == "-" or Path(given).is_file()
-    return read_query(paper_id="" if is_file else given, sources=(given,) if is_file else ())
+    in_file = given == "-" or is_file(given)
+    return read_query(paper_id="" if in_file else given, sources=(given,) if in_file else ())
 
 
 def _shown(compared: ComparedPapers) -> Group:

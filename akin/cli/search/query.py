@@ -1,5 +1,6 @@
 """Reads a query from the command line: its paper or text, and the sentences or facets that count."""
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -113,6 +114,11 @@ def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> dict
     if paper_id or text:
         return given(paper_id=paper_id, text=text)
     return _parse(_read(named[0]))
+
+
+def is_file(given: str) -> bool:
+    """Whether a text is the path of a file: no title is, though it be longer than any name of a file."""
+    return os.path.isfile(given)  # noqa: PTH113 - Path.is_file raises OSError for such a title
 
 
 def _read(source: str) -> str:

@@ -27,7 +27,7 @@ from akin.cli.options import (
     filters_of,
 )
 from akin.cli.output import put_out
-from akin.cli.search.query import given, lasting, opened, to_save
+from akin.cli.search.query import given, is_file, lasting, opened, to_save
 from akin.client.library import LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
 from models.errors import InputError
@@ -120,7 +120,7 @@ def recommend(
 
 def _parted(given: list[str] | None) -> tuple[list[str], list[Path]]:
     """Names of papers, and the files among what is given."""
-    files = [Path(each) for each in given or () if Path(each).is_file()]
+    files = [Path(each) for each in given or () if is_file(each)]
     return [each for each in given or () if Path(each) not in files], files
 
 

@@ -164,3 +164,9 @@ def test_what_cannot_be_asked_says_why(
 ) -> None:
     """Without a seed, without the file, with a folder and a service at once."""
     assert message in run("recommend", "--url", address, *arguments, status=1)
+
+
+def test_a_title_longer_than_any_name_of_a_file_is_a_title(data: Path) -> None:
+    """It is looked for in the collection, as any other."""
+    shown = run("recommend", DEMO[0]["id"], "--unlike", "ä" * 200, "--data", data)
+    assert "Left out: No paper of this collection" in shown

@@ -74,6 +74,8 @@ def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str
         shown = [run(*asked, *place) for place in (("--data", data), ("--url", address))]
         assert re.sub(r"[\d,.]+ ms", "", shown[0]) == re.sub(r"[\d,.]+ ms", "", shown[1])
         assert "--url" in flat(run(*asked, status=1))
+    title = "A long title of graphs " * 20  # longer than any name of a file
+    assert "No paper of this collection" in flat(run("compare", title, ASKED[1], "--data", data, status=1))
 
 
 def test_every_option_is_a_field_of_the_request(data: Path, address: str) -> None:
