@@ -118,10 +118,11 @@ def _by_numbers(told: str, file: Path) -> str:
 def _left_out(report: BuildReport) -> str:
     """Which papers were not indexed, and why; empty where all were."""
     refusals = report.reading.refusals
-    n_lost = refusals.broken + len(report.quarantined)
+    n_lost = refusals.broken + refusals.without_abstract + len(report.quarantined)
     named = [*refusals.broken_rows, *(f"{each.paper_id}: {each.reason}" for each in report.quarantined)]
-    return (
-        f"{counted(n_lost, 'paper was', 'papers were')} not indexed: {'; '.join(map(str, named[:_NAMED]))}"
-        if n_lost
-        else ""
-    )
+    told = [str(each) for each in named[:_NAMED]]
+    if refusals.without_abstract:
+        table = report.reading.unresolved
+        where = "" if table is None else f" ({table} lists those that can be looked up)"
+        told.append(f"{refusals.without_abstract:,} without an abstract{where}")
+    return f"{counted(n_lost, 'paper was', 'papers were')} not indexed: {'; '.join(told)}" if n_lost else ""

@@ -381,6 +381,20 @@ def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
         akin.index([unusable], tmp_path / "data", encoder="hashing")
 
 
+def test_entries_without_an_abstract_are_told_of(tmp_path: Path) -> None:
+    """As many as there are, and which table lists those that can be looked up."""
+    bib, data = tmp_path / "my.bib", tmp_path / "data"
+    bib.write_text(
+        f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}\n"
+        "@article{b, title = {No}, doi = {10.1000/b}}\n@article{c, title = {Nor this}}",
+        encoding="utf-8",
+    )
+    said = f"2 papers were not indexed: 2 without an abstract .{data / 'lookups' / 'unresolved.csv'} lists"
+    with pytest.warns(UserWarning, match=said) as told:
+        akin.index(bib, data, encoder="hashing", device="cpu").close()
+    assert [__file__] == [each.filename for each in told]
+
+
 def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
     """An open collection follows what is published, without being opened again."""
     with akin.open(shutil.copytree(data, tmp_path / "data")) as collection:
