@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.text import Text
 
 from akin.cli.collection.lookups import fetch as look_up_entries
-from akin.cli.collection.lookups import without_abstract
+from akin.cli.collection.lookups import first_of, refused_rows
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import (
     CatalogUrl,
@@ -31,7 +31,6 @@ from akin.cli.progress import show_progress
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BuildReport, build
 from indexer.collection.growth import PUBLISH_EVERY, Bounds
-from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.arguments import BuildArguments, arguments_for, load_models
 from indexer.encoding.on_cluster import EncodeOnCluster
@@ -154,7 +153,7 @@ def index(
             bounds=Bounds(publish_every=0 if first else publish_every),
             encode=encode,
         )
-    stderr.print(_refused_rows(report.reading))
+    stderr.print(refused_rows(report.reading.refusals, report.reading.unresolved))
     stderr.print(quarantined_papers(report.quarantined))
     stdout.print(_build_summary(report))
     stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
@@ -208,21 +207,7 @@ def embed(
                 "dropped_sentences": encoded.dropped_sentences,
             }
             typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
-    for row in report.broken_rows:
-        stderr.print(f"skipped: {row}", markup=False, soft_wrap=True)
-
-
-def _refused_rows(reading: Reading) -> Group:
-    """What was passed over while reading, with the first reasons."""
-    lines = []
-    refusals = reading.refusals
-    if refusals.broken:
-        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
-        lines.append(Text(f"Skipped {counted(refusals.broken, 'row')}{duplicates}:", style="yellow"))
-        lines += _first_of(refusals.broken, refusals.broken_rows)
-    if refusals.looked_up:
-        lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from --fetch."))
-    return Group(*lines, *without_abstract(refusals, reading.unresolved))
+    stderr.print(refused_rows(report), soft_wrap=True)
 
 
 def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
@@ -239,16 +224,10 @@ def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
                 style="yellow",
             )
         )
-        lines += _first_of(
+        lines += first_of(
             len(papers), [f"{paper.paper_id}: {paper.reason}" for paper in papers[:_SHOWN_IN_QUARANTINE]]
         )
     return Group(*lines)
-
-
-def _first_of(n_all: int, shown: Sequence[object]) -> list[Text]:
-    """A line for each of those that are shown, and how many more there are."""
-    lines = [Text(f"  {each}") for each in shown]
-    return lines + ([Text(f"  ... and {n_all - len(shown):,} more")] if n_all > len(shown) else [])
 
 
 def _build_summary(report: BuildReport) -> Group:

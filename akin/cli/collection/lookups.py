@@ -1,4 +1,4 @@
-"""``akin index --fetch``: looks up entries without an abstract in public services."""
+"""``akin index --fetch``: looks up entries without an abstract in public services; and what was skipped."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -45,7 +45,25 @@ def _summary(report: LookupReport) -> Group:
     return Group(*lines)
 
 
-def without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
+def refused_rows(refusals: CorpusReport, table: Path | None = None) -> Group:
+    """What was passed over while reading, with the first reasons; ``table`` lists what can be looked up."""
+    lines = []
+    if refusals.broken:
+        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
+        lines.append(Text(f"Skipped {counted(refusals.broken, 'row')}{duplicates}:", style="yellow"))
+        lines += first_of(refusals.broken, refusals.broken_rows)
+    if refusals.looked_up:
+        lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from --fetch."))
+    return Group(*lines, *_without_abstract(refusals, table))
+
+
+def first_of(n_all: int, shown: Sequence[object]) -> list[Text]:
+    """A line for each of those that are shown, and how many more there are."""
+    lines = [Text(f"  {each}") for each in shown]
+    return lines + ([Text(f"  ... and {n_all - len(shown):,} more")] if n_all > len(shown) else [])
+
+
+def _without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
     """Where entries without an abstract stand, and how many of them can be looked up."""
     if not refusals.without_abstract:
         return []
@@ -54,10 +72,9 @@ def without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
     lines = [Text(f"{rows} no abstract and {were} skipped:")]
     known = {(each.path, each.line): f" ({each.lookup})" for each in refusals.unresolved}
     shown = refusals.rows_without_abstract
-    lines += [Text(f"  {path}:{line}: no abstract{known.get((path, line), '')}") for path, line in shown]
-    if refusals.without_abstract > len(shown):
-        lines.append(Text(f"  ... and {refusals.without_abstract - len(shown):,} more"))
-    if refusals.unresolved:
+    named = [f"{path}:{line}: no abstract{known.get((path, line), '')}" for path, line in shown]
+    lines += first_of(refusals.without_abstract, named)
+    if refusals.unresolved and table is not None:
         lines.append(
             Text(
                 f"{len(refusals.unresolved):,} of them can be looked up at Crossref, the arXiv or PubMed "

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from akin.cli.collection.ids import read_ids
+from akin.cli.collection.lookups import refused_rows
 from akin.cli.consoles import stderr, stdout
 from akin.cli.progress import show_progress
 from akin.cli.training.sets import (
@@ -18,6 +19,8 @@ from akin.cli.training.sets import (
     write_set,
 )
 from evaluation.collection import SETS, CollectionReader
+from indexer.corpus.read import CorpusReport
+from indexer.files.durable import discard_folder, storage_errors
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.registry import resolve
@@ -211,8 +214,10 @@ def _guarded(
     papers: list[Path], leave_out: list[str] | None, ids: Path | None
 ) -> tuple[LeakGuard, dict[str, Paper]]:
     """The papers that no evaluation uses, and the guard that counted the others."""
-    guard = _guard(leave_out, ids)
-    return guard, guard.without_leaks(read_papers(papers))
+    guard, report = _guard(leave_out, ids), CorpusReport()
+    texts = read_papers(papers, report)
+    stderr.print(refused_rows(report), soft_wrap=True)
+    return guard, guard.without_leaks(texts)
 
 
 def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
@@ -254,9 +259,11 @@ def _write(
         "left_out_by_the_leak_guard": dict(sorted(guard.counts.items())),
         "seed": seed,
     }
-    write_set(out, training_set(out.name, examples, texts), report)
+    with storage_errors(out):
+        discard_folder(out / HELD_OUT)  # that of an earlier set
     if kept:
         write_set(out / HELD_OUT, training_set(f"{out.name}/{HELD_OUT}", kept, texts), report)
+    write_set(out, training_set(out.name, examples, texts), report)
     left = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(guard.counts.items())) or "none"
     stdout.print(
         f"{len(examples):,} examples in {out}, {len(kept):,} held out. Papers left out because an evaluation "

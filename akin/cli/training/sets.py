@@ -15,7 +15,7 @@ import orjson
 from akin.cli.training.full_texts import citing_sentences, is_full_text, names_of
 from evaluation.sets.files import JsonObject, json_lines
 from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
-from indexer.corpus.read import read_corpus
+from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import BrokenRowError, InputError
 from models.training.examples import Example, TrainingSet
@@ -112,13 +112,9 @@ def _as_text(given: object) -> tuple[str, Paper]:
     return name, replace(short_text(own or name, text), title=title)
 
 
-def read_papers(paths: Sequence[Path]) -> dict[str, Paper]:
-    """The papers of corpus files of any format, by id; those that come again are left out."""
-    papers: dict[str, Paper] = {}
-    for path in paths:
-        for paper in read_corpus(path):
-            papers.setdefault(paper.id, paper)
-    return papers
+def read_papers(paths: Sequence[Path], report: CorpusReport) -> dict[str, Paper]:
+    """The papers of corpus files of any format, by id; what is left out is in ``report``."""
+    return {paper.id: paper for path in paths for paper in read_corpus(path, report=report)}
 
 
 def _as_row(name: str, paper: Paper) -> JsonObject:

@@ -152,6 +152,18 @@ def test_embed_prints_every_paper() -> None:
     assert {256} == {len(vector) for vector in [*first["vectors"], first["document"]]}
 
 
+def test_embed_tells_what_it_skips(tmp_path: Path) -> None:
+    """Rows that cannot be used and entries without an abstract, counted, the first of them with reasons."""
+    bib = tmp_path / "my.bib"
+    bib.write_text(
+        "@article{a, title = {A}, abstract = {We sing.}}\n@article{b, title = {B}}\n@article{c, t\n"
+    )
+    shown = flat(run("embed", bib, "--encoder", "hashing"))
+    assert "Skipped 1 row:" in shown
+    assert "1 row has no abstract and was skipped:" in shown
+    assert "--fetch" not in shown
+
+
 def test_embed_reproduces_aspire(tmp_path: Path) -> None:
     """`akin embed` over a local ASPIRE-style folder gives the vectors ASPIRE's public code computes."""
     papers = {name: given for name, given in aspire_vectors.PAPERS.items() if given.title}

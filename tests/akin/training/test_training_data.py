@@ -66,6 +66,18 @@ def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Pat
     assert report["examples"] == 14
 
 
+def test_what_is_skipped_is_told_and_no_older_examples_are_held_out(tmp_path: Path, corpus: Path) -> None:
+    """Rows without a usable paper are counted, with reasons; a set without held-out examples has none."""
+    with corpus.open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "p0", "title": "Again", "abstract": "A text."}\n{"id": "x"}\n')
+    shown, out = made(tmp_path, "crops", "--papers", corpus, "--held-out", 4)
+    assert "Skipped 2 rows (1 for a repeated id):" in shown
+    assert f"{corpus.name}:42: " in shown
+    assert (out / HELD_OUT / EXAMPLES).exists()
+    made(tmp_path, "crops", "--papers", corpus)
+    assert not (out / HELD_OUT).exists()
+
+
 @pytest.mark.parametrize("recipe", ["cocited", "contexts"])
 def test_sentences_of_papers_of_evaluations_are_left_out(
     tmp_path: Path, corpus: Path, contexts: Path, recipe: str
