@@ -226,6 +226,22 @@ def test_a_quote_never_closed_is_a_broken_row(write: WriteFn) -> None:
     assert "check for a quote that is not closed" in reason
 
 
+def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn) -> None:
+    """What begins with a quote is no cell of several rows: they would be lost in silence."""
+    rows = ['a\t"Tides" of the sea\tShort.', 'b\t"Tides\tShort.', 'c\tof gauges"\tShort.', "d\tT\tLast."]
+    path = write("id\ttitle\tabstract", *rows)
+    assert [(3, "a quote that is not closed before line 4")] == reasons(path)
+    assert ["a", "d"] == [each.id for each in read_corpus(path)]
+
+
+def test_names_of_columns_may_hold_the_delimiter_and_a_line_for_excel(write: WriteFn) -> None:
+    """A name in quotes is one column, and ``sep=`` before the header is none."""
+    expected = [paper("t1", "T", "Short.")]
+    assert expected == list(read_corpus(write('id,"Notes, mine",title,abstract', "t1,N,T,Short.")))
+    assert expected == list(read_corpus(write("sep=;", "id;title;abstract", "t1;T;Short.")))
+    assert expected == list(read_corpus(write('"sep=,"', "id,title,abstract", "t1,T,Short.")))
+
+
 def test_a_table_without_a_needed_column(write: WriteFn) -> None:
     """The message names the columns."""
     with pytest.raises(CorpusFormatError, match="no column abstract and no id"):

@@ -1,6 +1,7 @@
 """Tables with a header line: CSV, TSV and their kin with semicolons or bars."""
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final
@@ -30,6 +31,7 @@ _COLUMNS = {
     "fields": "fields",
 }
 _REQUIRED = {"id", "title", "abstract"}
+_SEP_LINE: Final = re.compile(r'"?sep=."?\s*', re.IGNORECASE)  # with which Excel is told the delimiter
 
 
 class TableReader:
@@ -49,7 +51,9 @@ class TableReader:
 
 def is_table(head: str, known: Mapping[str, str]) -> bool:
     """Whether the first line names columns of ``known`` that give an id, a title and an abstract."""
-    return set(_columns(head.partition("\n")[0], known)[1]) >= _REQUIRED
+    first, _, rest = head.partition("\n")
+    header = rest.partition("\n")[0] if _SEP_LINE.fullmatch(first) else first
+    return set(_columns(header, known)[1]) >= _REQUIRED
 
 
 def table_rows(
@@ -64,12 +68,7 @@ def table_rows(
     ``to_paper`` is given the fields that are not empty. A quote that is never closed costs the rows in the
     next ``max_cell_chars`` characters.
     """
-    header = next(lines, b"").decode(errors="replace")
-    delimiter, columns = _columns(header, known)
-    if missing := _REQUIRED - set(columns):
-        raise CorpusFormatError(
-            f"{lines.path}:1: no column {' and no '.join(sorted(missing))} in {header.strip()[:80]!r}."
-        )
+    delimiter, columns = _header(lines, known)
     records = csv.reader(_TextLines(lines), delimiter=delimiter)
     while True:
         line = lines.number + 1
@@ -84,11 +83,28 @@ def table_rows(
         except InputError as error:
             yield Row(lines.number, error)
         else:
-            if len(values) != len(columns) and any(values):
+            # Tables with tabs have few quotes: what begins with one is rarely a cell of several rows.
+            if delimiter == "\t" and any("\t" in each and "\n" in each for each in values):
+                yield Row(line, InputError(f"a quote that is not closed before line {lines.number}"))
+            elif len(values) != len(columns) and any(values):
                 yield Row(line, _uneven(values, columns))
             elif any(values):
                 fields = {c: v for c, v in zip(columns, values, strict=True) if c and v}
                 yield Row(line, to_paper(fields))
+
+
+def _header(lines: Lines, known: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The delimiter, and which field each column is; raises CorpusFormatError where one is missing."""
+    header = next(lines, b"").decode(errors="replace")
+    if _SEP_LINE.fullmatch(header):
+        header = next(lines, b"").decode(errors="replace")
+    delimiter, columns = _columns(header, known)
+    if missing := _REQUIRED - set(columns):
+        absent = " and no ".join(sorted(missing))
+        raise CorpusFormatError(
+            f"{lines.path}:{lines.number}: no column {absent} in {header.strip()[:80]!r}."
+        )
+    return delimiter, columns
 
 
 def _next_record(records: Iterator[list[str]], max_cell_chars: int) -> list[str]:
@@ -108,7 +124,9 @@ def _columns(header: str, known: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def _fields(header: str, delimiter: str, known: Mapping[str, str]) -> list[str]:
-    return [known.get(name.strip().strip('"').lower(), "") for name in header.split(delimiter)]
+    # A name in quotes may hold the delimiter; no header is longer than a cell.
+    names = next(csv.reader([header[:_MAX_CELL_CHARS]], delimiter=delimiter), [])
+    return [known.get(name.strip().strip('"').lower(), "") for name in names]
 
 
 def _uneven(values: Sequence[str], columns: Sequence[str]) -> InputError:
