@@ -110,16 +110,18 @@ def csv_errors(path: Path, rows: "csv.DictReader[str]") -> Iterator[None]:
 def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]:
     """Judgements ``{query id: {paper id: grade}}``, from TREC's four columns or from BEIR's three.
 
-    Four: ``query iteration paper grade``, separated by white space; three, with a ``header`` line: ``query
-    paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0; of a paper judged twice the
-    last grade counts. Raises BrokenRowError.
+    Four: ``query iteration paper grade``, separated by white space; three, with a ``header`` line, which may
+    be left out: ``query paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0; of a
+    paper judged twice the last grade counts. Raises BrokenRowError.
     """
     qrels: dict[str, dict[str, int]] = {}
     width = 3 if header else 4
     for number, line in text_lines(path):
-        if line.isspace() or (header and number == 1):
+        if line.isspace():
             continue
         fields = line.strip().split("\t" if header else None)
+        if header and number == 1 and not fields[-1].lstrip("-").isdecimal():
+            continue
         if len(fields) != width:
             raise BrokenRowError(str(path), number, f"{len(fields)} fields; expected {width}")
         try:

@@ -98,6 +98,14 @@ def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) 
     ) == collection.notes
 
 
+def test_beir_judgements_may_have_no_header(tmp_path: Path) -> None:
+    """The first line is one where its last field is no number, and else a judgement."""
+    whole = example("beir", tmp_path)
+    (file,) = tmp_path.rglob("test.tsv")
+    file.write_text("".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
+    assert whole.qrels == reader_of("beir").load(file.parents[1]).qrels
+
+
 def test_a_text_query_is_itself_only_where_the_text_is_the_same(tmp_path: Path) -> None:
     """A document that shares a query's number stays in its pool; one that is the query does not."""
     collection = example("beir", tmp_path)
