@@ -70,18 +70,44 @@ class _AsUtf8(io.RawIOBase):
         super().close()
 
 
+class _WithLineFeeds(io.RawIOBase):
+    """A stream whose lines end as those of old Macs do, with line feeds instead."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # as above
+        piece = self._stream.read1(len(buffer)).replace(b"\r", b"\n")
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _ends_lines_with_returns(begin: bytes) -> bool:
+    """Whether a file that begins so has the line ends of old Macs, a carriage return each."""
+    return b"\n" not in begin and b"\r" in begin.rstrip(b"\r")
+
+
 def as_utf8(content: bytes) -> bytes:
     """The content of a file, as ``open_source`` gives it: without its mark, UTF-16 as UTF-8."""
     if content.startswith(_UTF_16):
         return content.decode("utf-16", errors="replace").encode()
-    return content.removeprefix(_BYTE_ORDER_MARK)
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    return content.replace(b"\r", b"\n") if _ends_lines_with_returns(content) else content
 
 
 @contextmanager
 def open_source(path: Path) -> Iterator[io.BufferedReader]:
     """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.
 
-    UTF-16, as some programs for Windows write it, is given as UTF-8 where its mark tells.
+    UTF-16, as some programs for Windows write it, is given as UTF-8 where its mark tells; lines end with line
+    feeds also where carriage returns alone end them.
 
     Raises StorageError for what is no readable file.
     """
@@ -99,7 +125,11 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
             begin = stream.peek(len(_BYTE_ORDER_MARK))
             if begin.startswith(_BYTE_ORDER_MARK):
                 stream.read(len(_BYTE_ORDER_MARK))
-        yield io.BufferedReader(_AsUtf8(stream), _BUFFER_BYTES) if begin.startswith(_UTF_16) else stream
+        if begin.startswith(_UTF_16):
+            stream = io.BufferedReader(_AsUtf8(stream), _BUFFER_BYTES)
+        elif _ends_lines_with_returns(begin):
+            stream = io.BufferedReader(_WithLineFeeds(stream), _BUFFER_BYTES)
+        yield stream
 
 
 @contextmanager

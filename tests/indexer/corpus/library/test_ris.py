@@ -1,5 +1,6 @@
 """RIS: odd and broken files."""
 
+import gzip
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -122,6 +123,8 @@ def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
     assert ["a"] == [paper.id for paper in read(tmp_path, "Provider: P\r\n" + content)[0]]
     whole = (CORPORA / "library.ris").read_bytes().replace(b"\n", b"\r\n")
     assert list(EXAMPLES["ris"].papers) == read(tmp_path, whole)[0]
+    assert list(EXAMPLES["ris"].papers) == read(tmp_path, whole.replace(b"\r\n", b"\r"))[0]
+    assert list(EXAMPLES["ris"].papers) == read(tmp_path, gzip.compress(whole.replace(b"\r\n", b"\r")))[0]
 
 
 def test_numbers_of_other_databases_are_no_pubmed_numbers(tmp_path: Path) -> None:
