@@ -57,6 +57,11 @@ def _sections(paper: Paper) -> Iterator[tuple[str, Facet | None]]:
         yield text, facet
 
 
+def facet_of_label(label: str) -> Facet | None:
+    """What a section with this label does, where the label says one thing."""
+    return _one_of(_facets(label.strip(" :.")))
+
+
 def _facets(label: str) -> set[Facet]:
     words = _BETWEEN_WORDS.split(label.upper())
     return {_FACET_OF[word] for word in words if word in _FACET_OF}

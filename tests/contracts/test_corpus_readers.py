@@ -10,6 +10,7 @@ from indexer.corpus.read import READERS, CorpusReader, CorpusReport, read_corpus
 from indexer.corpus.source import open_source, read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError
 from models.registry import resolve
+from models.types import Facet
 from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, WriteFn, paper, reasons, write_lines
 from tests.support.outside_data import outside_data
 
@@ -200,6 +201,25 @@ def test_a_full_text_without_annotations_is_passed_over(write: WriteFn) -> None:
     report = CorpusReport()
     assert [] == list(read_corpus(write({"corpusid": 1, "content": None}), report=report))
     assert (1, 0) == (report.without_abstract, report.broken)
+
+
+def test_pubmed_labels_and_dates_that_the_library_has_not_sorted(write: WriteFn) -> None:
+    """A section goes by its own label where NLM gives it no category; a date may begin with a season."""
+    path = write(
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>5</PMID><Article><Journal><JournalIssue>"
+        "<PubDate><MedlineDate>Winter 1999</MedlineDate></PubDate></JournalIssue></Journal>"
+        "<ArticleTitle>Baths.</ArticleTitle><Abstract>"
+        '<AbstractText Label="INTRODUCTION">Aches abound.</AbstractText>'
+        '<AbstractText Label="PATIENTS AND METHODS:">We bathed.</AbstractText>'
+        '<AbstractText Label="METHODS AND RESULTS">None complained.</AbstractText>'
+        '<AbstractText Label="CONCLUSION">Baths help.</AbstractText>'
+        '<AbstractText Label="METHODS" NlmCategory="UNASSIGNED">Salt was given.</AbstractText>'
+        "</Abstract></Article></MedlineCitation></PubmedArticle></PubmedArticleSet>"
+    )
+    (found,) = read_corpus(path)
+    assert 1999 == found.year
+    facets = [Facet.BACKGROUND, Facet.METHOD, None, Facet.RESULT, None]
+    assert facets == [sentence.facet for sentence in found.sentences]
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])

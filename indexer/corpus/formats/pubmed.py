@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from indexer.corpus.library.names import year_in
 from indexer.corpus.records import root_tag, xml_records
 from indexer.corpus.rows import RawPaper, Row, clean
+from indexer.corpus.sections import facet_of_label
 from indexer.corpus.source import Lines
 from models.text.sentences import split_sentences
 from models.types import Facet
@@ -59,7 +61,9 @@ def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | No
     """Return a text, or sentences and their facets where sections are labelled."""
     texts = [clean(_text(section) or "") for section in sections]
     facets = [
-        _FACETS.get((section.get("NlmCategory") or section.get("Label") or "").upper())
+        _FACETS.get(category.upper())
+        if (category := section.get("NlmCategory"))
+        else facet_of_label(section.get("Label", ""))
         for section in sections
     ]
     if not any(facets):
@@ -73,13 +77,11 @@ def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | No
 
 
 def _year(journal: Element | None) -> str | None:
-    """Return the year of the issue; some dates are a text: ``2001 Nov-Dec``."""
+    """Return the year of the issue; some dates are a text: ``2001 Nov-Dec``, ``Winter 1999``."""
     if journal is None:
         return None
-    date = _text(journal.find("JournalIssue/PubDate/Year")) or _text(
-        journal.find("JournalIssue/PubDate/MedlineDate")
-    )
-    return date[:4] if date and date[:4].isdecimal() else None
+    date = _text(journal.find("JournalIssue/PubDate/Year"))
+    return year_in(date or _text(journal.find("JournalIssue/PubDate/MedlineDate")))
 
 
 def _author(author: Element) -> str:

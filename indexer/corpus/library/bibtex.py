@@ -11,7 +11,7 @@ from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.latex import from_latex
-from indexer.corpus.library.names import entry_names, in_usual_order, year_in
+from indexer.corpus.library.names import entry_names, in_usual_order, made_key, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
@@ -28,8 +28,9 @@ _VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", 
 
 
 class BibtexReader:
-    """Ids are those of ``library.names``; LaTeX becomes Unicode, @string names their values.
+    """Ids are those of ``library.names``; the key is the entry's, else made as RIS does.
 
+    LaTeX becomes Unicode, @string names their values.
     Venue and year that an entry lacks are those of the volume that it refers to by ``crossref``.
     """
 
@@ -157,20 +158,22 @@ def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:
 
 def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
     address = _verbatim(values.get("url")) or None
+    title, year = _text(values.get("title")), year_in(values.get("year") or values.get("date"))
+    authors = _people(values.get("author") or values.get("editor") or "")
     names = entry_names(
         doi=_verbatim(values.get("doi")),
         arxiv=_arxiv(values),
         pmid=_verbatim(values.get("pmid")),
-        key=key,
+        key=key or made_key("bibtex", title, year or "", authors),
         others=(address, values.get("journal"), _verbatim(values.get("howpublished"))),
     )
     return RawPaper(
         id=names.id,
-        title=_text(values.get("title")),
+        title=title,
         abstract=_text(values.get("abstract")),
-        year=year_in(values.get("year") or values.get("date")),
+        year=year,
         venue=_text(next((values[name] for name in _VENUES if values.get(name)), None)),
-        authors=_people(values.get("author") or values.get("editor") or ""),
+        authors=authors,
         url=address,
         doi=names.doi,
         lookup=names.lookup,

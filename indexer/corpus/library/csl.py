@@ -1,8 +1,11 @@
-"""CSL-JSON, as Zotero, Mendeley and Pandoc write it: a list of ``{"type": ..., "issued": ...}``."""
+"""CSL-JSON, as Zotero, Mendeley and Pandoc write it: a list of ``{"type": ..., "issued": ...}``.
+
+Works of Crossref are the same, but for titles in lists.
+"""
 
 from collections.abc import Iterator
 
-from indexer.corpus.library.names import entry_names
+from indexer.corpus.library.names import entry_names, year_in
 from indexer.corpus.records import JsonObject, first_record, json_rows
 from indexer.corpus.rows import RawPaper, Row, at, without_tags
 from indexer.corpus.source import Lines
@@ -35,10 +38,10 @@ def _raw(record: JsonObject) -> RawPaper:
     )
     return RawPaper(
         id=names.id,
-        title=without_tags(record.get("title")),
+        title=without_tags(_first(record.get("title"))),
         abstract=without_tags(record.get("abstract")),
         year=_year(record.get("issued")),
-        venue=without_tags(record.get("container-title") or record.get("event-title") or None),
+        venue=without_tags(_first(record.get("container-title")) or record.get("event-title") or None),
         authors=_people(record.get("author")),
         url=record.get("URL"),
         doi=names.doi,
@@ -50,12 +53,19 @@ def _text(given: object) -> str | None:
     return str(given) if isinstance(given, str | int) and not isinstance(given, bool) and given else None
 
 
+def _first(given: object) -> object:
+    """The first of several titles, as Crossref gives them; anything else as it is."""
+    return next(iter(given), None) if isinstance(given, list) else given
+
+
 def _year(issued: object) -> object:
-    """The first number of ``{"date-parts": [[2020, 5]]}``."""
+    """The first number of ``{"date-parts": [[2020, 5]]}``, or the year in a date that is a text."""
     parts = at(issued, "date-parts")
     while isinstance(parts, list) and parts:
         parts = parts[0]
-    return parts if isinstance(parts, str | int) and parts else None
+    if isinstance(parts, str | int) and parts:
+        return parts
+    return year_in(_text(at(issued, "literal")) or _text(at(issued, "raw")))
 
 
 def _people(given: object) -> object:

@@ -8,10 +8,9 @@ from typing import Any
 import rispy
 
 from indexer.corpus.library.chunks import entry_chunks
-from indexer.corpus.library.names import entry_names, usual_order, year_in
+from indexer.corpus.library.names import entry_names, made_key, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
-from models.checksums import hash64
 from models.errors import InputError
 
 # Two blanks stand before the sign; some programs write one.
@@ -86,7 +85,7 @@ def _raw(entry: Mapping[str, Any]) -> RawPaper:
         doi=_first(entry, "doi"),
         arxiv=None,
         pmid=None,
-        key=_first(entry, "id", "accession_number") or _made_key(title, year or "", authors),
+        key=_first(entry, "id", "accession_number") or made_key("ris", title, year or "", authors),
         others=(*addresses, _first(entry, "custom7"), _pmid(entry)),
     )
     return RawPaper(
@@ -100,14 +99,6 @@ def _raw(entry: Mapping[str, Any]) -> RawPaper:
         doi=names.doi,
         lookup=names.lookup,
     )
-
-
-def _made_key(title: object, year: str, authors: list[str]) -> str | None:
-    """``ris:…``, the same for the same title (whatever its case and spaces), year and first author."""
-    if not isinstance(title, str) or not title:
-        return None
-    named = "\n".join([" ".join(title.casefold().split()), year, *authors[:1]])
-    return f"ris:{hash64(named):016x}"
 
 
 def _first(entry: Mapping[str, Any], *names: str) -> str | None:

@@ -176,6 +176,17 @@ def test_names_of_people_and_groups(tmp_path: Path, written: str, name: str) -> 
     assert [(name, "Bo Rask")] == [paper.authors for paper in papers]
 
 
+def test_an_entry_without_a_key_is_named_by_its_title_year_and_author(tmp_path: Path) -> None:
+    """As one of RIS without an id: the same each time it is read, and another for another paper."""
+    text = "@article{, title = {%s}, abstract = {We sing.}, year = 2020, author = {Quill, Ada}}\n"
+    papers, report = read(tmp_path, text % "A Draft" + text % "Another")
+    again, _ = read(tmp_path, text % "a  draft")
+    assert [] == report.broken_rows
+    assert 2 == len({paper.id for paper in papers})
+    assert [True, True] == [paper.id.startswith("bibtex:") for paper in papers]
+    assert papers[0].id == again[0].id
+
+
 def test_what_is_no_entry(tmp_path: Path) -> None:
     """Comments and preambles are passed over, blanks may stand behind the @, brackets may be round."""
     content = "@preamble{ {x} }\n@comment{jabref-meta: y;}\n% c\n@ article (a, title={T}, abstract={A.})\nz\n"

@@ -17,6 +17,28 @@ def test_csl_of_odd_shapes(tmp_path: Path) -> None:
     report = CorpusReport()
     path = write_lines(tmp_path, json.dumps(records, indent=2))
     papers = list(read_corpus(path, report=report))
-    assert [("7", 2015), ("b", None)] == [(paper.id, paper.year) for paper in papers]
+    assert [("7", 2015), ("b", 1999)] == [(paper.id, paper.year) for paper in papers]
     assert ["pmid:41"] == [each.lookup for each in report.unresolved]
     assert papers == list(read_corpus(write_lines(tmp_path, *records)))
+
+
+def test_works_of_crossref(tmp_path: Path) -> None:
+    """Their titles are lists, of which the first counts; a date may be a text."""
+    work = {
+        "DOI": "10.5555/X",
+        "type": "journal-article",
+        "title": ["Tides", "Another title"],
+        "container-title": ["Coastal Letters"],
+        "abstract": "<jats:p>We sing.</jats:p>",
+        "issued": {"literal": "Winter 1999"},
+    }
+    bare = {"DOI": "10.5555/y", "type": "journal-article", "title": [], "abstract": "A.", "issued": {}}
+    report = CorpusReport()
+    (paper,) = read_corpus(write_lines(tmp_path, work, bare), report=report)
+    assert ("doi:10.5555/x", "Tides", "Coastal Letters", 1999) == (
+        paper.id,
+        paper.title,
+        paper.venue,
+        paper.year,
+    )
+    assert 1 == report.broken
