@@ -9,6 +9,12 @@ from models.errors import BrokenFileError, InputError
 
 # What is read at a time, at most; beside it one element is held.
 _PIECE_BYTES: Final = 64 * 1024
+# A page of the answers of OpenAlex, Semantic Scholar or Crossref, up to its list of objects.
+_PAGE: Final = re.compile(
+    rb'\{\s{0,20}(?:"(?:meta|total|offset|next|token|status)"\s{0,20}:[^\[\]]{0,1000})?'
+    rb'"(?:results|data|items|recommendedPapers)"\s{0,20}:\s{0,20}(?=\[\s{0,200}\{)'
+)
+_MOST_BEFORE: Final = 4 * 1024  # bytes, in which a page begins
 _OUTSIDE_STRINGS = re.compile(rb'["{}\[\],]')
 _INSIDE_STRINGS = re.compile(rb'["\\]')
 
@@ -27,6 +33,36 @@ def array_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tu
             raise BrokenFileError(str(lines.path), lines.number, "there is text after the end of the list")
     if not scanner.ended:
         raise BrokenFileError(str(lines.path), max(scanner.line, 1), "the list that begins here does not end")
+
+
+def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tuple[int, bytes | InputError]]:
+    """The same of the lists in one page of answers or several; what stands around them is passed over.
+
+    Raises BrokenFileError where a list does not end.
+    """
+    scanner: _Scanner | None = None
+    text = b""  # in which no page begins, or what is left of the last one
+    while piece := lines.read(piece_bytes):
+        text = text[-_MOST_BEFORE:] + piece
+        while True:
+            if scanner is None:
+                if (page := _PAGE.search(text)) is None:
+                    break
+                scanner, text = _Scanner(), text[page.end() :]
+            yield from scanner.feed(text, lines.number)
+            if not scanner.ended:
+                text = b""
+                break
+            text, scanner = scanner.rest, None
+    if scanner is not None:
+        raise BrokenFileError(str(lines.path), max(scanner.line, 1), "the list that begins here does not end")
+
+
+def list_of_page(begin: bytes) -> bytes | None:
+    """Of a file that begins so what stands from the list of a page on; ``None`` where it is no page."""
+    begin = begin.lstrip()
+    page = _PAGE.match(begin)
+    return None if page is None else begin[page.end() :]
 
 
 class _Scanner:

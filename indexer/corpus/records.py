@@ -13,7 +13,7 @@ import orjson
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
-from indexer.corpus.arrays import array_elements
+from indexer.corpus.arrays import array_elements, list_of_page, page_elements
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import MAX_LINE_BYTES, Lines
 from models.errors import BrokenFileError, InputError
@@ -33,15 +33,22 @@ _JSON_KEY = re.compile(r'\s*[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def json_rows(lines: Lines, to_paper: Callable[[JsonObject], RawPaper]) -> Iterator[Row]:
-    """Yield a row for each line that is not blank, or for each element of a JSON array.
+    """Yield a row for each line that is not blank, or each element of an array, or of those in pages.
 
     ``to_paper`` raises InputError for one it cannot use.
     """
-    for line, text in array_elements(lines) if _is_array(lines.peek()) else each_line(lines):
+    for line, text in _elements(lines):
         try:
             yield Row(line, to_paper(_object(text)))
         except InputError as error:
             yield Row(line, error)
+
+
+def _elements(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
+    begin = lines.peek()
+    if list_of_page(begin) is not None:
+        return page_elements(lines)
+    return array_elements(lines) if _is_array(begin) else each_line(lines)
 
 
 def _is_array(begin: bytes) -> bool:
@@ -91,8 +98,10 @@ def first_record(head: str) -> JsonObject:
 
 def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield ``(line, object)`` for each whole JSON object of ``head``, then what it holds of its last one."""
-    if _is_array(head.encode()):
-        yield from _head_elements(head)
+    begin = head.encode()
+    whole = begin if _is_array(begin) else list_of_page(begin)
+    if whole is not None:
+        yield from _head_elements(whole.decode())
         return
     *lines, last = head.split("\n")  # not splitlines: JSON texts hold other line ends
     for line in lines:

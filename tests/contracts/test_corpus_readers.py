@@ -1,13 +1,16 @@
 """Corpus readers: one contract for every format, and what is particular to each."""
 
 import gzip
+import json
 from functools import partial
+from io import BufferedReader, BytesIO
 from pathlib import Path
 
 import pytest
 
+from indexer.corpus.arrays import page_elements
 from indexer.corpus.read import READERS, CorpusReader, CorpusReport, read_corpus
-from indexer.corpus.source import open_source, read_head
+from indexer.corpus.source import Lines, open_source, read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError
 from models.registry import resolve
 from models.types import Facet
@@ -153,6 +156,78 @@ def test_semantic_scholar_datasets() -> None:
     )
     assert expected == fern
     assert "merge the abstracts dataset" in report.broken_rows[0].reason
+
+
+def api_paper(number: int, **rest: object) -> dict[str, object]:
+    """A paper as the API of Semantic Scholar answers."""
+    return {
+        "paperId": f"{number:040x}",
+        "externalIds": {"DOI": f"10.5555/f.{number}", "CorpusId": number},
+        "title": "Ferns",
+        "abstract": 'Ferns [like] "shade".',
+        "year": 2020,
+        "venue": "Fern World",
+        "authors": [{"authorId": "1", "name": "Cy Umber"}],
+        "s2FieldsOfStudy": [{"category": "Biology", "source": "external"}],
+        "url": "https://www.semanticscholar.org/paper/x",
+        **rest,
+    }
+
+
+def test_answers_of_semantic_scholar(write: WriteFn) -> None:
+    """Pages of a search, one line or many each, and a list of papers; in whatever pieces they are read."""
+    expected = paper(
+        "s2:21",
+        "Ferns",
+        'Ferns [like] "shade".',
+        year=2020,
+        venue="Fern World",
+        authors=("Cy Umber",),
+        url="https://www.semanticscholar.org/paper/x",
+        doi="10.5555/f.21",
+        fields=("Biology",),
+    )
+    papers = [api_paper(21), api_paper(22, externalIds=None), api_paper(23, abstract=None)]
+    page = {"total": 3, "offset": 0, "next": 3, "data": papers}
+    more = {"total": 3, "token": None, "data": [api_paper(24)]}
+    for lines in (
+        [page, more],
+        [json.dumps(page, indent=2), json.dumps(more, indent=2)],
+        [json.dumps(page) + json.dumps(more)],
+    ):
+        report = CorpusReport()
+        path = write(*lines)
+        found = list(read_corpus(path, report=report))
+        assert ["s2:21", f"s2:{22:040x}", "s2:24"] == [each.id for each in found]
+        assert expected == found[0]
+        assert (1, 0) == (report.without_abstract, report.broken)
+    assert [expected] == list(read_corpus(write([api_paper(21), None])))
+    text = json.dumps(page) + "\n" + json.dumps(more)
+    pieces = list(page_elements(Lines(BufferedReader(BytesIO(text.encode())), Path()), piece_bytes=7))
+    assert [*papers, *more["data"]] == [json.loads(bytes(each)) for _, each in pieces]  # type: ignore[arg-type,misc]
+
+
+def test_answers_of_openalex_and_crossref(write: WriteFn) -> None:
+    """What stands around the list of a page is passed over; a list that does not end is told."""
+    work = {"id": "https://openalex.org/W1", "title": "Ferns", "abstract_inverted_index": {"Shade.": [0]}}
+    page = {"meta": {"count": 2, "per_page": 25}, "results": [work, {**work, "id": None}], "group_by": []}
+    for text in (json.dumps(page), json.dumps(page, indent=1)):
+        report = CorpusReport()
+        (found,) = read_corpus(write(text), report=report)
+        assert ("openalex:W1", "Shade.") == (found.id, found.abstract)
+        assert ["no id"] == [each.reason for each in report.broken_rows]
+    item = {
+        "DOI": "10.5555/x",
+        "type": "journal-article",
+        "title": ["Ferns"],
+        "issued": {},
+        "abstract": "Shade.",
+    }
+    answer = {"status": "ok", "message-type": "work-list", "message": {"facets": {}, "items": [item]}}
+    assert ["doi:10.5555/x"] == [each.id for each in read_corpus(write(answer))]
+    cut = json.dumps(page)[: -len('}], "group_by": []}')]
+    (_, reason), *_ = reasons(write(cut))[-1:]
+    assert "the list that begins here does not end" in reason
 
 
 def test_semantic_scholar_full_texts() -> None:

@@ -1,4 +1,4 @@
-"""Semantic Scholar (JSON lines): S2ORC metadata (``paper_id``), and the datasets (``corpusid``).
+"""Semantic Scholar: S2ORC metadata (``paper_id``), the datasets (``corpusid``), and the API (``paperId``).
 
 Of the datasets, S2ORC's full texts hold title and abstract as spans of the text; papers and abstracts are
 apart, to be merged by ``corpusid`` first.
@@ -17,22 +17,30 @@ _S2ORC_KEYS = frozenset({"mag_id", "mag_field_of_study", "has_pdf_parse", "s2_ur
 
 
 class S2Reader:
-    """Ids become ``s2:77490025`` in both: an S2ORC ``paper_id`` is a corpus id."""
+    """Ids become ``s2:77490025`` in all: an S2ORC ``paper_id`` is a corpus id.
+
+    A paper of the API that was asked for without its corpus id keeps the 40 digits of its ``paperId``.
+    """
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A ``corpusid``, or a ``paper_id`` beside keys that only S2ORC has."""
+        """A ``corpusid``, a ``paperId`` and a title, or a ``paper_id`` beside keys that only S2ORC has."""
         keys = first_record(head).keys()
-        return "corpusid" in keys or ("paper_id" in keys and bool(keys & _S2ORC_KEYS))
+        return (
+            "corpusid" in keys
+            or keys >= {"paperId", "title"}
+            or ("paper_id" in keys and bool(keys & _S2ORC_KEYS))
+        )
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line."""
+        """One row for each line, or each paper of an answer."""
         return json_rows(lines, _raw)
 
 
 def _raw(record: JsonObject) -> RawPaper:
-    name = record.get("corpusid") if "corpusid" in record else record.get("paper_id")
+    names = [record[key] for key in ("corpusid", "corpusId", "paper_id") if key in record]
+    name = next(iter(names), None) or at(record, "externalIds", "CorpusId") or record.get("paperId")
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise InputError("no corpusid and no paper_id")
     if "corpusid" in record and not {"title", "content"} & record.keys():
@@ -50,8 +58,10 @@ def _raw(record: JsonObject) -> RawPaper:
         venue=record.get("venue") or at(record, "journal", "name") or _text_only(record.get("journal")),
         authors=_authors(record.get("authors")),
         url=record.get("url") or record.get("s2_url"),
-        doi=record.get("doi") or at(record, "externalids", "DOI") or at(record, "externalids", "doi"),
-        fields=record.get("mag_field_of_study") or _fields(record.get("s2fieldsofstudy")),
+        doi=record.get("doi") or _external(record, "DOI") or _external(record, "doi"),
+        fields=record.get("mag_field_of_study")
+        or _fields(record.get("s2fieldsofstudy") or record.get("s2FieldsOfStudy"))
+        or record.get("fieldsOfStudy"),
     )
 
 
@@ -100,6 +110,10 @@ def _name(author: JsonObject) -> object:
         author.get("suffix"),
     ]
     return " ".join(part for part in parts if isinstance(part, str) and part)
+
+
+def _external(record: JsonObject, name: str) -> object:
+    return at(record, "externalids", name) or at(record, "externalIds", name)
 
 
 def _fields(given: object) -> object:
