@@ -29,7 +29,7 @@ from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
-from akin.client.uploads import Papers, papers_to_add
+from akin.client.uploads import Papers, papers_to_add, parts_of
 from models.errors import InputError
 
 _Answer = TypeVar("_Answer")
@@ -120,7 +120,7 @@ def _match_body(
 ) -> dict[str, Any]:
     return {
         **params,
-        "submissions": [_query(each) for each in submissions],
+        "submissions": [_query(each) for each in parts_of(submissions)],
         "profiles": _profiles(profiles),
         "conflicts": [{"submission": row, "profile": name} for row, name in params.get("conflicts", ())],
     }
@@ -130,7 +130,7 @@ def put_profile(
     name: str, papers: Sequence[str], conflicts: Sequence[str], quota: int | None
 ) -> Request[Profile]:
     """A profile to keep."""
-    body = {"papers": list(papers), "conflicts": list(conflicts), "quota": quota}
+    body = {"papers": ids_of(papers), "conflicts": ids_of(conflicts), "quota": quota}
     return Request("PUT", f"/v1/profiles/{quote(name, safe='')}", Profile, body)
 
 
@@ -146,7 +146,7 @@ def delete_profile(name: str) -> Request[None]:
 
 def embed(papers: Sequence[Draft]) -> Request[Embedding]:
     """The vectors of drafts."""
-    body = {"papers": [dict(paper) for paper in papers], "encoding": "base64"}
+    body = {"papers": [dict(paper) for paper in parts_of(papers)], "encoding": "base64"}
     return Request("POST", "/v1/embed", Embedding, body)
 
 
@@ -157,7 +157,7 @@ def vectors(name: str) -> Request[PaperVectorsAnswer]:
 
 def _profiles(given: Mapping[str, Sequence[str] | None]) -> list[dict[str, Any]]:
     return [
-        {"name": name} if papers is None else {"name": name, "papers": list(papers)}
+        {"name": name} if papers is None else {"name": name, "papers": ids_of(papers)}
         for name, papers in given.items()
     ]
 

@@ -309,13 +309,15 @@ def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin
             each.search_sentences("We release our code.", facet=("method",), limit=3),
             each.embed([draft]),
             each.list_papers(authors=tuple(DEMO[0]["authors"]), limit=np.int64(3)),  # type: ignore[arg-type]
-            each.papers(START),  # type: ignore[arg-type]
+            each.papers(START),
+            each.embed({"abstract": DRAFT}),  # type: ignore[arg-type]
+            each.match(START, {"ada": "demo:p03-m02"}, limit=1),
         ]
         for each in (collection, client)
     ]
     for ours, theirs in zip(*pairs, strict=True):
         assert (theirs == ours) if isinstance(ours, tuple) else (timeless(theirs) == timeless(ours))
-    assert START == pairs[0][-1][0].id
+    assert START == pairs[0][-3][0].id
 
 
 def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: akin.Client) -> None:
