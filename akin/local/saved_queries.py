@@ -1,8 +1,8 @@
 """Saved queries of a collection in this process."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from akin.client import requests
 from akin.client.client import Client
@@ -13,18 +13,30 @@ from akin.client.params import (
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.signatures import same_as
 from akin.local.folder import OpenFolder, as_answer, checked
+from service.api.schemas.base import WHOLE, Strict
 from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
     SavedQueryHeadOut,
     SavedQueryOut,
     SaveIn,
+    SeenIn,
     to_query,
 )
-from service.saved.news import news_of
+from service.saved.news import MOST_NEWS, news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 
 _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
+_SEEN = TypeAdapter(SeenIn)
+
+
+class _NewsIn(Strict):
+    """How many papers of the news are given."""
+
+    limit: Annotated[int, Field(ge=1, le=MOST_NEWS), WHOLE] | None = None
+
+
+_NEWS = TypeAdapter(_NewsIn)
 
 
 class WithSavedQueries(OpenFolder):
@@ -65,16 +77,18 @@ class WithSavedQueries(OpenFolder):
     @same_as(Client.new_papers)
     def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
         """As ``Client.new_papers``."""
+        asked = checked(_NEWS, {"limit": limit})
         found = self._queries.get(query_id, owner=None)
         query = to_query(found.head.kind, found.body)
-        added, most = self._queries.added(found.head.seen), limit or query.limit
+        added, most = self._queries.added(found.head.seen), asked.limit or query.limit
         news = news_of(self._engine, query, added, since=found.head.seen, limit=most, weak=weak)
         return as_answer(News, NewsOut.of(found.head, news))
 
     @same_as(Client.mark_seen)
     def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
         """As ``Client.mark_seen``."""
-        head = self._queries.mark_seen(query_id, up_to, owner=None)
+        seen = checked(_SEEN, requests.mark_seen(query_id, up_to).body)
+        head = self._queries.mark_seen(query_id, seen.up_to, owner=None)
         return as_answer(SavedQueryHead, SavedQueryHeadOut.of(head, feed=None))
 
     @property

@@ -295,22 +295,22 @@ def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
 def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin.Client) -> None:
     """In this process as over HTTP, wherever a list is taken; numbers of numpy are numbers."""
     numbers: Any = np.arange(2)
+    three: Any = np.int64(3)
+    nothing: Any = None
     seed: Any = {"paper_id": START, "facet": ("method",)}
     draft: Any = {"title": "A draft", "abstract": ("We fit a graph.", "It forecasts.")}
     pairs = [
         [
-            each.search(
-                START, sentences=(0, 1), filters={"exclude_ids": ("demo:p01-m01",)}, limit=np.int64(2)
-            ),  # type: ignore[arg-type]
-            each.search(START, sentences=range(2), include=("alignments",), words=np.float32(0.5)),  # type: ignore[arg-type]
-            each.search(START, sentences=numbers, facet=None),
+            each.search(START, sentences=(0, 1), filters={"exclude_ids": ("demo:p01-m01",)}, limit=three),
+            each.search(START, sentences=range(2), include=("alignments",), words=np.float32(0.5)),
+            each.search(START, sentences=numbers, facet=nothing),
             each.search(title="A draft", abstract=("We fit a graph.", "It forecasts."), facet=("method",)),
-            each.recommend([seed], filters=None, cursor=None, limit=2),
+            each.recommend([seed], filters=nothing, cursor=nothing, limit=2),
             each.search_sentences("We release our code.", facet=("method",), limit=3),
             each.embed([draft]),
-            each.list_papers(authors=tuple(DEMO[0]["authors"]), limit=np.int64(3)),  # type: ignore[arg-type]
+            each.list_papers(authors=tuple(DEMO[0]["authors"]), limit=three),
             each.papers(START),
-            each.embed({"abstract": DRAFT}),  # type: ignore[arg-type]
+            each.embed({"abstract": DRAFT}),
             each.match(START, {"ada": "demo:p03-m02"}, limit=1),
         ]
         for each in (collection, client)
@@ -335,6 +335,17 @@ def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: aki
             with pytest.raises((InputError, ServiceError), match=said):
                 getattr(each, method)(**asked)
     assert N_PAPERS == len(collection.list_papers(limit=500))
+
+
+def test_news_are_asked_for_as_of_a_service(small: Collection) -> None:
+    """A saved query takes tuples, too; what is no number of its news is refused in words."""
+    saved = small.save_query("whales", search={"paper_id": "whales", "sentences": (0, 1)})
+    with pytest.raises(InputError, match="limit must be at least 1"):
+        small.new_papers(saved.id, limit=-1)
+    wrong: Any = "x"
+    with pytest.raises(InputError, match="up_to must be a whole number"):
+        small.mark_seen(saved.id, wrong)
+    assert 0 == len(small.new_papers(saved.id, limit=2))
 
 
 def test_rows_of_a_table_are_added_without_its_gaps(small: Collection, tmp_path: Path) -> None:
