@@ -39,7 +39,7 @@ MAX_SPECIFICITY = 100.0
 class Contrast:
     """The respect in which papers should differ: sentences by number, or by facet, exactly one of the two.
 
-    ``weight`` (over 0, at most 1) is how much being far from these counts against being near to the others.
+    ``weight`` (0.01 to 1) is how much being far from these counts against being near to the others.
     """
 
     sentences: tuple[int, ...] | None = None

@@ -175,6 +175,8 @@ def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> list[Ali
 
 def _summed(cells: _Cells) -> Omitted:
     weight = float(cells.weights.sum())
+    if not weight:  # so little that products of weights round to nothing
+        return Omitted(len(cells.weights), 0.0, float(cells.distances.mean()))
     return Omitted(len(cells.weights), weight, float(cells.weights @ cells.distances) / weight)
 
 

@@ -72,7 +72,7 @@ def recommend(
     ] = "any",
     negative_weight: Annotated[
         float | None,
-        typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.", show_default="0.4"),
+        typer.Option(min=0.01, max=1, help="Weight of the --unlike papers.", show_default="0.4"),
     ] = None,
     words: Words = None,
     specificity: Specificity = None,

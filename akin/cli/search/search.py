@@ -54,7 +54,7 @@ def search(
     ] = "",
     unlike_weight: Annotated[
         float | None,
-        typer.Option(min=1e-3, max=1, help="Weight of --unlike.", show_default="0.4"),
+        typer.Option(min=0.01, max=1, help="Weight of --unlike.", show_default="0.4"),
     ] = None,
     focus: Annotated[
         float | None,

@@ -237,6 +237,7 @@ BAD_REQUESTS: list[Any] = [
     {"seeds": [{"paper_id": ID, "surprise": 1}]},
     {"seeds": by_id(ID), "strategy": "none"},
     {"seeds": by_id(ID), "negative_weight": 0},
+    {"seeds": by_id(ID), "negatives": by_id(ID), "negative_weight": 5e-324},
     {"seeds": by_id(ID), "limit": 101},
     {"seeds": by_id(ID), "surprise": 1},
     {"seeds": ID},

@@ -1,5 +1,6 @@
 """The size of an answer: bounded by the lightest alignments being summed up, and still adding up."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,8 +14,10 @@ from models.encoder import Encoder
 from models.transport import Scorer
 from service.api.schemas.search.search import SearchIn
 from service.app import create_app
+from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.explain import MAX_ALIGNMENTS, MAX_HIGHLIGHTS
+from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support.answers import explained
 from tests.support.builds import build_quietly, write_corpus
@@ -92,6 +95,16 @@ def test_contrast_is_summed_up_by_itself(client: TestClient) -> None:
         signs = [cell["weight"] > 0 for cell in result["alignments"]]
         assert (MAX_ALIGNMENTS // 2, MAX_ALIGNMENTS // 2) == (signs.count(True), signs.count(False))
         assert 2 == len(result["omitted"])
+
+
+def test_a_contrast_of_almost_no_weight_is_summed_up(client: TestClient) -> None:
+    """A program may ask the engine for so little that its shares round to nothing; it gets an answer."""
+    engine = client.app.state.services.collection.engines.current  # type: ignore[attr-defined]
+    aspect = Aspect((0,), unlike=Contrast(sentences=tuple(range(10, 20)), weight=5e-324))
+    query = SearchQuery((Seed("p0", aspect=aspect),), limit=3, max_alignments=N_SENTENCES)
+    for result in engine.search(query).results:
+        assert [0.0] == [each.weight for each in result.omitted]
+        assert math.isfinite(result.omitted[0].distance)
 
 
 def test_few_alignments_are_all_shown(client: TestClient) -> None:

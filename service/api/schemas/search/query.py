@@ -81,7 +81,7 @@ QueryIn = Annotated[
 class _UnlikeIn(Strict):
     """How much a contrast counts."""
 
-    weight: Annotated[float, Field(gt=0, le=1)] = Field(
+    weight: Annotated[float, Field(ge=0.01, le=1)] = Field(
         default=DEFAULT_CONTRAST,
         description="Weight of being far from these, relative to being near to the others.",
     )

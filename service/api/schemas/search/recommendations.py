@@ -37,7 +37,7 @@ class RecommendationsShapeIn(ResultsIn):
         default=Strategy.ANY,
         description="Papers similar to any of the seeds (several interests), or to what all seeds share.",
     )
-    negative_weight: Annotated[float, Field(gt=0, le=1)] = Field(
+    negative_weight: Annotated[float, Field(ge=0.01, le=1)] = Field(
         default=DEFAULT_NEGATIVE_WEIGHT,
         description="Weight of being far from the negatives, relative to being near to the seeds.",
     )

@@ -144,6 +144,7 @@ BAD_CONTRASTS: list[dict[str, Any]] = [
     {"unlike": {"sentences": ["0"]}},
     {"unlike": {"sentences": [99]}},
     {"unlike": {"facet": "method", "weight": 0}},
+    {"unlike": {"facet": "method", "weight": 5e-324}},
     {"unlike": {"facet": "method", "weight": 1.5}},
     {"unlike": {"facet": "method", "weight": "0.5"}},
     {"unlike": {"facet": "method", "focus": 0.5}},
