@@ -41,7 +41,8 @@
     │   ├── OverloadedError         too many requests by all clients
     │   ├── ShardAwayError          machines that hold parts of a collection do not respond
     │   └── DeadlineError
-    └── ServiceError                an error response of a service, or none
+    ├── ServiceError                an error response of a service, or none
+    └── InternalError               a query of a batch that met an error nobody foresaw
 
 A message says what was given, what was expected and what to do.
 """
@@ -259,3 +260,7 @@ class ServiceError(AkinError):
         self.status = status
         self.request_id = request_id
         self.retry_after_s = retry_after_s
+
+
+class InternalError(AkinError):
+    """A query of a batch that met an error nobody foresaw; the log says where."""

@@ -22,6 +22,7 @@ from models.errors import (
     EncoderError,
     IdempotencyError,
     InputError,
+    InternalError,
     KeyRefusedError,
     MissingPackageError,
     PaperNotFoundError,
@@ -69,6 +70,7 @@ STATUS: dict[type[AkinError], int] = {
     RateLimitedError: 429,
     DeadlineError: 504,
     ServiceError: 502,
+    InternalError: 500,
 }
 # What a client must be told beside the problem.
 HEADERS: dict[type[AkinError], dict[str, str]] = {

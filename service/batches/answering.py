@@ -1,21 +1,28 @@
 """Answers the queries of a chunk, one after another."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from models.errors import DeadlineError, InputError, ShardAwayError
+import structlog
+
+from models.errors import AkinError, DeadlineError, InputError, InternalError, ShardAwayError
 from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
 from service.context import advise
 from service.match.answer import Matcher
 from service.match.query import MatchedSubmission
+from service.observability.logging import raised_at
 from service.search.engine import SearchEngine
+from service.search.query import SearchAnswer, SearchQuery
 
 # Submissions are compared together as long as there are no more of them: the papers are then read once.
 _MOST_COMPARISONS: Final = 400_000
 _LESS_OF_A_MATCH: Final = "match with fewer profiles at a time"
+# What an outage raises: the chunk is done again, and no query of it has a problem.
+_OUTAGES: Final = (AkinError, OSError, MemoryError)
+_log = structlog.get_logger(__name__)
 
 
 class Answerer:
@@ -48,14 +55,13 @@ class Answerer:
         for seed, asked in enumerate(queries_of(chunk, shared), start=chunk.first):
             result = BatchResult(seed, asked.paper_id, name=asked.name)
             try:
-                answer = engine.search(asked.query)
-                if answer.coverage < 1:
-                    # Kept for days: it waits for the whole, and nothing of this chunk counts until then.
-                    raise ShardAwayError(
-                        "A part of the collection is unavailable; the batch continues once it is back."
-                    )
+                answer = _whole(engine, asked.query)
             except (InputError, DeadlineError) as error:
                 yield result.with_error(error)
+            except _OUTAGES:
+                raise
+            except Exception as error:  # noqa: BLE001 - else one query would fail all of its batch
+                yield result.with_error(_unforeseen(error, chunk, seed))
             else:
                 following = self._cursors.following(answer.next_page, asked.query, engine)
                 yield replace(result, answer=answer, next_cursor=following)
@@ -64,16 +70,24 @@ class Answerer:
         self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
     ) -> Iterator[BatchResult]:
         submissions = list(submissions_of(chunk))
-        first = 0
+        first, most = 0, len(submissions)
         while first < len(submissions):
             advise(_LESS_OF_A_MATCH)
-            lot = submissions[first:]
+            lot = submissions[first : first + most]
+            outcomes: Sequence[MatchedSubmission | AkinError]
             try:
                 matcher = self._matcher_of(chunk.job_id, engine, shared)
                 lot = lot[: max(1, _MOST_COMPARISONS // matcher.n_papers)]
                 outcomes = matcher.match_each(lot)
             except (InputError, DeadlineError) as error:
                 outcomes = [error] * len(lot)
+            except _OUTAGES:
+                raise
+            except Exception as error:  # noqa: BLE001 - else one submission would fail all of its batch
+                most = 1  # the others of the lot are compared one by one
+                if len(lot) > 1:
+                    continue
+                outcomes = [_unforeseen(error, chunk, chunk.first + first)]
             for number, (submission, outcome) in enumerate(zip(lot, outcomes, strict=True), start=first):
                 result = BatchResult(chunk.first + number, submission.seed.paper_id, of_match=True)
                 if isinstance(outcome, MatchedSubmission):
@@ -90,3 +104,24 @@ class Answerer:
                 Matcher(engine, common.profiles, common.told, own_conflicts=common.own_conflicts),
             )
         return self._matcher[1]
+
+
+def _whole(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
+    """What the whole collection answers; raises as ``SearchEngine.search`` does."""
+    answer = engine.search(query)
+    if answer.coverage < 1:
+        # Kept for days: it waits for the whole, and nothing of this chunk counts until then.
+        raise ShardAwayError("A part of the collection is unavailable; the batch continues once it is back.")
+    return answer
+
+
+def _unforeseen(error: Exception, chunk: LeasedChunk, number: int) -> InternalError:
+    """What a query is told of an error that nobody foresaw; where it was raised is logged."""
+    _log.error(
+        "unexpected_error",
+        job=chunk.job_id,
+        query=number,
+        error=type(error).__name__,
+        exception=raised_at(error),
+    )
+    return InternalError("Something went wrong on our side. The log has the details under the batch's id.")

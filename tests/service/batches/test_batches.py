@@ -27,6 +27,8 @@ from service.access.api_keys import Keys, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
 from service.search.engine import SearchEngine
+from service.search.query import Seed
+from service.search.seeds import SeedReader
 from service.timings import Timings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, many_papers, write_corpus
@@ -492,6 +494,41 @@ def test_a_fault_of_ours_holds_up_no_batch(client: TestClient, monkeypatch: pyte
         broken.setattr("service.batches.worker.ChunkWorker.work_one", lambda *_: True)
         soon(lambda: not degraded(client))
     assert "done" == finished(client, path)["state"]
+
+
+def fail_at(monkeypatch: pytest.MonkeyPatch, paper_id: str) -> None:
+    """Has what reads a paper for searches fail for this one as nobody foresaw."""
+    read = SeedReader.read
+
+    def fail(reader: SeedReader, seed: Seed) -> Any:
+        if seed.paper_id == paper_id:
+            raise ZeroDivisionError("secret")
+        return read(reader, seed)
+
+    monkeypatch.setattr(SeedReader, "read", fail)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"seeds": IDS[:4], "limit": 1},
+        {"match": {**MATCH, "submissions": [{"paper_id": each} for each in IDS[:4]]}},
+    ],
+    ids=["searches", "a match"],
+)
+def test_a_query_that_meets_a_fault_of_ours_has_a_problem(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]
+) -> None:
+    """It alone, told as an internal error and nothing more; the batch is done at once."""
+    fail_at(monkeypatch, IDS[2])
+    path = client.post("/v1/batches", json=body).headers["Location"]
+    assert ("done", 1) == tuple(finished(client, path)[name] for name in ("state", "problems"))
+    assert [None, None, ("urn:akin:problem:internal", 500), None] == [
+        (each["problem"]["type"], each["problem"]["status"]) if "problem" in each else None
+        for each in lines(client, path)
+    ]
+    assert "secret" not in client.get(f"{path}/results").text
+    assert not degraded(client)
 
 
 def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
