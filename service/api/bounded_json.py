@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from json import detect_encoding
 from typing import Any, Final
 
 from models.errors import BodyTooLargeError, InputError
@@ -13,14 +14,18 @@ MAX_NUMBERS_CHARS: Final = 2_000_000  # of all of them: other threads wait while
 _OF_NUMBERS: Final = b"0123456789.+-eE"
 _LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _PIECE_BYTES: Final = 64 * 1024
+_UTF_8: Final = {"utf-8", "utf-8-sig"}
 
 
 def parsed(content: bytes) -> Any:
     """The value that ``content`` stands for.
 
-    Raises BodyTooLargeError for more than MAX_VALUES values or MAX_NUMBERS_CHARS in all numbers, InputError
-    for a number of more than MAX_NUMBER_CHARS, ValueError and RecursionError as ``json``.
+    Raises UnicodeError for anything but UTF-8, BodyTooLargeError for more than MAX_VALUES values or
+    MAX_NUMBERS_CHARS in all numbers, InputError for a number of more than MAX_NUMBER_CHARS, ValueError and
+    RecursionError as ``json``.
     """
+    if detect_encoding(content) not in _UTF_8:  # what is counted are bytes of UTF-8
+        raise UnicodeError
     n_values, n_number_chars = measured(content)
     for n_given, most, what in (
         (n_values, MAX_VALUES, "values"),
