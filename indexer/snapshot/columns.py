@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +146,10 @@ def _holding(lists: Any, hits: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n_p
 
 
 def _matches(column: Any, names: Sequence[str]) -> Any:
-    return pc.is_in(pc.utf8_lower(column), value_set=pa.array([name.lower() for name in names], pa.string()))
+    # As the column, lowered by Arrow: for some letters Python has another lower case. Names may be stored
+    # with their accents composed or not.
+    wanted = pa.array([*names, *(normalize("NFC", name) for name in names)], pa.string())
+    return pc.is_in(pc.utf8_lower(column), value_set=pc.utf8_lower(wanted))
 
 
 def _mask(flags: Any) -> Bool[np.ndarray, " n"]:

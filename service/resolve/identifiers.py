@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Int64
 
@@ -39,7 +40,7 @@ class Names:
 
 def _by_doi(doi: str) -> Names:
     """DOIs know no case; the arXiv gives each of its papers one."""
-    doi = doi.strip().lower()
+    doi = _lower(doi.strip())
     paper = _ARXIV_VERSION.sub("", doi.removeprefix(_ARXIV_DOI)) if doi.startswith(_ARXIV_DOI) else None
     return Names((f"arxiv:{paper}",) if paper else (), doi=doi)
 
@@ -136,6 +137,16 @@ def names_of(given: str) -> Names:
     if _S2_HASH.fullmatch(given.strip().lower()):
         return Names((f"s2:{given.strip().lower()}",))
     return Names()
+
+
+def _lower(text: str) -> str:
+    """In lower case as Arrow writes it, which for some letters differs from Python's."""
+    if text.isascii():
+        return text.lower()
+    # A lone surrogate, which Arrow cannot hold, is in no DOI.
+    readable = text.encode("utf-8", "replace").decode("utf-8")
+    lowered: str = pc.utf8_lower(pa.scalar(readable, pa.string())).as_py()
+    return lowered
 
 
 def is_name(text: str) -> bool:

@@ -34,6 +34,7 @@ PAPERS: dict[str, dict[str, object]] = {
     "plain:2": {"url": "http://Example.ORG/Papers/7/"},
     "plain:3": {"doi": "10.9999/an.id"},
     "plain:4": {"url": "http://www.arxiv.org/abs/2301.00001"},
+    "plain:5": {"doi": "10.9999/İΣ"},
 }
 
 SAME = [
@@ -70,6 +71,8 @@ SAME = [
     ("10.9999/an.id", "plain:3"),
     ("DOI:10.1000/same", "openalex:W112218234"),
     ("ARXIV:2301.00001v2", "plain:4"),
+    ("10.9999/İΣ", "plain:5"),
+    ("doi:10.9999/iσ", "plain:5"),
 ]
 
 OTHERS = [

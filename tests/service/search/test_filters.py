@@ -20,12 +20,19 @@ from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
-AUTHORS = {"a/1": ["Ann Lee", "Bo Li"], "b.2": ["ANN LEE"], "c": ["Ann Leeson"], "d": [], "é🙂": ["Śára Łuk"]}
+AUTHORS = {
+    "a/1": ["Ann Lee", "Bo Li"],
+    "b.2": ["ANN LEE"],
+    "c": ["Ann Leeson"],
+    "d": [],
+    "é🙂": ["Śára Łuk"],
+    "İ": ["İnci ΝΙΚΟΣ"],
+}
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A data folder with five papers and their authors."""
+    """A data folder with six papers and their authors."""
     folder = tmp_path_factory.mktemp("filters")
     papers = [
         {"id": name, "title": name, "abstract": [f"Text {i}."], "authors": authors, "year": 2000 + i}
@@ -56,9 +63,11 @@ def found(client: TestClient, filters: dict[str, object], **query: str) -> set[s
         ({"authors": ["ann lee"]}, {"a/1", "b.2"}),
         ({"authors": ["Bo Li", "śára łuk"]}, {"a/1", "é🙂"}),
         ({"authors": ["Ann"]}, set()),
+        ({"authors": ["İnci ΝΙΚΟΣ"]}, {"İ"}),
+        ({"authors": ["S\u0301a\u0301ra Łuk"]}, {"é🙂"}),
         ({"ids": ["c", "é🙂", "nowhere", "c"]}, {"c", "é🙂"}),
         ({"ids": ["nowhere"]}, set()),
-        ({"exclude_ids": ["a/1", "nowhere"]}, {"b.2", "c", "d", "é🙂"}),
+        ({"exclude_ids": ["a/1", "nowhere"]}, {"b.2", "c", "d", "é🙂", "İ"}),
         ({"ids": ["a/1", "b.2"], "exclude_ids": ["b.2"]}, {"a/1"}),
         ({"ids": ["a/1", "b.2", "d"], "year_from": 2001}, {"b.2", "d"}),
         ({"ids": [f"unknown-{i}" for i in range(9_999)] + ["d"]}, {"d"}),
