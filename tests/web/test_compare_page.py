@@ -1,10 +1,12 @@
 """Two papers side by side in a browser: from a result, both ways, and what cannot be compared."""
 
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.clients import client_of
 from tests.support.examples.page_queries import ASKED, ID, PAPERS, shown
 from tests.support.servers.browser import VisitFn, barriers
 
@@ -63,6 +65,19 @@ def test_what_cannot_be_compared_is_said(visit: VisitFn, query: str) -> None:
     page.get_by_label("B", exact=True).fill(PAPERS[OTHER]["title"])
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#side-B")).to_contain_text(PAPERS[OTHER]["title"])
+
+
+def test_a_blank_abstract_and_a_busy_service_are_said_on_the_page(
+    hashed_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser never gets a problem of JSON, whatever goes wrong."""
+    with client_of(hashed_data, device="cpu") as client:
+        blank = client.get("/compare", params={"abstract": " \u3000 ", "b": ID})
+        monkeypatch.setattr("service.web.routes.compare_page.side_by_side", lambda *_: 1 / 0)
+        failed = client.get("/compare", params={"a": ID, "b": OTHER})
+    assert (422, 500) == (blank.status_code, failed.status_code)
+    assert "only white space" in blank.text
+    assert {"text/html; charset=utf-8"} == {each.headers["content-type"] for each in (blank, failed)}
 
 
 @pytest.mark.parametrize("width", [400, 1280])

@@ -1,9 +1,11 @@
 """``GET /compare?a=ID&b=ID``: two papers side by side, of which the first may be a pasted one."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request, Response
 
 from models.errors import InputError
-from service.access.policy import READ, requires
+from service.access.policy import READ, Dialect, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.errors import slug_of, status_of
 from service.api.schemas.base import pasted_paper
@@ -19,7 +21,7 @@ _MAX_NAME_CHARS = 4_000
 
 
 @router.get("/compare")
-@requires(READ)
+@requires(replace(READ, dialect=Dialect.PAGE))
 def compare_page(
     request: Request, engine: EngineDep, a: str = "", b: str = "", title: str = "", abstract: str = ""
 ) -> Response:
@@ -37,6 +39,8 @@ def compare_page(
 
 
 def _pasted(title: str, abstract: str) -> Seed:
+    if not abstract.strip():
+        raise InputError("The abstract contains only white space; paste it again, or name a paper.")
     if len(title) > _MAX_NAME_CHARS or len(abstract) > MOST_PASTED:
         raise InputError("This text is too long for a link; paste only the abstract, or use the API.")
     return Seed(paper=pasted_paper(title, abstract))
