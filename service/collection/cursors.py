@@ -53,6 +53,13 @@ class Cursors:
         answer = engine.search(query)
         return answer, self.following(answer.next_page, query, engine)
 
+    def generation(self, cursor: str) -> bytes:
+        """The digest of the generation that the list of ``cursor`` is in, whatever its search.
+
+        Raises CursorError for one that was not made here.
+        """
+        return self._content(cursor)[1]
+
     def read(self, cursor: str, query: Paged) -> tuple[Page, bytes]:
         """The page that ``cursor`` stands for, and the digest of the generation that its list is in.
 

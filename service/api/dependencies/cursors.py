@@ -29,6 +29,16 @@ class Paging:
     cursors: Cursors
     request: Request
 
+    def engine(self, cursor: str) -> SearchEngine:
+        """Who answers the page that ``cursor`` stands for, whose papers the query is to be read from too.
+
+        Without one it is who answers this request. Raises CursorError, CursorExpiredError.
+        """
+        engine: SearchEngine = self.request.state.engine
+        if not cursor:
+            return engine
+        return services_of(self.request.app).collection.engines.at(self.cursors.generation(cursor))
+
     def at(self, cursor: str | None, query: _Paged) -> tuple[_Paged, SearchEngine]:
         """``query`` at the page that ``cursor`` stands for, the first without one, and who answers it.
 

@@ -49,12 +49,13 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
     try:
         # One after the other, so that a refusal shows what was understood so far.
         asked = Asked.of(request.query_params)
+        if not (asked.anything or asked.browses):
+            return _home(request, engine)
+        engine = paging.engine(asked.cursor)
         asked = by_id(engine, asked)
         asked = with_authors(engine, asked)
         if asked.browses:
             return _browsed(engine, paging, asked)
-        if not asked.anything:
-            return _home(request, engine)
         answered = answer(engine, paging, answers, asked)
     except InputError as error:
         return _refused(request, engine, asked, error)
@@ -69,7 +70,9 @@ def export(
     """The results of a page as a file, or with ``whole=1`` those of the list from its first page on."""
     if ending not in _FORMATS and ending not in TABLES:
         raise InputError(f"Results come as .{', .'.join((*_FORMATS, *TABLES))}.")
-    asked = named(engine, Asked.of(request.query_params))
+    asked = Asked.of(request.query_params)
+    engine = paging.engine(asked.cursor)
+    asked = named(engine, asked)
     whole = request.query_params.get("whole") == "1"
     answered = whole_list(engine, paging, asked) if whole else answer(engine, paging, answers, asked)
     if ending in _FORMATS:
