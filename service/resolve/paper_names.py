@@ -6,7 +6,7 @@ from typing import Final
 
 from indexer.snapshot.snapshot import Snapshot
 from service.context import check_deadline
-from service.resolve.identifiers import Identifiers
+from service.resolve.identifiers import Identifiers, Names, names_of
 from service.resolve.titles import Titles
 
 # Of names looked up as titles; between such lots the deadline is looked at.
@@ -39,7 +39,7 @@ class PaperNames:
         PaperNotFoundError.
         """
         position = self.identifiers.position(name)
-        if position is None and " " in name:  # else reading the titles would be for nothing
+        if position is None and _may_be_title(name):
             position = self.titles.named(name)
         return self._snapshot.position(name) if position is None else position
 
@@ -52,7 +52,9 @@ class PaperNames:
         for name in names:
             check_deadline()
             found.append(self.identifiers.position(name))
-        titles = [number for number, place in enumerate(found) if place is None and " " in names[number]]
+        titles = [
+            number for number, place in enumerate(found) if place is None and _may_be_title(names[number])
+        ]
         for first in range(0, len(titles), _TITLES_AT_ONCE):
             check_deadline()
             some = titles[first : first + _TITLES_AT_ONCE]
@@ -67,3 +69,8 @@ class PaperNames:
     def same_title(self, title: str) -> list[int]:
         """All papers whose title has the same words."""
         return self.titles.same(title)
+
+
+def _may_be_title(name: str) -> bool:
+    """Whether a name that is no id may be a title: a DOI, an address or the like is none."""
+    return " " in name or names_of(name) == Names()

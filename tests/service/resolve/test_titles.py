@@ -216,13 +216,17 @@ def test_any_text_is_answered_or_refused(text: str) -> None:
 
 SUGGESTED = {"id": "suggest", "title": "Zebra crossings", "abstract": ["We cross.", "Zebras do too."]}
 ODD = {"id": "suggest/2", "title": "Zebras: revisited", "abstract": ["We cross again."]}
+ONE_WORD = [
+    {"id": f"one/{number}", "title": title, "abstract": ["We read."]}
+    for number, title in enumerate(("BERT", "数据库系统概论"), start=1)
+]
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
     """A client over thirty papers, one of which is called ``suggest``."""
     folder = tmp_path_factory.mktemp("titles")
-    corpus = write_corpus(folder / "papers.jsonl", [*many_papers(30), SUGGESTED, ODD])
+    corpus = write_corpus(folder / "papers.jsonl", [*many_papers(30), SUGGESTED, ODD, *ONE_WORD])
     build_quietly(corpus, folder / "data", hashing)
     app = create_app(Settings(data=folder / "data", device="cpu"))
     with TestClient(app, raise_server_exceptions=False) as client:
@@ -269,13 +273,13 @@ def test_all_papers_are_listed(client: TestClient) -> None:
     read, params = [], {"limit": 7}
     while True:
         page = answer(client, "/v1/papers", **params)
-        assert 32 == page["total"]
+        assert 34 == page["total"]
         read += [paper["id"] for paper in page["papers"]]
         if page["next_cursor"] is None:
             break
         params = {"limit": 9, "cursor": page["next_cursor"]}
-    assert [*(f"p{n}" for n in range(30)), "suggest", "suggest/2"] == read
-    assert "We cross." in page["papers"][-2]["abstract"]
+    assert [*(f"p{n}" for n in range(30)), "suggest", "suggest/2", "one/1", "one/2"] == read
+    assert "We cross." in page["papers"][-4]["abstract"]
 
 
 def test_papers_are_filtered_and_counted(hashed_data: Path) -> None:
@@ -343,6 +347,17 @@ def test_a_title_names_its_paper(client: TestClient) -> None:
     assert by_id == by_title
     assert by_id
     for stranger in ("Zebra crossing", "zebra", "? !"):
+        assert 404 == client.post("/v1/search", json={"query": {"paper_id": stranger}}).status_code
+
+
+def test_a_title_of_one_word_names_its_paper(client: TestClient) -> None:
+    """Also where it has no blank, as those in Chinese have none; what is a DOI or an address is no title."""
+    for title, paper_id in (("bert", "one/1"), ("数据库系统概论", "one/2"), ("数据库系统概论!", "one/2")):
+        assert paper_id == answer(client, f"/v1/papers/{title}")["paper"]["id"]
+        fetched = client.post("/v1/papers/fetch", json={"ids": [title]}).json()["papers"]
+        assert [paper_id] == [paper["id"] for paper in fetched]
+        assert 200 == client.post("/v1/search", json={"query": {"paper_id": title}}).status_code
+    for stranger in ("bertha", "doi:10.1000/bert", "pmid:bert"):
         assert 404 == client.post("/v1/search", json={"query": {"paper_id": stranger}}).status_code
 
 
