@@ -227,12 +227,16 @@ class Collection(WithSavedQueries):
     @same_as(Client.delete)
     def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
-        changes = {each: self._ingest.delete(each) for each in requests.ids_of(paper_id)}
-        deleted = {each: change for each, change in changes.items() if change is not None}
-        if deleted:
-            self._ingest.absorb()
-        for each, change in deleted.items():
-            self._ingest.wait_until_gone(each, change)
+        deleted: dict[str, int] = {}
+        try:
+            for each in requests.ids_of(paper_id):
+                if (change := self._ingest.delete(each)) is not None:
+                    deleted[each] = change
+        finally:  # those before a name that is refused
+            if deleted:
+                self._ingest.absorb()
+            for each, change in deleted.items():
+                self._ingest.wait_until_gone(each, change)
 
     @same_as(Client.paper)
     def paper(self, paper_id: str) -> Paper:

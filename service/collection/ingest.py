@@ -13,7 +13,7 @@ from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import absorb, expect_own_catalog
 from indexer.collection.merging import TIERS, merge
 from models.counts import counted
-from models.errors import BuildLockedError, StorageError
+from models.errors import BuildLockedError, InputError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
 from service.collection.generations import Engines
@@ -77,10 +77,14 @@ class Ingest:
         """Delete a paper; certain when this returns, out of every answer soon after: see ``wait_until_gone``.
 
         Returns the change of the catalog that it was deleted by, at the latest; ``None`` where there was no
-        such paper. Raises StorageError.
+        such paper. Raises StorageError; InputError for another name of a paper, which is not deleted by it.
         """
-        catalog = self._catalog()
-        if not catalog.current_hashes([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
+        catalog, engine = self._catalog(), self._engines.current
+        if not catalog.current_hashes([paper_id]) and engine.snapshot.find(paper_id) is None:
+            (position,) = engine.names.positions([paper_id])
+            if position is not None:
+                own = engine.snapshot.paper(position, text=False).id
+                raise InputError(f"Papers are deleted by their ids, and the id of this one is {own}.")
             return None
         return catalog.delete([paper_id]).number
 

@@ -75,7 +75,8 @@ def add(body: PapersIn, collection: CollectionDep, response: Response, wait: Wai
 def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
     """Delete a paper: certain when this answers, and with 204 in no later answer of this process.
 
-    One that is not there, or no longer, is 204 too.
+    One that is not there, or no longer, is 204 too. A paper is deleted by its id alone; for another name of
+    it the answer is 422 and tells the id.
     """
     change = collection.ingest.delete(paper_id)
     if change is None:

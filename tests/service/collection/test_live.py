@@ -39,6 +39,7 @@ from tests.support.servers.patience import soon
 
 N_PAPERS = 60
 OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05)
+DOI = "10.5555/whales"
 WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."], "year": 2020}
 
 
@@ -105,6 +106,18 @@ def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) ->
     assert not is_there(client, "w/1")
     assert "w/1" != client.post("/v1/search", json=query).json()["results"][0]["paper"]["id"]
     assert 204 == client.delete("/v1/papers/w/1").status_code  # as often as one likes
+
+
+def test_a_paper_is_deleted_by_its_id_alone(client: TestClient) -> None:
+    """Another name of it deletes nothing, and the answer tells the id; a name that nobody has is gone."""
+    assert 200 == client.post("/v1/papers?wait=true", json={"papers": [{**WHALES, "doi": DOI}]}).status_code
+    for name in (DOI, DOI.upper(), "whales"):
+        refused = client.delete(f"/v1/papers/{name}")
+        assert (422, True) == (refused.status_code, "w/1" in refused.json()["detail"])
+    assert is_there(client, "w/1")
+    assert [204, 204, 204] == [
+        client.delete(f"/v1/papers/{name}").status_code for name in ("w/1", DOI, "whales")
+    ]
 
 
 def test_who_waits_finds_what_was_added(client: TestClient) -> None:
