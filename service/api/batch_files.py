@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 import orjson
@@ -21,10 +21,11 @@ from service.api.schemas.base import PaperOut, WarningOut
 from service.api.schemas.match import MatchedSubmissionOut
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import ResultOut, SearchOut
-from service.batches.content import BatchResult, read_results
+from service.batches.content import BatchResult, is_match, queries_of, read_results, shared_of
 from service.batches.jobs import Jobs
 from service.context import with_deadline
 from service.match.query import MatchedSubmission
+from service.search.query import SearchQuery
 
 _CHUNK_S: Final = 30.0  # how long one chunk is waited for
 # A row a paper, or a profile of a match; a query without any has one row, whose problem says why.
@@ -75,6 +76,21 @@ def results_of(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
         if stored is None:
             raise BatchNotFoundError("The batch was removed while its results were read.")
         yield read_results(stored.results, at - stored.first, stretch.stop - stored.first)
+        at = stored.first + stored.n_queries
+
+
+def queries_in(jobs: Jobs, stretch: Stretch) -> Iterator[SearchQuery]:
+    """The queries whose results these are; none of a match. Raises BatchNotFoundError, StorageError."""
+    at = stretch.start
+    while at < stretch.stop:
+        stored = jobs.results(stretch.job_id, at)
+        if stored is None:
+            raise BatchNotFoundError("The batch was removed while its results were read.")
+        shared = shared_of(stored)
+        if is_match(shared):
+            return
+        asked = queries_of(stored, shared)
+        yield from (each.query for each in islice(asked, at - stored.first, stretch.stop - stored.first))
         at = stored.first + stored.n_queries
 
 

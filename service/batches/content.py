@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 import models.errors
 from models.errors import AkinError
-from service.batches.job import ChunkContent, LeasedChunk, NewJob
+from service.batches.job import ChunkContent, LeasedChunk, NewJob, StoredResults
 from service.match.query import MatchedSubmission, MatchQuery, Submission
 from service.search.query import SearchAnswer, SearchQuery
 
@@ -135,7 +135,7 @@ def _cut(asked: Asked) -> Iterator[Sequence[dict[str, Any]]]:
     yield chunk
 
 
-def shared_of(chunk: LeasedChunk) -> dict[str, Any]:
+def shared_of(chunk: LeasedChunk | StoredResults) -> dict[str, Any]:
     """What the queries of a chunk share, as it is stored."""
     shared: dict[str, Any] = json.loads(unpacked(chunk.shared))
     return shared
@@ -156,7 +156,7 @@ def submissions_of(chunk: LeasedChunk) -> Iterator[Submission]:
     return map(_SUBMISSION.validate_python, json.loads(unpacked(chunk.queries)))
 
 
-def queries_of(chunk: LeasedChunk, shared: Mapping[str, Any]) -> Iterator[NamedQuery]:
+def queries_of(chunk: LeasedChunk | StoredResults, shared: Mapping[str, Any]) -> Iterator[NamedQuery]:
     """What a chunk asks for, in order, each read when its turn comes."""
     queries = json.loads(unpacked(chunk.queries))
     if not isinstance(queries[0], str):

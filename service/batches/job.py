@@ -82,8 +82,10 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of the chunk whose first query is number ``first``."""
+    """The results of the chunk whose first query is number ``first``, and its queries, as of LeasedChunk."""
 
     first: int
     n_queries: int
     results: bytes
+    queries: bytes
+    shared: bytes

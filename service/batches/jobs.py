@@ -169,12 +169,12 @@ class Jobs(Store):
     def results(self, job_id: str, number: int) -> StoredResults | None:
         """The results of the chunk that holds query ``number``; ``None`` where it is not done."""
         holds = and_(JobChunkRow.first <= number, number < JobChunkRow.first + JobChunkRow.n_queries)
-        statement = select(JobChunkRow.first, JobChunkRow.n_queries, JobChunkRow.results).where(
-            JobChunkRow.job_id == job_id, JobChunkRow.done, holds
-        )
+        columns = [getattr(JobChunkRow, name) for name in ("first", "n_queries", "results", "queries")]
+        statement = select(*columns, JobRow.shared).join(JobRow)
         with self.database.reading() as connection:
-            row = connection.execute(statement).one_or_none()
-        return None if row is None else StoredResults(row.first, row.n_queries, row.results)
+            done = statement.where(JobChunkRow.job_id == job_id, JobChunkRow.done, holds)
+            row = connection.execute(done).one_or_none()
+        return None if row is None else StoredResults(**row._asdict())
 
     def expire(self, *, max_age_s: int) -> int:
         """Removes jobs that were finished more than ``max_age_s`` ago; returns how many."""

@@ -11,6 +11,7 @@ from models.errors import QueryError
 from models.types import Facet
 from service.api.schemas.saved.queries import Kind, to_query
 from service.saved.saved_queries import SavedQuery
+from service.search.aspect import Contrast
 from service.search.query import SearchQuery
 from service.web.address.asked import DEFAULT_LIMIT, Asked
 from service.web.address.further import Further
@@ -34,6 +35,34 @@ def asked_again(saved: SavedQuery) -> Asked | None:
     body = json.loads(saved.body)
     tried = [_search(body)] if saved.head.kind == Kind.SEARCH else _recommendations(body)
     return next((asked for asked in tried if _query(asked) == wanted), None)
+
+
+def asked_of(query: SearchQuery, paper_id: str) -> Asked | None:
+    """What the page asks to ask the same as ``query``, which starts from this paper alone.
+
+    ``None`` where it has no way to, as for several seeds, other scorers and lists of ids.
+    """
+    if len(query.seeds) != 1 or query.negatives:
+        return None
+    seed, filters = replace(query.seeds[0], paper_id=paper_id), query.filters
+    unlike = seed.aspect.unlike or Contrast()
+    asked = Asked(
+        paper=paper_id,
+        sentences=seed.aspect.sentences or (),
+        facets=seed.aspect.facets,
+        unlike_sentences=unlike.sentences or (),
+        unlike_facets=unlike.facets,
+        year_from=filters.year_from,
+        year_to=filters.year_to,
+        venues=tuple(filters.venues),
+        fields=tuple(filters.fields),
+        authors=tuple(filters.authors),
+        words=query.words,
+        limit=query.limit,
+    )
+    # Of recommendations from one paper these are as for a search.
+    wanted = replace(query, seeds=(seed,), skip_unresolved=False, omit_pasted=False)
+    return asked if _query(asked) == _as_shown(wanted) else None
 
 
 def _query(asked: Asked) -> SearchQuery | None:

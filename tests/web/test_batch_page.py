@@ -15,17 +15,22 @@ from playwright.sync_api import Route, expect
 
 from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
+from models.types import Facet
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
+from service.web.address.asked import Asked
 from service.web.library import MAX_LIBRARY_BYTES, MOST_LISTED
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import Page
+from tests.support.examples.pages import Page, asked_by
 from tests.support.servers.browser import VisitFn, barriers
+from tests.support.servers.patience import soon
 
 PAPERS = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 IDS, TITLES = ([str(paper[part]) for paper in PAPERS] for part in ("id", "title"))
+
+MINE = [{"name": "a", "papers": [IDS[1]]}]
 
 
 def start(page: Tab, ids: list[str]) -> None:
@@ -97,6 +102,38 @@ def test_results_are_read_on_the_page(visit: VisitFn, batch: str) -> None:
     page.go_back()
     page.locator(".found > li").nth(4).locator("ol a").first.click()
     expect(page.get_by_role("heading", name=nearest or "", level=1)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            {"seeds": [IDS[4]], "facet": "method", "filters": {"year_from": 2015, "venues": ["A", "B"]}},
+            Asked(paper=IDS[4], facets=(Facet.METHOD,), year_from=2015, venues=("A", "B")),
+        ),
+        (
+            {"queries": [{"query": {"paper_id": IDS[4]}, "unlike": {"facet": "background"}, "limit": 3}]},
+            Asked(paper=IDS[4], unlike_facets=(Facet.BACKGROUND,), limit=3),
+        ),
+        ({"recommendations": [{"name": "a", "seeds": [IDS[4]], "words": 0}]}, Asked(paper=IDS[4], words=0.0)),
+        ({"seeds": [IDS[4]], "scorer": "single"}, None),
+        ({"seeds": [IDS[4]], "filters": {"exclude_ids": [IDS[5]]}}, None),
+        ({"recommendations": [{"name": "a", "seeds": [IDS[4]], "negatives": [IDS[5]]}]}, None),
+        ({"match": {"submissions": [{"paper_id": IDS[4]}], "profiles": MINE}}, None),
+    ],
+)
+def test_a_result_leads_to_the_same_search(
+    hashed_data: Path, tmp_path: Path, body: dict[str, Any], expected: Asked | None
+) -> None:
+    """With its filters and facets, as far as the page can ask it; else there is no link."""
+    with client_of(Path(copytree(hashed_data, tmp_path / "data")), device="cpu") as client:
+        path = client.post("/v1/batches", json=body).headers["Location"]
+        soon(lambda: client.get(path).json()["state"] == "done")
+        page = Page(client.get(f"{path.removeprefix('/v1').replace('batches', 'batch')}/papers").text)
+    assert "Results 1 to 1 of 1" in page.text
+    links = [asked_by(each["href"]) for each in page.all("a", class_="long") if "paper=" in each["href"]]
+    # Of the papers that were found each link starts from one of them.
+    assert [expected] == links[:1] if expected else Asked(paper=IDS[4]) not in links
 
 
 def test_its_files_are_downloaded(visit: VisitFn, batch: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from models.errors import InputError
 from service.access.keys import Caller
 from service.access.policy import LANDING, OWN, READ, Dialect, requires
-from service.api.batch_files import Stretch, results_of
+from service.api.batch_files import Stretch, queries_in, results_of
 from service.api.dependencies.callers import CallerDep, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.formats import Format
@@ -78,7 +78,8 @@ def papers(
     n_ready = jobs.n_ready(job)
     stretch = Stretch(job.id, start, max(start, min(start + RESULTS_A_PAGE, n_ready)))
     found = list(chain.from_iterable(results_of(jobs, stretch)))
-    return render("batch/papers.html", batch=view_results(job, found, start, n_ready))
+    asked = list(queries_in(jobs, stretch))
+    return render("batch/papers.html", batch=view_results(job, found, asked, start, n_ready))
 
 
 @router.get("/{batch_id}.{ending}")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from indexer.corpus.library.names import name_of, reference_of
@@ -14,10 +15,11 @@ from service.batches.job import Job
 from service.match.query import MatchedProfile
 from service.search.engine import SearchEngine
 from service.search.lookup import nearest_papers
-from service.search.query import SearchAnswer
+from service.search.query import SearchAnswer, SearchQuery
 from service.web.address.asked import Asked
 from service.web.address.links import Link
 from service.web.library import Library, Missing
+from service.web.saved import asked_of
 from service.web.views.results.cards import in_short, web_address
 
 # Lines of which what they may have meant is looked for, how much of it is shown, and papers that are listed.
@@ -129,8 +131,13 @@ def view_lines(engine: SearchEngine, library: Library) -> LinesView:
     )
 
 
-def view_results(job: Job, results: Sequence[BatchResult], start: int, n_ready: int) -> BatchView:
-    """A page of the results of ``job``, the first of them number ``start`` (from 0)."""
+def view_results(
+    job: Job, results: Sequence[BatchResult], asked: Sequence[SearchQuery], start: int, n_ready: int
+) -> BatchView:
+    """A page of the results of ``job``, the first of them number ``start`` (from 0).
+
+    They are those of the queries ``asked``, which are none for a match.
+    """
 
     def at(number: int) -> str:
         return f"/batch/{job.id}/papers?start={number}"
@@ -138,7 +145,7 @@ def view_results(job: Job, results: Sequence[BatchResult], start: int, n_ready: 
     stop = start + len(results)
     return BatchView(
         id=job.id,
-        results=tuple(map(_result, results)),
+        results=tuple(map(_result, results, asked or repeat(None))),
         first=start + 1,
         last=stop,
         n_ready=n_ready,
@@ -161,13 +168,13 @@ def _known(paper: Paper) -> Known:
     return Known(paper.id, paper.title or paper.id, in_short(paper))
 
 
-def _result(result: BatchResult) -> ResultView:
+def _result(result: BatchResult, query: SearchQuery | None) -> ResultView:
     if result.matched is not None:
         found = [_profile(each) for each in result.matched.profiles]
         heading = Link(result.matched.paper.title or result.matched.paper.id, "")
     else:
         found = [] if result.answer is None else list(map(_found, result.answer.results))
-        heading = _heading(result, result.answer)
+        heading = _heading(result, result.answer, query)
     return ResultView(
         number=result.seed + 1,
         heading=heading,
@@ -192,15 +199,10 @@ def _found(ranked: RankedPaper) -> FoundPaper:
     )
 
 
-def _heading(result: BatchResult, answer: SearchAnswer | None) -> Link:
+def _heading(result: BatchResult, answer: SearchAnswer | None, query: SearchQuery | None) -> Link:
     given = result.name or result.paper_id or "Without a name"
     if answer is None or len(answer.seeds) != 1 or not answer.seeds[0].paper.id:
         return Link(given, "")
-    (seed,) = answer.seeds
-    whole = len(seed.selected) in {0, len(seed.paper.sentences)}
-    asked = Asked(
-        paper=seed.paper.id,
-        sentences=() if whole else seed.selected,
-        unlike_sentences=seed.unlike,
-    )
-    return Link(seed.paper.title or seed.paper.id, asked.address())
+    paper = answer.seeds[0].paper
+    asked = None if query is None else asked_of(query, paper.id)
+    return Link(paper.title or paper.id, "" if asked is None else asked.address())
