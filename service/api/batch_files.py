@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -63,7 +63,7 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
     if form is Format.CSV:
         return _csv(chunks, with_header=stretch.start == 0)
     if form is Format.PARQUET:
-        return _parquet(chunks)
+        return _parquet(chunks, of_match=_of_match(jobs, stretch.job_id))
     return (b"".join(map(_line, chunk)) for chunk in chunks)
 
 
@@ -113,7 +113,7 @@ def _line(result: BatchResult) -> bytes:
 
 def _columns(chunk: list[BatchResult]) -> tuple[str, ...]:
     """Those of tables of the results; a batch holds results of one kind."""
-    return _MATCH_COLUMNS if chunk and chunk[0].of_match else _COLUMNS
+    return _MATCH_COLUMNS if chunk[0].of_match else _COLUMNS
 
 
 def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[bytes]:
@@ -159,13 +159,19 @@ def problem_of(result: BatchResult) -> str | None:
     return None if result.answer is None else result.answer.detail
 
 
-def _parquet(chunks: Iterator[list[BatchResult]]) -> Iterator[bytes]:
+def _of_match(jobs: Jobs, job_id: str) -> bool:
+    """Whether a job that is done is a match, even where none of its results is asked for."""
+    stored = jobs.results(job_id, 0)
+    return stored is not None and is_match(shared_of(stored))
+
+
+def _parquet(chunks: Iterator[list[BatchResult]], *, of_match: bool) -> Iterator[bytes]:
     """A file of one row group a chunk, sent on as it is written."""
     sink = _Sink()
-    first = next(chunks, [])
-    schema = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _columns(first)])
+    columns = _MATCH_COLUMNS if of_match else _COLUMNS
+    schema = pa.schema([(name, _TYPES.get(name, pa.string())) for name in columns])
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for chunk in chain([first], chunks):
+        for chunk in chunks:
             rows = [row for result in chunk for row in _parquet_rows(result)]
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
             yield sink.taken()

@@ -313,6 +313,8 @@ def test_a_match_as_tables(client: TestClient) -> None:
         assert [each["profile"] for each in told] == [row["profile"] for row in found]
         assert [each["affinity"] for each in told] == [float(row["affinity"]) for row in found]
         assert [each["papers"] for each in told] == [int(row["papers"]) for row in found]
+    none = client.get(f"{path}/results?start=3", headers={"Accept": PARQUET}).content
+    assert (list(parquet[0]), 0) == ((empty := pq.read_table(io.BytesIO(none))).column_names, len(empty))
 
 
 def test_results_are_read_on(client: TestClient) -> None:
