@@ -22,7 +22,7 @@ from service.search.engine import SearchEngine
 from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
-from service.web.address.asked import Asked
+from service.web.address.asked import Asked, Order, View
 from service.web.address.further import Further
 from service.web.render import render
 from service.web.views.query import view_query
@@ -129,6 +129,8 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
         not_like=(Further("demo:p02-m00"),),
         year_from=2012,
         venues=("Akin demo corpus (invented)",),
+        view=View.TABLE,
+        order=Order.YEAR,
     )
     page = page_at(client, asked.address())
     sent = [

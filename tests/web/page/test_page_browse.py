@@ -85,6 +85,13 @@ def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> 
     assert "Papers from 2015 or later" in " ".join(page.text.replace("×", "").split())
 
 
+def test_the_form_keeps_view_and_order_while_one_browses(client: TestClient) -> None:
+    """They count again once something is asked."""
+    page = page_at(client, "/?field=Hydrology&view=table&sort=year")
+    kept = {each["name"]: each["value"] for each in page.all("input", type="hidden")}
+    assert {"field": "Hydrology", "view": "table", "sort": "year"} == kept
+
+
 def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
     """The list is empty, and the line above has what to take away."""
     page = page_at(client, "/?field=Alchemy")
