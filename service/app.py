@@ -182,7 +182,7 @@ def _add_middleware(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origin_list,
-            allow_methods=("GET", "POST", "DELETE"),
+            allow_methods=("GET", "POST", "PUT", "DELETE"),
             allow_headers=_ASKED,
             expose_headers=_TOLD,
         )

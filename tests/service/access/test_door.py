@@ -240,10 +240,11 @@ def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, 
     with client_of(tmp_path, engine, cors_origins=allowed) as client:
         asking = {
             **origin,
-            "Access-Control-Request-Method": "POST",
             "Access-Control-Request-Headers": "authorization",
         }
-        assert 200 == client.options("/v1/search", headers=asking).status_code
+        for method in ("POST", "PUT", "DELETE"):
+            asking["Access-Control-Request-Method"] = method
+            assert 200 == client.options("/v1/profiles/mine", headers=asking).status_code
         refused = client.post("/v1/search", json=BODY, headers=origin)
         assert (401, "https://a.example") == (
             refused.status_code,
