@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -95,6 +95,10 @@ class Comparison:
         self._words = words
         self._specificity = specificity
         self._apart_from = apart_from
+        # Found out when first needed; cached_property would have other requests wait for it (Python 3.11).
+        self._kept_log_weights: list[Float64[np.ndarray, " n_query"] | None] | None = None
+        self._kept_usual_reach: Float64[np.ndarray, " n_parts"] | None = None
+        self._kept_usual: Float64[np.ndarray, " n_parts"] | None = None
 
     def rank(
         self,
@@ -253,35 +257,43 @@ class Comparison:
         reaches: Float64[np.ndarray, " k"] = distances.sum(axis=0) / (self._usual_reach[like] @ weights[like])
         return reaches
 
-    @cached_property
+    @property
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
         """What the sentences of each part weigh; those that were picked by number count alike."""
+        if self._kept_log_weights is not None:
+            return self._kept_log_weights
         others = ~np.isin(self._snapshot.sample(SAMPLE_PAPERS), list(self._apart_from))
         rows, offsets = self._snapshot.sample_vectors(SAMPLE_PAPERS)
         if not others.all():
             lengths = np.diff(offsets)
             rows = rows[np.repeat(others, lengths)]
             offsets = np.concatenate([[0], np.cumsum(lengths[others])])
-        return [
+        self._kept_log_weights = [
             None
             if part.picked or part.away
             else specificity_weights(part.vectors, rows, offsets, specificity=self._specificity)
             for part in self._parts
         ]
+        return self._kept_log_weights
 
-    @cached_property
+    @property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
+        if self._kept_usual_reach is not None:
+            return self._kept_usual_reach
         sample, gathered = self._sample(_REACH_PAPERS)
         usual = -self._scores(sample, gathered).mean(axis=1)
         if self._words.weight:
             usual += self._words.weight * self._words.distances(sample).mean(axis=1)
         distances: Float64[np.ndarray, " n_parts"] = np.maximum(usual, _MIN_DISTANCE)
+        self._kept_usual_reach = distances
         return distances
 
-    @cached_property
+    @property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
+        if self._kept_usual is not None:
+            return self._kept_usual
         distances = -self._scores(*self._sample(SAMPLE_PAPERS)).mean(axis=1)
-        usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
+        self._kept_usual = usual = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from hypothesis import strategies as st
 from models.encoder import Encoder
 from models.transport import Scorer
 from service.app import create_app
-from service.search.query import Detail
+from service.search.aspect import specificity_weights
+from service.search.query import Detail, SearchQuery, Seed
 from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 N_PAPERS = 60
+AT_ONCE_S = 20.0
 FACETS = st.sampled_from(["background", "method", "result"])
 WORDS = st.lists(
     st.sampled_from(["we", "study", "rivers", "lamps", "graphs", "floods", "'", "é"]), min_size=1, max_size=6
@@ -96,3 +99,20 @@ def test_an_answer_depends_on_nothing_but_the_query(
         found = list(pool.map(lambda body: answer(other, body), reversed(bodies)))
     assert expected == found[::-1]
     assert all(b'"results":' in content for status, content in expected if status == 200)
+
+
+def test_no_query_waits_for_what_another_finds_out(
+    services: list[TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that begin together both get to what their sentences weigh before either has found it out."""
+    both = Barrier(2)
+
+    def weigh(*given: Any, **more: Any) -> Any:
+        both.wait(AT_ONCE_S)
+        return specificity_weights(*given, **more)
+
+    monkeypatch.setattr("service.search.rerank.specificity_weights", weigh)
+    engine = services[0].app.state.services.collection.engines.current  # type: ignore[attr-defined]
+    queries = [SearchQuery((Seed(f"p{number}"),), limit=1) for number in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        assert [1, 1] == [len(each.results) for each in threads.map(engine.search, queries)]
