@@ -179,7 +179,7 @@ class SearchEngine:
         n_allowed = int(np.count_nonzero(allowed))
         n_listed = min(n_allowed, self.longest_list)
         if page.offset >= n_listed:
-            return _Page(n_listed, reason=none_allowed(query.filters))
+            return _Page(n_listed, reason=none_allowed(query.filters, page))
         shown = list(stretches(page, min(page.offset + query.limit, n_listed)))
         omitted = [seed.asked.paper for seed in seeds if query.omit_pasted and seed.position is None]
         candidates = list_candidates(
@@ -200,7 +200,7 @@ class SearchEngine:
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
-        reason = None if results else none_allowed(query.filters)
+        reason = None if results else none_allowed(query.filters, page)
         cut_at = n_listed if self.longest_list < n_allowed else None
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     FILTERED_OUT = "filtered_out"
     NO_SEED_RESOLVED = "no_seed_resolved"
     NOTHING_ELSE_INDEXED = "nothing_else_indexed"
+    END_OF_LIST = "end_of_list"
     NO_SENTENCE_OF_THAT_FACET = "no_sentence_of_that_facet"
     NO_SUCH_TITLE = "no_such_title"
     NOTHING_ADDED = "nothing_added"
@@ -218,14 +219,17 @@ DETAILS = {
     "choose another facet, or none.",
     Reason.FILTERED_OUT: "No paper matches the filters; widen them.",
     Reason.NOTHING_ELSE_INDEXED: "The collection has no other paper.",
+    Reason.END_OF_LIST: "The list ended with the page before this one.",
     Reason.NOTHING_ADDED: "No paper that matches the filters has been added since.",
     Reason.NO_MATCH_ADDED: "None of the papers added since is a good match; include weak matches to see "
     "them.",
 }
 
 
-def none_allowed(filters: Filters) -> Reason:
-    """Why no paper may answer a query with these filters."""
+def none_allowed(filters: Filters, page: Page = FIRST_PAGE) -> Reason:
+    """Why no paper may answer a query with these filters, or none is on a later page of its list."""
+    if page.offset:
+        return Reason.END_OF_LIST
     return Reason.NOTHING_ELSE_INDEXED if filters == Filters() else Reason.FILTERED_OUT
 
 

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from service.app import create_app
 from service.settings import Settings
 from tests.support.answers import explained
+from tests.support.clients import client_of
 
 ID = "demo:p03-m07"
 TEXT = {"title": "A draft", "abstract": "Rivers flood towns. We fit a graph network to gauges."}
@@ -182,6 +183,22 @@ def test_every_empty_answer_has_its_reason(client: TestClient) -> None:
     answer = recommend(client, *everyone)
     assert ([], "nothing_else_indexed") == (answer["results"], answer["reason"])
     assert filtered["detail"] != answer["detail"]
+
+
+def test_an_empty_page_after_the_last_says_that_the_list_has_ended(hashed_data: Path) -> None:
+    """No filter is blamed where a pasted paper of the collection is the one that is left to be listed."""
+    ids = [f"demo:p0{i}-m0{j}" for i in range(3) for j in range(7)]
+    with client_of(hashed_data, device="cpu", candidates=20) as client:
+        own = client.get(f"/v1/papers/{ids[0]}").json()["paper"]
+        pasted = {"title": own["title"], "abstract": own["abstract"]}
+        asked: dict[str, Any] = {"words": 0, "filters": {"ids": ids}, "limit": 4}
+        answers, cursor = [], {}
+        while cursor != {"cursor": None}:
+            answers.append(recommend(client, pasted, **asked, **cursor))
+            cursor = {"cursor": answers[-1]["next_cursor"]}
+    assert [4, 4, 4, 4, 4, 0] == [len(each["results"]) for each in answers]
+    assert (20, "end_of_list") == (answers[-1]["total"], answers[-1]["reason"])
+    assert {None} == {each["reason"] for each in answers[:-1]}
 
 
 def test_filters_choose_who_may_answer(client: TestClient) -> None:

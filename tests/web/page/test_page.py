@@ -19,6 +19,7 @@ from service.answer_warnings import WarningCode, warning
 from service.api.schemas.base import PaperOut
 from service.app import create_app
 from service.search.engine import SearchEngine
+from service.search.query import Page as ListPage
 from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
@@ -287,6 +288,19 @@ def test_no_results_say_what_to_do(client: TestClient) -> None:
     assert f"/?paper={PAPER.replace(':', '%3A')}" in [
         each.get("href") for each in page.all("a", class_="chip")
     ]
+
+
+def test_a_page_after_the_last_leads_back(client: TestClient) -> None:
+    """No filter is blamed for it."""
+    asked = Asked(paper=PAPER, year_from=2000)
+    services = client.app.state.services  # type: ignore[attr-defined]
+    query, engine = asked.request().to_query(), services.collection.engines.current
+    cursor = services.cursors.write(ListPage(len(engine.snapshot), 200), query, engine.digest)
+    page = page_at(client, asked.address(cursor=cursor))
+    assert "No more papers" in page.text
+    assert "Remove a filter" not in page.text
+    (back,) = page.all("a", rel="prev")
+    assert ranked_ids(page_at(client, back["href"]))
 
 
 def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
