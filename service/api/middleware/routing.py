@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from models.errors import RouteClosedError
 from service.access.policy import UNKNOWN, Policy, declared
@@ -75,6 +75,7 @@ class RouteTable:
             return Resolved(None, UNKNOWN)
         first = partial[0]
         methods = {name for each in partial if each.path == first.path for name in each.methods}
+        methods |= {"HEAD"} if "GET" in methods else set()
         return Resolved(first, _of_query(first.policy, scope), tuple(sorted(methods)))
 
 
@@ -86,13 +87,25 @@ class Resolution:
         self._routes = RouteTable(application)  # once it has all of them: when it starts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Resolves the route of one request and passes it on; closes websockets, which have no policy."""
+        """Resolves the route of one request and passes it on; closes websockets, which have no policy.
+
+        HEAD, which monitors and link checkers send, is GET for all that comes after, but for the body.
+        """
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return
         if scope["type"] == "http":
+            if scope["method"] == "HEAD":
+                scope, send = {**scope, "method": "GET"}, _without_body(send)
             Request(scope).state.resolved = self._routes.resolve(scope)
         await self._app(scope, receive, send)
+
+
+def _without_body(send: Send) -> Send:
+    async def send_headers(message: Message) -> None:
+        await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+    return send_headers
 
 
 def resolved_of(scope: Scope) -> Resolved:

@@ -254,6 +254,22 @@ def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, 
         assert "access-control-allow-origin" not in other.headers
 
 
+def test_monitors_may_ask_for_the_headers_alone(engine: SearchEngine, tmp_path: Path) -> None:
+    """HEAD has the status and the headers of GET, and no body; where GET is not taken it is not either."""
+    varying = {"x-request-id", "server-timing", "content-length", "date"}
+    with client_of(tmp_path, engine, rate=0) as client:
+        for path in ("/", "/livez", "/readyz", "/docs", "/nowhere", "/?paper=demo:p03-m07"):
+            head, got = client.head(path), client.get(path)
+            assert (got.status_code, b"") == (head.status_code, head.content)
+            same = [
+                {name: value for name, value in each.headers.items() if name not in varying}
+                for each in (head, got)
+            ]
+            assert same[0] == same[1]
+        refused = client.head("/v1/search")
+        assert (405, "POST", b"") == (refused.status_code, refused.headers["Allow"], refused.content)
+
+
 def test_a_trailing_slash_is_no_redirect(engine: SearchEngine, tmp_path: Path) -> None:
     """No answer sends a client to an address made from what it sent."""
     with client_of(tmp_path, engine) as client:
