@@ -82,7 +82,8 @@ class Ingest:
         catalog, engine = self._catalog(), self._engines.current
         if not catalog.current_hashes([paper_id]) and engine.snapshot.find(paper_id) is None:
             (position,) = engine.names.positions([paper_id])
-            if position is not None:
+            # An id that was deleted before may be deleted again, whatever it now reads like.
+            if position is not None and not catalog.names([paper_id]):
                 own = engine.snapshot.paper(position, text=False).id
                 raise InputError(f"Papers are deleted by their ids, and the id of this one is {own}.")
             return None

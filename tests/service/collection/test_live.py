@@ -120,6 +120,14 @@ def test_a_paper_is_deleted_by_its_id_alone(client: TestClient) -> None:
     ]
 
 
+def test_an_id_that_is_gone_is_deleted_again_though_a_title_reads_like_it(client: TestClient) -> None:
+    """Deleting twice is 204, and no other paper goes."""
+    papers = [{**WHALES, "id": "whales"}, {**WHALES, "id": "w/2"}]
+    assert 200 == client.post("/v1/papers?wait=true", json={"papers": papers}).status_code
+    assert [204, 204] == [client.delete("/v1/papers/whales").status_code for _ in range(2)]
+    assert is_there(client, "w/2")
+
+
 def test_who_waits_finds_what_was_added(client: TestClient) -> None:
     """With wait=true an addition answers 200 once it shows, with the generation that shows it."""
     answer = client.post("/v1/papers?wait=true", json={"papers": [WHALES]})

@@ -68,7 +68,7 @@ def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_po
         assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
         wait_until(200, client, "/v1/papers/whales")
         # Accepted, and perhaps not yet shown when the database goes.
-        seals = {**WHALES, "id": "seals"}
+        seals = {**WHALES, "id": "seals", "title": "Seals"}
         assert 202 == client.post("/v1/papers", json={"papers": [seals]}).status_code
         own_postgres.stop()
         for _ in range(5):
