@@ -10,8 +10,9 @@ from bibtexparser.middlewares.names import split_multiple_persons_names
 from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
+from indexer.corpus.library.keys import made_key
 from indexer.corpus.library.latex import from_latex
-from indexer.corpus.library.names import entry_names, in_usual_order, made_key, year_in
+from indexer.corpus.library.names import entry_names, in_usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from models.checksums import hash64
-
 # Old DOIs hold a part like <391::AID-ASI1>, which a number follows; other angle brackets are not of a DOI.
 _DOI_NUMBER = r"(10\.\d{4,9}/(?:[^\s\"<>{}]|<[^\s\"<>{}:/]{0,40}:[^\s\"<>{}]{0,80}>(?=\d))+)"
 _DOI = re.compile(r"(?<![\w.])" + _DOI_NUMBER)
@@ -47,14 +45,6 @@ _SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 # What ends a sentence ends no DOI.
 _NOT_AT_THE_END = ".,;:"
 _MAX_CHARS = 4_000  # twice the longest address of a paper
-
-
-def made_key(kind: str, title: object, year: str, authors: Sequence[str]) -> str | None:
-    """``kind:…``, the same for the same title (whatever its case and spaces), year and first author."""
-    if not isinstance(title, str) or not title:
-        return None
-    named = "\n".join([" ".join(title.casefold().split()), year, *authors[:1]])
-    return f"{kind}:{hash64(named):016x}"
 
 
 def year_in(text: str | None) -> str | None:

@@ -8,7 +8,8 @@ from typing import Any
 import rispy
 
 from indexer.corpus.library.chunks import entry_chunks
-from indexer.corpus.library.names import entry_names, made_key, usual_order, year_in
+from indexer.corpus.library.keys import made_key
+from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
 from models.errors import InputError
