@@ -54,6 +54,14 @@ print(len(engine.search(SearchQuery((Seed("p1"),), limit=3)).results), *({DATABA
 
 
 @pytest.mark.system
+def test_a_client_loads_no_numpy() -> None:
+    """In a fresh interpreter; what cites its answers is part of the service, and its environment is small."""
+    used = "import sys, akin, service.api.exports; akin.AsyncClient, akin.Client"
+    code = f"{used}; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "False" == done.stdout.strip()
+
+
 def test_reading_a_tagger_loads_no_compiler() -> None:
     """In a fresh interpreter; torch's takes longer to load than all else that tags an abstract."""
     code = """
