@@ -129,12 +129,16 @@ class Grown:
 
     def _in_portions(self) -> None:
         """Rows that are published three at a time, of which the third portion finds others at work."""
-        rows, done = self._some(), list[int]()
+        rows, publish, portions, added = self._some(), Catalog.publish, list[int](), list[Row]()
+
+        def counted(catalog: Catalog, *given: Any, **named: Any) -> Any:
+            portions.append(1)
+            return publish(catalog, *given, **named)
 
         def then_others(*given: Any, **named: Any) -> Any:
-            done.append(1)
             manifest = grow(*given, **named)
-            if len(done) == 3 <= -(-len(rows) // 3):  # not what is published after the portions
+            if len(portions) == 3 and not added:
+                added.extend(others)
                 with Catalog.open(self.data / CATALOG_FILE) as catalog:
                     catalog.add([paper_of(row) for row in others])
             return manifest
@@ -143,9 +147,9 @@ class Grown:
         if not rows:
             return
         corpus = write_corpus(self._folder / "c.jsonl", rows)
-        with patch("indexer.collection.growth.grow", then_others):
+        with patch("indexer.collection.growth.grow", then_others), patch.object(Catalog, "publish", counted):
             build_quietly(corpus, self.data, self._encoder, bounds=Bounds(publish_every=3, part=2))
-        self.rows |= {row["id"]: row for row in rows + (others if len(rows) > 6 else [])}
+        self.rows |= {row["id"]: row for row in rows + added}
 
     def _replace_beside(self) -> None:
         """All is replaced while another changes and publishes papers."""
