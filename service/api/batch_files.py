@@ -22,6 +22,7 @@ from service.api.schemas.match import MatchedSubmissionOut
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import ResultOut, SearchOut
 from service.batches.content import BatchResult, is_match, queries_of, read_results, shared_of
+from service.batches.job import StoredResults
 from service.batches.jobs import Jobs
 from service.context import with_deadline
 from service.match.query import MatchedSubmission
@@ -69,28 +70,31 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
 
 def results_of(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
     """The results of one chunk after another; raises BatchNotFoundError, StorageError."""
-    at = stretch.start
-    while at < stretch.stop:
-        # The request's own deadline is for the start of its answer.
-        stored = with_deadline(_CHUNK_S, partial(jobs.results, stretch.job_id, at))
-        if stored is None:
-            raise BatchNotFoundError("The batch was removed while its results were read.")
-        yield read_results(stored.results, at - stored.first, stretch.stop - stored.first)
-        at = stored.first + stored.n_queries
+    for stored, first, stop in _chunks_of(jobs, stretch):
+        yield read_results(stored.results, first, stop)
 
 
 def queries_in(jobs: Jobs, stretch: Stretch) -> Iterator[SearchQuery]:
     """The queries whose results these are; none of a match. Raises BatchNotFoundError, StorageError."""
-    at = stretch.start
-    while at < stretch.stop:
-        stored = jobs.results(stretch.job_id, at)
-        if stored is None:
-            raise BatchNotFoundError("The batch was removed while its results were read.")
+    for stored, first, stop in _chunks_of(jobs, stretch, with_queries=True):
         shared = shared_of(stored)
         if is_match(shared):
             return
-        asked = queries_of(stored, shared)
-        yield from (each.query for each in islice(asked, at - stored.first, stretch.stop - stored.first))
+        yield from (each.query for each in islice(queries_of(stored, shared), first, stop))
+
+
+def _chunks_of(
+    jobs: Jobs, stretch: Stretch, *, with_queries: bool = False
+) -> Iterator[tuple[StoredResults, int, int]]:
+    """What is stored of one chunk after another, and from which of its queries to which it is wanted."""
+    at = stretch.start
+    while at < stretch.stop:
+        # The request's own deadline is for the start of its answer.
+        read = partial(jobs.results, stretch.job_id, at, with_queries=with_queries)
+        stored = with_deadline(_CHUNK_S, read)
+        if stored is None:
+            raise BatchNotFoundError("The batch was removed while its results were read.")
+        yield stored, at - stored.first, stretch.stop - stored.first
         at = stored.first + stored.n_queries
 
 
@@ -161,7 +165,7 @@ def problem_of(result: BatchResult) -> str | None:
 
 def _of_match(jobs: Jobs, job_id: str) -> bool:
     """Whether a job that is done is a match, even where none of its results is asked for."""
-    stored = jobs.results(job_id, 0)
+    stored = jobs.results(job_id, 0, with_queries=True)
     return stored is not None and is_match(shared_of(stored))
 
 

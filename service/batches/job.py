@@ -82,10 +82,13 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class StoredResults:
-    """The results of the chunk whose first query is number ``first``, and its queries, as of LeasedChunk."""
+    """The results of the chunk whose first query is number ``first``.
+
+    ``queries`` and what they share, as of LeasedChunk, where they were asked for.
+    """
 
     first: int
     n_queries: int
     results: bytes
-    queries: bytes
-    shared: bytes
+    queries: bytes = b""
+    shared: bytes = b""

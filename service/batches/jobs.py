@@ -166,11 +166,12 @@ class Jobs(Store):
             first_undone = connection.execute(gap).scalar_one()
         return job.n_queries if first_undone is None else int(first_undone)
 
-    def results(self, job_id: str, number: int) -> StoredResults | None:
+    def results(self, job_id: str, number: int, *, with_queries: bool = False) -> StoredResults | None:
         """The results of the chunk that holds query ``number``; ``None`` where it is not done."""
         holds = and_(JobChunkRow.first <= number, number < JobChunkRow.first + JobChunkRow.n_queries)
-        columns = [getattr(JobChunkRow, name) for name in ("first", "n_queries", "results", "queries")]
-        statement = select(*columns, JobRow.shared).join(JobRow)
+        statement = select(JobChunkRow.first, JobChunkRow.n_queries, JobChunkRow.results)
+        if with_queries:
+            statement = statement.add_columns(JobChunkRow.queries, JobRow.shared).join(JobRow)
         with self.database.reading() as connection:
             done = statement.where(JobChunkRow.job_id == job_id, JobChunkRow.done, holds)
             row = connection.execute(done).one_or_none()
