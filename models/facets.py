@@ -13,7 +13,7 @@ from jaxtyping import Float32, Int64
 from models.checkpoints.checkpoints import SHIPPED_WEIGHTS
 from models.errors import WeightsError
 from models.registry import resolve
-from models.taggers.files import metadata_of, name_of
+from models.taggers.files import metadata_of, name_of, weights_files
 from models.types import EncoderSpec, Facet, Paper
 
 # The order of probability columns, and of the codes that snapshots store.
@@ -68,9 +68,10 @@ class FacetTagger(Protocol):
 def load_tagger(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> FacetTagger:
     """The tagger trained on the hidden layers of ``encoder``, else the one that fits any encoder.
 
-    They are in the folder ``weights``. Raises WeightsError where they are missing or cannot be read.
+    They are in the encoder's own folder, or in ``weights``. Raises WeightsError where they are missing or
+    cannot be read.
     """
-    trained = sorted(weights.glob("facets-*.safetensors*"))
+    trained = weights_files("facets-*.safetensors*", encoder.name, weights)
     made_for = [path for path in trained if read_metadata(path)["encoder"] == encoder.fingerprint]
     fits_all = [path for path in trained if name_of(path) == _SURFACE]
     return read_tagger([*made_for, *fits_all, weights / f"{_SURFACE}.safetensors"][0])

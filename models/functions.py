@@ -17,6 +17,7 @@ from safetensors.numpy import save
 
 from models.checkpoints.checkpoints import SHIPPED_WEIGHTS, file_sha256
 from models.errors import EncoderError, WeightsError
+from models.taggers.files import weights_files
 from models.types import EncoderSpec
 
 KIND = "functions"
@@ -111,11 +112,11 @@ class TrainedFunctionEncoder:
 
 
 def load_function_encoder(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> FunctionEncoder | None:
-    """The function encoder in the folder ``weights`` trained on ``encoder``'s layers; ``None`` without one.
+    """The function encoder trained on ``encoder``'s layers; ``None`` without one.
 
-    Raises WeightsError where weights cannot be read.
+    It is in the encoder's own folder, or in ``weights``. Raises WeightsError where weights cannot be read.
     """
-    for path in sorted(weights.glob(f"{KIND}-*.safetensors")):
+    for path in weights_files(f"{KIND}-*.safetensors", encoder.name, weights):
         if read_metadata(path)["encoder"] == encoder.fingerprint:
             return TrainedFunctionEncoder(path, encoder)
     return None

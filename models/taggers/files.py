@@ -1,4 +1,4 @@
-"""Files of a tagger's weights: safetensors, as they are or gzipped (``.safetensors.gz``)."""
+"""Weights of small models: where they lie; safetensors, as it is or gzipped (``.safetensors.gz``)."""
 
 import gzip
 import json
@@ -11,6 +11,16 @@ from typing import Any, Final
 _PACKED: Final = ".gz"
 _LENGTH_BYTES: Final = 8  # of what tells how long the header is, little-endian
 _LONGEST_HEADER: Final = 10_000_000  # bytes; safetensors refuses longer ones
+
+
+def weights_files(pattern: str, encoder: str, shipped: Path) -> list[Path]:
+    """Weights of models that read hidden layers, those in the folder of ``encoder`` before the ``shipped``.
+
+    ``encoder`` is the name of its spec: for a folder its absolute path.
+    """
+    own = Path(encoder)
+    folders = [own, shipped] if own.is_absolute() else [shipped]
+    return [path for folder in folders for path in sorted(folder.glob(pattern))]
 
 
 def name_of(path: Path) -> str:

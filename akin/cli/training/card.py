@@ -10,6 +10,11 @@ from akin.cli.training.sets import REPORT
 from models.training.examples import TrainingSet
 from models.training.loop import State
 
+# A card is published; the paths of its author's machine are not.
+_WITH_PATHS = {"sets", "held_out", "facets", "functions"}
+# In the folder of an encoder, the models trained on its layers.
+TAGGER, FUNCTIONS = "facets-trained.safetensors", "functions-trained.safetensors"
+
 
 def model_card(
     config: RunConfig,
@@ -32,10 +37,14 @@ def model_card(
         f"{_inline(own.objective)}; licence: {own.licence}.{_left_out(own.path)}"
         for own, made, seen in zip(config.sets, sets, drawn, strict=True)
     ]
-    settings = config.model_dump(mode="json", exclude={"sets", "held_out"}, exclude_none=True)
+    encoder = Path(config.encoder).name  # a checkpoint's name as it is
+    settings = {
+        **config.model_dump(mode="json", exclude=_WITH_PATHS, exclude_none=True),
+        "encoder": encoder,
+    }
     written = orjson.dumps(settings, option=orjson.OPT_INDENT_2).decode().splitlines()
     how = (
-        f"`{config.encoder}`, trained further: {kind}, {config.share:g} of the change kept. Checkpoint of "
+        f"`{encoder}`, trained further: {kind}, {config.share:g} of the change kept. Checkpoint of "
         f"step {state.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} examples a step, sets "
         f"mixed: {config.mixing}."
     )
@@ -46,10 +55,26 @@ def model_card(
         "",
         *(*(f"    {command}" for command in commands), "") * bool(commands),
         *("## Data", "", *data, ""),
+        *_small_models(config),
         *("## Held-out pairs", "", *_measured(state), ""),
         *("## Configuration", "", *(f"    {line}" for line in written)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _small_models(config: RunConfig) -> list[str]:
+    """What else is in the folder, and what it was trained on."""
+    made = []
+    if config.facets is not None:
+        made.append(("facet tagger", TAGGER, config.facets.labelled))
+    if config.functions is not None:
+        made.append(("encoder of rhetorical functions", FUNCTIONS, config.functions.corpora))
+    lines = [
+        f"- `{file}`: {what} that reads this encoder's layers, trained on "
+        f"{', '.join(f'`{path.name}`' for path in paths)}."
+        for what, file, paths in made
+    ]
+    return ["## Small models", "", *lines, ""] if lines else []
 
 
 def _measured(state: State) -> list[str]:

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.training.batches import Mixing
+from models.training.rhetoric.phrases import PHRASES
 from models.types import Precision
 from service.validation import faults_of, sentence
 
@@ -75,6 +76,27 @@ class StepsConfig(_Strict):
     seed: int = Field(default=0, ge=0)
 
 
+class FacetsConfig(_Strict):
+    """A facet tagger for the trained encoder, as ``akin train facets`` makes it."""
+
+    labelled: tuple[Path, ...] = Field(min_length=1)
+    held_out: float = Field(default=0.0, ge=0, le=0.9)
+    layers: tuple[int, ...] = (2, 3, 4)
+    n_epochs: int = Field(default=8, ge=1)
+
+
+class FunctionsConfig(_Strict):
+    """An encoder of functions that reads the trained encoder, as ``akin train functions`` makes it."""
+
+    corpora: tuple[Path, ...] = Field(min_length=1)
+    phrases: Path = PHRASES
+    exclude: Path | None = None
+    per_function: int = Field(default=300, ge=2)
+    layers: tuple[int, ...] = (1, 2, 3, 4)
+    dim: int = Field(default=128, ge=2)
+    n_epochs: int = Field(default=5, ge=1)
+
+
 class RunConfig(_Strict):
     """A whole run. ``share`` of the change is kept in the end: 0.5 averages with the encoder begun with."""
 
@@ -91,6 +113,8 @@ class RunConfig(_Strict):
     low_rank: LowRankConfig | None = None
     held_out: HeldOutConfig | None = None
     steps: StepsConfig = StepsConfig()
+    facets: FacetsConfig | None = None
+    functions: FunctionsConfig | None = None
 
 
 def read_config(path: Path) -> RunConfig:
@@ -106,7 +130,8 @@ def read_config(path: Path) -> RunConfig:
         raise InputError(
             f"{path} cannot be used: {'; '.join(faults)}. docs/how-to/training.md lists every key."
         ) from error
-    return _from_folder(config, path.parent)
+    read: RunConfig = _from_folder(config, path.parent)
+    return read
 
 
 def settings_of(config: BaseModel, kind: type) -> Any:
@@ -114,9 +139,12 @@ def settings_of(config: BaseModel, kind: type) -> Any:
     return kind(**{own.name: getattr(config, own.name) for own in fields(kind)})
 
 
-def _from_folder(config: RunConfig, folder: Path) -> RunConfig:
-    sets = tuple(own.model_copy(update={"path": folder / own.path}) for own in config.sets)
-    held_out = config.held_out
-    if held_out is not None:
-        held_out = held_out.model_copy(update={"path": folder / held_out.path})
-    return config.model_copy(update={"sets": sets, "held_out": held_out})
+def _from_folder(value: Any, folder: Path) -> Any:
+    """``value`` with every relative path in it, at any depth, starting at ``folder``."""
+    if isinstance(value, Path):
+        return folder / value
+    if isinstance(value, tuple):
+        return tuple(_from_folder(each, folder) for each in value)
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={key: _from_folder(own, folder) for key, own in value})
+    return value

@@ -6,13 +6,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import orjson
+from rich.console import RenderableType
+from rich.text import Text
 
-from akin.cli.training.card import model_card
+from akin.cli.evaluation.study_scores import facet_tables
+from akin.cli.training.card import FUNCTIONS, TAGGER, model_card
 from akin.cli.training.config import RunConfig, settings_of
 from akin.cli.training.curve import curve
+from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_facets
+from akin.cli.training.functions import find_examples, train_functions
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints.checkpoints import locate_checkpoint
+from models.encoder import load_encoder
 from models.encoders.changes import changes_content
 from models.errors import InputError
 from models.new_folder import expect_new, new_folder
@@ -20,16 +26,75 @@ from models.registry import resolve
 from models.training.batches import Mixing, Schedule
 from models.training.examples import TrainingSet
 from models.training.export import averaged, write_encoder
+from models.training.facets import TaggerSettings
 from models.training.held_out import measure_held_out
 from models.training.loop import History, LoopSettings, State, Training
 from models.training.objectives import OBJECTIVES
 from models.training.objectives.batch import RetrievalObjective
+from models.training.rhetoric.functions import HeadSettings
+from models.training.rhetoric.phrases import MIN_WORDS
 from models.training.storage import read_state, state_content
 from models.training.trainable import LowRank, Trainable
 from models.types import ProgressFn
 
 LAST, BEST, CURVE, FIGURES = "last.safetensors", "best.safetensors", "curve.svg", "figures.json"
 ENCODER, CHANGES, CARD = "encoder", "changes.safetensors", "README.md"
+
+
+class Heads:
+    """The small models that read the trained encoder's layers, as far as ``config`` asks for them.
+
+    What they learn from is read at once, so that what cannot be used is told before the encoder is trained.
+    Raises InputError or StorageError.
+    """
+
+    def __init__(self, config: RunConfig, *, on_progress: ProgressFn) -> None:
+        self._facets, self._functions, self._seed = config.facets, config.functions, config.steps.seed
+        self._labelled, self._found = LabelledPapers(()), None
+        if config.facets is not None:
+            self._labelled = read_all_labelled(config.facets.labelled, held_out=config.facets.held_out)
+        if config.functions is not None:
+            self._found = find_examples(
+                config.functions.corpora,
+                config.functions.phrases,
+                exclude=config.functions.exclude,
+                limit=None,
+                per_function=config.functions.per_function,
+                least_words=MIN_WORDS,
+                seed=self._seed,
+                on_progress=on_progress,
+            )
+            self._found.require_examples()
+
+    def write(self, folder: Path, *, device: str, on_progress: ProgressFn) -> list[RenderableType]:
+        """Train those that are not yet in the encoder's ``folder``, and write them there; says how it went.
+
+        ``load_annotator`` finds them there. Raises EncoderError for layers that the encoder does not have.
+        """
+        tagger, functions = folder / TAGGER, folder / FUNCTIONS
+        shown: list[RenderableType] = []
+        if self._facets is not None and not tagger.exists():
+            asked = TaggerSettings(
+                layers=self._facets.layers, n_epochs=self._facets.n_epochs, seed=self._seed
+            )
+            encoder = load_encoder(str(folder), device=device)
+            measured = train_facets(self._labelled, encoder, asked, out=tagger, on_progress=on_progress)
+            shown += [] if measured is None else [facet_tables(measured)]
+            shown.append(Text(f"Wrote {tagger}, trained on {len(self._labelled.learnt):,} abstracts."))
+        if self._functions is not None and self._found is not None and not functions.exists():
+            told = train_functions(
+                self._found,
+                load_encoder(str(folder), device=device),
+                self._functions.layers,
+                HeadSettings(dim=self._functions.dim, n_epochs=self._functions.n_epochs, seed=self._seed),
+                out=functions,
+                seeds=1,
+                n_functions=None,
+                cache=None,
+                on_progress=on_progress,
+            )
+            shown.append(Text(told))
+        return shown
 
 
 class Run:
@@ -190,7 +255,7 @@ def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
 
 def _digest(config: RunConfig, sets: list[TrainingSet]) -> str:
     """SHA-256 (hex) of what decides the trained weights: settings, texts and examples, not their paths."""
-    told = config.model_dump(mode="json", exclude={"name", "share"})
+    told = config.model_dump(mode="json", exclude={"name", "share", "facets", "functions"})
     for own in (*told["sets"], *([told["held_out"]] if told["held_out"] else [])):
         own.pop("path")
         own.pop("licence", None)

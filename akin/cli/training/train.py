@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -19,6 +19,9 @@ from akin.cli.training.functions import examples_table, find_examples, layer_num
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.rhetoric.phrases import PHRASES
+
+if TYPE_CHECKING:
+    from akin.cli.training.run import Heads
 
 
 class _ConfigOrCommand(TyperGroup):
@@ -58,14 +61,16 @@ def run(
         import torch
 
         torch.set_num_threads(threads)
-    from akin.cli.training.run import Run
+    from akin.cli.training.run import ENCODER, Heads, Run
 
     running = Run(read, out, device=device)
     with show_progress(stderr) as on_progress:
+        heads = Heads(read, on_progress=on_progress)
         running.train(on_progress=on_progress)
     given = ("--device", device) * (device != "auto") + ("--threads", str(threads)) * (threads is not None)
     commands = [_train_command(config, out, *given)]
     stdout.print(running.finish(commands=commands), markup=False, soft_wrap=True)
+    _write_heads(heads, out / ENCODER, device=device)
 
 
 @app.command()
@@ -83,13 +88,25 @@ def export(
     ] = False,
 ) -> None:
     """Export a checkpoint of a run as an encoder, even while it trains."""
-    from akin.cli.training.run import Run
+    from akin.cli.training.run import Heads, Run
 
-    running = Run(read_config(config), out, device="cpu")
+    read = read_config(config)
+    running = Run(read, out, device="cpu")
     words = ["akin", "train", "export", config.name, "--out", out.name, "--to", to.name]
     exporting = shlex.join([*words, "--share", f"{share:g}", *["--last"] * last])
+    with show_progress(stderr) as on_progress:
+        heads = Heads(read, on_progress=on_progress)
     told = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
     stdout.print(told, markup=False, soft_wrap=True)
+    _write_heads(heads, to, device="cpu")
+
+
+def _write_heads(heads: "Heads", encoder: Path, *, device: str) -> None:
+    """Train the small models of a run on its ``encoder``, with progress, and print how it went."""
+    with show_progress(stderr) as on_progress:
+        shown = heads.write(encoder, device=device, on_progress=on_progress)
+    for each in shown:
+        stdout.print(each, soft_wrap=True)
 
 
 def _train_command(config: Path, out: Path, *given: str) -> str:
