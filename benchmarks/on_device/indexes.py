@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.on_device.rows import Row, Sizes, same_top, seconds
 from indexer.index.backends.faiss_codes import ALWAYS_SCAN_ROWS
 from indexer.index.backends.nearest import nearest_rows
-from indexer.index.vector_index import VectorIndex, build_index, load_index
+from indexer.index.vector_index import VectorIndex, build_index, load_index, serving_backend
 from models.types import Hits
 from tests.support.examples.models.clusters import clustered
 
@@ -31,7 +31,8 @@ def rows(device: str, sizes: Sizes) -> Iterator[Row]:
 def _one(
     name: str, device: str, vectors: np.ndarray, queries: np.ndarray, sizes: Sizes, *, least_top: float
 ) -> Iterator[Row]:
-    what = f"{name}, {len(vectors):,} rows of {vectors.shape[1]}"
+    served = serving_backend(name, vectors.shape, device)
+    what = f"{name}{f' served by {served}' * (served != name)}, {len(vectors):,} rows of {vectors.shape[1]}"
     with tempfile.TemporaryDirectory() as folder:
         built, path = [], Path(folder) / "index.bin"
         for place in ("cpu", device):

@@ -10,12 +10,14 @@ from models.types import Precision
 CPU_BATCH_TOKENS = 2_048
 CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
+# Of a CPU, of cuBLAS as it starts, and of other calls of CUDA.
+_FULL = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 _BFLOAT16_PRODUCTS = ("avx512_bf16", "amx_bf16")  # of x86; elsewhere AUTO stays with float32
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether torch failed for want of memory: on a CPU that is a plain RuntimeError, told by its text."""
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+    """Whether torch failed for want of memory, which it often says by the text of a RuntimeError alone."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _FULL)
 
 
 def default_batch_tokens(device: torch.device) -> int:

@@ -35,9 +35,10 @@ class FlatIndex:
         self._index = _cpu_index(rows) if gpu is None else gpu.flat(rows.shape[1])
         if gpu is not None:
             gpu.free_with(self, self._index)
-            _reserve(gpu, self._index, len(rows))
-        for start in range(0, len(rows), ADD_ROWS):
-            added = np.asarray(rows[start : start + ADD_ROWS], np.float32)
+        # A GPU takes all at once: FAISS then knows how much to reserve, and growing takes twice as much.
+        step = ADD_ROWS if gpu is None else max(len(rows), 1)
+        for start in range(0, len(rows), step):
+            added = np.asarray(rows[start : start + step], np.float32)
             with nullcontext() if gpu is None else gpu.used():
                 self._index.add(added)
 
@@ -124,13 +125,6 @@ def _settled(
     # |row|^2 <= 2 |query|^2 + 2 distance^2, for the row at the k-th place and for the one left out.
     error = _RELATIVE_ERROR * (3 * np.square(queries).sum(1) + 2 * np.minimum(kth, farthest))
     return bool((farthest - kth > 2 * error).all())
-
-
-def _reserve(gpu: Gpu, index: Any, n_rows: int) -> None:
-    """Take the memory of all rows at once, where this FAISS can: growing takes up to three times as much."""
-    if hasattr(index, "reserve"):
-        with gpu.used():
-            index.reserve(n_rows)
 
 
 def _cpu_index(rows: np.ndarray) -> Any:

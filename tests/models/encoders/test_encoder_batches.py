@@ -13,16 +13,18 @@ from models.errors import DeadlineError, EncoderError
 from models.interruption import set_interruption
 from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
 
-# How torch fails for want of memory: on a GPU with a class of its own, on a CPU with words only.
+# How torch fails for want of memory: on a GPU with a class of its own or with words, on a CPU with words only.
 NO_MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
     RuntimeError(
         "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried "
         "to allocate 2147483648 bytes. Error code 12 (Cannot allocate memory)"
     ),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("CUDA error: out of memory"),
 ]
 FORWARD = "models.encoders.transformer.Transformer.forward"  # by name: loading it takes seconds
-no_memory = pytest.mark.parametrize("error", NO_MEMORY, ids=["gpu", "cpu"])
+no_memory = pytest.mark.parametrize("error", NO_MEMORY, ids=["gpu", "cpu", "cublas", "cuda"])
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ class FaissOnGpus:
         self.taken = [0] * len(memory)
         self.resources: list[StandardGpuResources] = []
         self.calls: list[tuple[int, int]] = []  # device, queries
-        self.reserved: list[int] = []  # rows of flat indexes
+        self.added: list[int] = []  # rows of each call that adds some to a flat index
 
     def __getattr__(self, name: str) -> Any:
         return getattr(faiss, name)
@@ -101,12 +101,9 @@ class GpuIndexFlatL2(faiss.IndexFlatL2):
         super().__init__(dim)
         self.resources, self.device = resources, config.device
 
-    def reserve(self, n_rows: int) -> None:
-        """Noted, for the tests to look at."""
-        self.resources.module.reserved.append(n_rows)
-
     def add(self, rows: np.ndarray) -> None:
         """Rows, of which each takes memory."""
+        self.resources.module.added.append(len(rows))
         self.resources.module.take(self.device, rows.nbytes)
         super().add(rows)
 
