@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.on_device import page as on_device
 from benchmarks.relevance import objectives_page
 from benchmarks.suite.report import page, picture
 from benchmarks.suite.rows import STAGES, Row
@@ -29,7 +30,7 @@ MACHINE = {
 }
 STAGE = Row(STAGES, "search by id: explaining", "ms", 3.0, "the whole search", 10.0, 0.3)
 # Pages that are made whole from files; a test compares each with its file.
-MADE = {MEASURED / name for name in ("objectives.md", "performance.md", "scale.md")}
+MADE = {MEASURED / name for name in ("gpu.md", "objectives.md", "performance.md", "scale.md")}
 BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 # A figure with its interval, and one in percent or points to a decimal.
@@ -117,6 +118,14 @@ def test_the_page_of_objectives_is_made_from_its_figures() -> None:
     measured = ROOT / "docs" / "measured"
     told = json.loads((measured / "objectives.json").read_text(encoding="utf-8"))
     assert objectives_page.page(told) == (measured / "objectives.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_gpus_is_made_from_its_figures() -> None:
+    """Every figure of gpu.md stands in gpu.json beside it, and none is wrong."""
+    measured = ROOT / "docs" / "measured"
+    told = json.loads((measured / "gpu.json").read_text(encoding="utf-8"))
+    assert on_device.page(told) == (measured / "gpu.md").read_text(encoding="utf-8")
+    assert [] == [row["what"] for own in told["rows"].values() for row in own if row["is_right"] is False]
 
 
 def undated(text: str) -> list[str]:

@@ -54,15 +54,22 @@ def score_batch(
             "A paper of the batch has no sentence: its mask is False everywhere. "
             "Leave papers without sentences out of the batch."
         )
+    return plans_of(costs_of(query, candidate, real), real, scorer=scorer, settings=settings)
+
+
+def costs_of(
+    a: Float[Tensor, "*#b n dim"], b: Float[Tensor, "*#b m dim"], real: Bool[Tensor, "*#b n m"]
+) -> Float64[Tensor, "*b n m"]:
+    """L2 distances with gradients, 0 in padding, where ``real`` is False; InputError where not finite."""
     # By differences: norms and dot products would cost close vectors their digits.
     differences = "donot_use_mm_for_euclid_dist"
-    distances = torch.cdist(query.double(), candidate.double(), compute_mode=differences)
+    distances = torch.cdist(a.double(), b.double(), compute_mode=differences)
     if not distances.detach()[real].isfinite().all():
         raise InputError(
             "A distance between two sentences is not finite: the vectors hold NaN, infinity or values too "
             "large to square. Check the encoder that made them."
         )
-    return plans_of(torch.where(real, distances, 0.0), real, scorer=scorer, settings=settings)
+    return torch.where(real, distances, 0.0)
 
 
 def plans_of(

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from models.errors import InputError, UnknownNameError
 from models.training.objectives.batch import Vectors
 from models.transport import SERVING, Scorer
-from models.transport.tensor import score_batch
+from models.transport.tensor import costs_of, plans_of
 
 DOCUMENT = "document"
 DISTANCES = (Scorer.OT, Scorer.SINGLE, Scorer.MEAN_MIN, Scorer.ATTENTION, DOCUMENT)
@@ -40,21 +39,36 @@ def paired_distances(
     require_distance(name)
     if name == DOCUMENT:
         return l2(a.documents.double(), b.documents.double())
-    if not tau > 0:
-        raise InputError(f"tau is {tau}; expected a temperature above 0, in units of distance.")
-    plans = score_batch(
-        a.sentences, a.mask, b.sentences, b.mask, scorer=Scorer(name), settings=replace(SERVING, tau=tau)
-    )
-    if dual:
-        return plans.distance
-    cost = l2(a.sentences.double()[:, :, None], b.sentences.double()[:, None])  # (n, n_a, n_b)
-    distances: Tensor = (plans.mass * cost).sum(dim=(1, 2))
-    return distances
+    real = a.mask[:, :, None] & b.mask[:, None, :]
+    return _planned(name, costs_of(a.sentences, b.sentences, real), real, tau=tau, dual=dual)
 
 
 def all_distances(name: str, a: Vectors, b: Vectors, *, tau: float) -> Float[Tensor, "n m"]:
     """The distance of every text of ``a`` to every one of ``b``; see ``paired_distances``."""
     require_distance(name)
-    rows, columns = torch.meshgrid(torch.arange(len(a)), torch.arange(len(b)), indexing="ij")
-    pairs = paired_distances(name, a[rows.flatten()], b[columns.flatten()], tau=tau)
-    return pairs.reshape(len(a), len(b))
+    n, m = len(a), len(b)
+    if name == DOCUMENT:
+        return l2(a.documents.double()[:, None], b.documents.double())
+    # Each sentence once, not once for each pair of texts.
+    real = (a.mask.flatten()[:, None] & b.mask.flatten()).reshape(n, -1, m, b.mask.shape[1])
+    cost = costs_of(a.sentences.flatten(0, 1), b.sentences.flatten(0, 1), real.flatten(2).flatten(0, 1))
+    pairs = (own.reshape(real.shape).transpose(1, 2).flatten(0, 1) for own in (cost, real))
+    return _planned(name, *pairs, tau=tau).reshape(n, m)
+
+
+def _planned(
+    name: str,
+    cost: Float64[Tensor, "n n_a n_b"],
+    real: Bool[Tensor, "n n_a n_b"],
+    *,
+    tau: float,
+    dual: bool = False,
+) -> Float64[Tensor, " n"]:
+    """What the plans of ``cost`` make of it; gradients as ``paired_distances`` says."""
+    if not tau > 0:
+        raise InputError(f"tau is {tau}; expected a temperature above 0, in units of distance.")
+    plans = plans_of(cost, real, scorer=Scorer(name), settings=replace(SERVING, tau=tau))
+    if dual:
+        return plans.distance
+    distances: Tensor = (plans.mass * cost).sum(dim=(1, 2))
+    return distances

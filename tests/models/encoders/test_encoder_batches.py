@@ -13,7 +13,7 @@ from models.errors import DeadlineError, EncoderError
 from models.interruption import set_interruption
 from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
 
-# How torch fails for want of memory: on a GPU with a class of its own or with words, on a CPU with words only.
+# How torch fails for want of memory: on a GPU with a class of its own, or with words, as on a CPU.
 NO_MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
     RuntimeError(
