@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -11,7 +12,6 @@ from jaxtyping import Bool, Float32, Int64
 from models.types import Paper
 
 POSITIONS = 6  # numbers that say where a sentence stands
-_LONGEST_NGRAM = 3
 # The n-grams of a sentence weigh as their idf does, all together this much.
 _NGRAM_SCALE = 3.0
 _WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
@@ -72,8 +72,8 @@ class Describer:
         )
 
     def _known(self, text: str) -> list[int]:
-        places = [self.vocabulary[ngram] for ngram in ngrams(text) if ngram in self.vocabulary]
-        return places or [0]
+        known = self.vocabulary.keys() & ngrams(text)
+        return [self.vocabulary[ngram] for ngram in sorted(known)] or [0]
 
     def _weights(self, places: Sequence[int]) -> Float32[np.ndarray, " n_places"]:
         idf = self.idf[list(places)]
@@ -82,13 +82,12 @@ class Describer:
         return weights
 
 
-def ngrams(text: str) -> list[str]:
+def ngrams(text: str) -> set[str]:
     """The distinct n-grams of a sentence, up to three words long, its ends marked and numbers made one."""
     words = ["0" if word.isdigit() else word for word in _WORD.findall(text.lower())]
     words = ["<s>", *words, "</s>"]
-    lengths = range(1, _LONGEST_NGRAM + 1)
-    found = (" ".join(words[start : start + n]) for n in lengths for start in range(len(words) - n + 1))
-    return sorted(set(found))
+    pairs = [f"{first} {second}" for first, second in pairwise(words)]
+    return {*words, *pairs, *(f"{pair} {third}" for pair, third in zip(pairs, words[2:], strict=False))}
 
 
 def describe_positions(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:

@@ -90,7 +90,8 @@ def stems(text: str, *, names: bool = True) -> list[str]:
 
     Takes time linear in the length of the text.
     """
-    words = list(map(_folded, _runs(text)))
+    # Other than of ASCII, the folded form of a whole text may have other words than the text.
+    words = _runs(text.lower()) if text.isascii() else list(map(_folded, _runs(text)))
     if names:
         words += [_folded_name(text[start:end]) for start, end in _names(text)]
     return _stemmed([word for word in words if word not in STOP_WORDS])
