@@ -70,25 +70,7 @@ class Client(Resources):
         names parts in which results should differ. ``limit`` may be any number: pages are fetched as needed,
         up to 10,000 papers. ``cursor`` continues after the last result of an earlier answer.
         """
-        params = requests.given(
-            paper_id=paper_id,
-            title=title,
-            abstract=abstract,
-            text=text,
-            facet=facet,
-            sentences=sentences,
-            unlike=unlike,
-            focus=focus,
-            filters=filters,
-            limit=limit,
-            scorer=scorer,
-            tau=tau,
-            words=words,
-            specificity=specificity,
-            include=include,
-            max_alignments=max_alignments,
-            cursor=cursor,
-        )
+        params = requests.given(**locals())
         return self._listed(Pages(requests.search, params))
 
     def recommend(
@@ -118,20 +100,7 @@ class Client(Resources):
         as in ``search``.
         """
         params = requests.given(
-            seeds=seeds_of(seeds),
-            like=like,
-            negatives=seeds_of(negatives) or None,
-            unlike=unlike,
-            facet=facet,
-            strategy=strategy,
-            negative_weight=negative_weight,
-            filters=filters,
-            limit=limit,
-            words=words,
-            specificity=specificity,
-            include=include,
-            max_alignments=max_alignments,
-            cursor=cursor,
+            **{**locals(), "seeds": seeds_of(seeds), "negatives": seeds_of(negatives) or None}
         )
         return self._listed(Pages(requests.recommend, looked_up(with_libraries(params), self.papers)))
 
@@ -150,15 +119,7 @@ class Client(Resources):
 
         ``by`` compares them by meaning, or by rhetorical function.
         """
-        params = requests.given(
-            text=text,
-            paper_id=paper_id,
-            sentence=sentence,
-            by=by,
-            facet=facet,
-            filters=filters,
-            limit=limit,
-        )
+        params = requests.given(**locals())
         return self._send(requests.search_sentences(cast(SentenceRequest, params)))
 
     def embed(self, papers: Sequence[Draft]) -> Embedding:
@@ -234,16 +195,7 @@ class Client(Resources):
         Years are inclusive; of several names, one has to match. To get the next papers, give ``next_cursor``
         of the answer as ``cursor``, with the same filters.
         """
-        params = requests.given(
-            limit=limit,
-            cursor=cursor,
-            year_from=year_from,
-            year_to=year_to,
-            venues=venues,
-            fields=fields,
-            authors=authors,
-            has_facets=has_facets,
-        )
+        params = requests.given(**locals())
         return self._listed(Pages(requests.list_papers, params))
 
     def count_papers(
@@ -257,15 +209,7 @@ class Client(Resources):
         has_facets: Sequence[FacetName] | None = None,
     ) -> int:
         """The number of papers that match the filters, which are those of ``list_papers``."""
-        return self.list_papers(
-            limit=1,
-            year_from=year_from,
-            year_to=year_to,
-            venues=venues,
-            fields=fields,
-            authors=authors,
-            has_facets=has_facets,
-        ).total
+        return self.list_papers(limit=1, **requests.given(**locals())).total
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """Papers with a similar title, most similar first; ``title`` may be misspelt or shortened."""

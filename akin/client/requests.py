@@ -50,8 +50,8 @@ class Request(Generic[_Answer]):
 
 
 def given(**keywords: Any) -> dict[str, Any]:
-    """Those keywords that are given: all but ``None``."""
-    return {name: value for name, value in keywords.items() if value is not None}
+    """Those keywords that are given: all but ``None``, and ``self`` among the locals of a method."""
+    return {name: value for name, value in keywords.items() if value is not None and name != "self"}
 
 
 def as_sent(value: Any, *place: object) -> Any:

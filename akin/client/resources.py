@@ -123,28 +123,7 @@ class Resources(BaseClient):
         saved profile), which share ``negatives``, ``strategy`` and ``negative_weight``. ``match`` compares
         submissions with profiles. Requests with the same ``idempotency_key`` start one batch.
         """
-        params = requests.given(
-            seeds=seeds,
-            queries=queries,
-            recommendations=recommendations,
-            profiles=profiles,
-            match=match,
-            negatives=negatives,
-            strategy=strategy,
-            negative_weight=negative_weight,
-            sentences=sentences,
-            facet=facet,
-            unlike=unlike,
-            focus=focus,
-            scorer=scorer,
-            tau=tau,
-            words=words,
-            specificity=specificity,
-            filters=filters,
-            limit=limit,
-            include=include,
-            max_alignments=max_alignments,
-        )
+        params = requests.given(**{**locals(), "idempotency_key": None})
         return self._send(requests.batch(cast(BatchRequest, params), idempotency_key))
 
     def get_batch(self, batch_id: str) -> Batch:
