@@ -37,7 +37,7 @@ from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.retries import Retries
-from akin.client.signatures import all_spelt, same_as
+from akin.client.signatures import all_like
 from akin.client.uploads import Papers
 from models.errors import ServiceError
 
@@ -45,7 +45,7 @@ _Answer = TypeVar("_Answer")
 _List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
 
 
-@all_spelt
+@all_like(Client)
 class AsyncClient:
     """As ``Client``, for asyncio and trio; use it in an ``async with`` block, or ``aclose`` it."""
 
@@ -75,12 +75,10 @@ class AsyncClient:
         """Close the connections."""
         await self._http.aclose()
 
-    @same_as(Client.search)
     async def search(self, paper_id: str | None = None, **params: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
         return await self._listed(Pages(requests.search, requests.given(paper_id=paper_id, **params)))
 
-    @same_as(Client.recommend)
     async def recommend(
         self, seeds: str | Seed | Sequence[str | Seed] = (), **params: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
@@ -93,7 +91,6 @@ class AsyncClient:
         except StopIteration as done:
             return await self._listed(Pages(requests.recommend, done.value))
 
-    @same_as(Client.search_sentences)
     async def search_sentences(
         self, text: str | None = None, **params: Unpack[SentenceKeywords]
     ) -> SentenceAnswer:
@@ -101,7 +98,6 @@ class AsyncClient:
         request = requests.given(text=text, **params)
         return await self._send(requests.search_sentences(cast(SentenceRequest, request)))
 
-    @same_as(Client.match)
     async def match(
         self,
         submissions: Sequence[str | Seed],
@@ -112,14 +108,12 @@ class AsyncClient:
         asked = cast(MatchRequest, requests.given(**params))
         return await self._send(requests.match(submissions, profiles, asked))
 
-    @same_as(Client.put_profile)
     async def put_profile(
         self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
     ) -> Profile:
         """As ``Client.put_profile``."""
         return await self._send(requests.put_profile(name, papers, conflicts, quota))
 
-    @same_as(Client.profiles)
     async def profiles(self) -> AsyncIterator[ProfileHead]:
         """As ``Client.profiles``."""
         after: str | None = ""
@@ -129,68 +123,55 @@ class AsyncClient:
                 yield head
             after = page.next_after
 
-    @same_as(Client.delete_profile)
     async def delete_profile(self, name: str) -> None:
         """As ``Client.delete_profile``."""
         await self._send(requests.delete_profile(name))
 
-    @same_as(Client.embed)
     async def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""
         return await self._send(requests.embed(papers))
 
-    @same_as(Client.vectors)
     async def vectors(self, name: str) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
         return await self._send(requests.vectors(name))
 
-    @same_as(Client.compare)
     async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """As ``Client.compare``."""
         return await self._send(requests.compare(a, b))
 
-    @same_as(Client.analyze)
     async def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
         return await self._send(requests.analyze(title, abstract))
 
-    @same_as(Client.paper)
     async def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``."""
         return (await self._send(requests.paper(paper_id))).paper
 
-    @same_as(Client.papers)
     async def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``."""
         return (await self._send(requests.papers(names))).papers
 
-    @same_as(Client.list_papers)
     async def list_papers(self, **params: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``."""
         return await self._listed(Pages(requests.list_papers, {"limit": 100, **requests.given(**params)}))
 
-    @same_as(Client.count_papers)
     async def count_papers(self, **filters: Unpack[ListFilters]) -> int:
         """As ``Client.count_papers``."""
         return (await self.list_papers(limit=1, **filters)).total
 
-    @same_as(Client.find_papers)
     async def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
         return await self._send(requests.find_papers(title, limit))
 
-    @same_as(Client.add)
     async def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add``."""
         return await self._send(requests.add(papers, wait=wait))
 
-    @same_as(Client.delete)
     async def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
         for each in requests.ids_of(paper_id):
             await self._send(requests.delete(each))
 
-    @same_as(Client.save_query)
     async def save_query(
         self,
         name: str,
@@ -201,52 +182,42 @@ class AsyncClient:
         """As ``Client.save_query``."""
         return await self._send(requests.save_query(name, search, recommendations))
 
-    @same_as(Client.saved_queries)
     async def saved_queries(self) -> tuple[SavedQueryHead, ...]:
         """As ``Client.saved_queries``."""
         return (await self._send(requests.saved_queries())).queries
 
-    @same_as(Client.saved_query)
     async def saved_query(self, query_id: str) -> SavedQuery:
         """As ``Client.saved_query``."""
         return await self._send(requests.saved_query(query_id))
 
-    @same_as(Client.delete_query)
     async def delete_query(self, query_id: str) -> None:
         """As ``Client.delete_query``."""
         await self._send(requests.delete_query(query_id))
 
-    @same_as(Client.new_papers)
     async def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
         """As ``Client.new_papers``."""
         return await self._send(requests.new_papers(query_id, limit, weak=weak))
 
-    @same_as(Client.mark_seen)
     async def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
         """As ``Client.mark_seen``."""
         return await self._send(requests.mark_seen(query_id, up_to))
 
-    @same_as(Client.open_feed)
     async def open_feed(self, query_id: str) -> str:
         """As ``Client.open_feed``."""
         return requests.feed_address(self._http.base_url, await self._send(requests.open_feed(query_id)))
 
-    @same_as(Client.close_feed)
     async def close_feed(self, query_id: str) -> None:
         """As ``Client.close_feed``."""
         await self._send(requests.close_feed(query_id))
 
-    @same_as(Client.batch)
     async def batch(self, *, idempotency_key: str | None = None, **params: Unpack[BatchRequest]) -> Batch:
         """As ``Client.batch``."""
         return await self._send(requests.batch(cast(BatchRequest, requests.given(**params)), idempotency_key))
 
-    @same_as(Client.get_batch)
     async def get_batch(self, batch_id: str) -> Batch:
         """As ``Client.get_batch``."""
         return await self._send(requests.get_batch(batch_id))
 
-    @same_as(Client.batch_results)
     async def batch_results(
         self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
     ) -> AsyncIterator[BatchResult]:
@@ -272,7 +243,6 @@ class AsyncClient:
             if not reader.finished:
                 await self._sleep(wait_s)
 
-    @same_as(Client.cancel_batch)
     async def cancel_batch(self, batch_id: str) -> None:
         """As ``Client.cancel_batch``."""
         await self._send(requests.cancel_batch(batch_id))

@@ -45,6 +45,18 @@ def all_spelt(kind: _Kind) -> _Kind:
     return kind
 
 
+def all_like(pattern: type) -> Callable[[_Kind], _Kind]:
+    """The same; a method whose documentation begins with "As ``Client." is shown as ``Client``'s."""
+
+    def shown(kind: _Kind) -> _Kind:
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            if (method.__doc__ or "").startswith(f"As ``{pattern.__name__}."):
+                same_as(getattr(pattern, name))(method)
+        return all_spelt(kind)
+
+    return shown
+
+
 def _keywords(method: Callable[..., Any]) -> list[str]:
     """What a method takes by name."""
     return [name for name in signature(method).parameters if name != "self"]

@@ -34,7 +34,7 @@ from akin.client.responses.papers import (
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
-from akin.client.signatures import all_spelt, same_as, spelt
+from akin.client.signatures import all_like, spelt
 from akin.client.uploads import Papers
 from akin.local.folder import as_answer, checked
 from akin.local.saved_queries import WithSavedQueries
@@ -98,7 +98,7 @@ def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
     return collection
 
 
-@all_spelt
+@all_like(Client)
 class Collection(WithSavedQueries):
     """The collection in ``data``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
@@ -108,7 +108,6 @@ class Collection(WithSavedQueries):
     SnapshotError, EncoderError and StorageError.
     """
 
-    @same_as(Client.search)
     def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
         pages = Pages(requests.search, requests.given(paper_id=paper_id, **asked))
@@ -118,7 +117,6 @@ class Collection(WithSavedQueries):
             pages.take(as_answer(SearchAnswer, SearchOut.written(found, next_cursor=cursor)))
         return pages.answer()
 
-    @same_as(Client.recommend)
     def recommend(
         self, seeds: str | PaperSeed | Sequence[str | PaperSeed] = (), **asked: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
@@ -145,7 +143,6 @@ class Collection(WithSavedQueries):
         self._engines.pin(engine)
         return self._cursors.answered(query, engine)
 
-    @same_as(Client.search_sentences)
     def search_sentences(self, text: str | None = None, **asked: Unpack[SentenceKeywords]) -> SentenceAnswer:
         """As ``Client.search_sentences``."""
         request = cast(SentenceRequest, requests.given(text=text, **asked))
@@ -154,20 +151,17 @@ class Collection(WithSavedQueries):
             SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query()))
         )
 
-    @same_as(Client.analyze)
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
         body = checked(_DRAFT, requests.analyze(title, abstract).body)
         return as_answer(Analysis, AnalyzeOut.of(analyze(self._engine.annotator, body.to_paper())))
 
-    @same_as(Client.compare)
     def compare(self, a: str | PaperSeed, b: str | PaperSeed) -> ComparedPapers:
         """As ``Client.compare``."""
         body = checked(_COMPARE, requests.compare(a, b).body)
         compared = side_by_side(self._engine, body.a.to_seed(), body.b.to_seed())
         return as_answer(ComparedPapers, CompareOut.of(compared))
 
-    @same_as(Client.match)
     def match(
         self,
         submissions: Sequence[str | PaperSeed],
@@ -183,14 +177,12 @@ class Collection(WithSavedQueries):
             )
         return as_answer(MatchAnswer, MatchOut.of(match(self._engine, body.to_query({}))))
 
-    @same_as(Client.embed)
     def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""
         body = checked(_DRAFTS, requests.embed(papers).body)
         embedding = embed(self._engine.annotator.encoder, [paper.to_paper() for paper in body.papers])
         return as_answer(Embedding, EmbedOut.of(embedding, body.encoding))
 
-    @same_as(Client.vectors)
     def vectors(self, name: str) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
         engine = self._engine
@@ -224,7 +216,6 @@ class Collection(WithSavedQueries):
         )
         return as_answer(PapersAccepted, out)
 
-    @same_as(Client.delete)
     def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
         deleted: dict[str, int] = {}
@@ -238,14 +229,12 @@ class Collection(WithSavedQueries):
             for each, change in deleted.items():
                 self._ingest.wait_until_gone(each, change)
 
-    @same_as(Client.paper)
     def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""
         snapshot = self._engine.snapshot
         found = PaperOut.model_validate(snapshot.paper(self._engine.names.position(paper_id)))
         return as_answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
 
-    @same_as(Client.papers)
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``, of any number."""
         found = FetchedOut.of(
@@ -253,7 +242,6 @@ class Collection(WithSavedQueries):
         )
         return as_answer(FetchedPapers, found).papers
 
-    @same_as(Client.list_papers)
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``; a cursor is the number of the next paper."""
         wanted = checked(_LIST, requests.given(**asked))
@@ -270,12 +258,10 @@ class Collection(WithSavedQueries):
         )
         return as_answer(PaperList, out)
 
-    @same_as(Client.count_papers)
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:
         """As ``Client.count_papers``."""
         return self.list_papers(limit=1, **filters).total
 
-    @same_as(Client.find_papers)
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
         asked = checked(_TITLE, {"title": title, "limit": limit})

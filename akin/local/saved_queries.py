@@ -5,13 +5,11 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from akin.client import requests
-from akin.client.client import Client
 from akin.client.params import (
     RecommendationsRequest,
     SearchRequest,
 )
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
-from akin.client.signatures import same_as
 from akin.local.folder import OpenFolder, as_answer, checked
 from service.api.schemas.base import WHOLE, Strict
 from service.api.schemas.saved.queries import (
@@ -42,7 +40,6 @@ _NEWS = TypeAdapter(_NewsIn)
 class WithSavedQueries(OpenFolder):
     """The methods of ``akin.Client`` for queries that are kept under a name, and what is new to them."""
 
-    @same_as(Client.save_query)
     def save_query(
         self,
         name: str,
@@ -57,24 +54,20 @@ class WithSavedQueries(OpenFolder):
         saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))
         return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
 
-    @same_as(Client.saved_queries)
     def saved_queries(self) -> tuple[SavedQueryHead, ...]:
         """As ``Client.saved_queries``, everybody's."""
         heads = [SavedQueryHeadOut.of(head, feed=None) for head in self._queries.all(owner=None)]
         return as_answer(SavedQueryList, SavedQueriesOut(queries=heads)).queries
 
-    @same_as(Client.saved_query)
     def saved_query(self, query_id: str) -> SavedQuery:
         """As ``Client.saved_query``."""
         saved = self._queries.get(query_id, owner=None)
         return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
 
-    @same_as(Client.delete_query)
     def delete_query(self, query_id: str) -> None:
         """As ``Client.delete_query``."""
         self._queries.remove(query_id, owner=None)
 
-    @same_as(Client.new_papers)
     def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
         """As ``Client.new_papers``."""
         asked = checked(_NEWS, {"limit": limit})
@@ -84,7 +77,6 @@ class WithSavedQueries(OpenFolder):
         news = news_of(self._engine, query, added, since=found.head.seen, limit=most, weak=weak)
         return as_answer(News, NewsOut.of(found.head, news))
 
-    @same_as(Client.mark_seen)
     def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
         """As ``Client.mark_seen``."""
         seen = checked(_SEEN, requests.mark_seen(query_id, up_to).body)
