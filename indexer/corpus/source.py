@@ -24,69 +24,51 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-class _Decompressed(io.RawIOBase):
-    """A gzip file that gives all it holds before it raises for being cut short, as GzipFile does not."""
+class _Pieces(io.RawIOBase):
+    """A stream of what ``read`` makes of ``source``, so many bytes at most; closing it closes both."""
 
-    def __init__(self, file: gzip.GzipFile) -> None:
-        self._file = file
+    def __init__(self, source: io.BufferedIOBase, read: Callable[[int], bytes]) -> None:
+        self._source = source
+        self._read = read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:  # what a buffer is has a name from Python 3.12 on
-        piece = self._file.read1(len(buffer))
+        piece = self._read(len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
 
     def close(self) -> None:
-        self._file.close()
+        self._source.close()
         super().close()
 
 
-class _AsUtf8(io.RawIOBase):
+def _decompressed(file: gzip.GzipFile) -> _Pieces:
+    """A gzip file that gives all it holds before it raises for being cut short, as GzipFile does not."""
+    return _Pieces(file, file.read1)
+
+
+def _as_utf8(stream: io.BufferedReader) -> _Pieces:
     """A stream of UTF-16, given as UTF-8; what is no character becomes U+FFFD."""
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    ready, ended = b"", False
 
-    def __init__(self, stream: io.BufferedReader) -> None:
-        self._stream = stream
-        self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
-        self._ready = b""
-        self._ended = False
+    def read(size: int) -> bytes:  # no generator: one that raises has ended
+        nonlocal ready, ended
+        while not ready and not ended:
+            piece = stream.read1(_BUFFER_BYTES)
+            ended = not piece
+            ready = decoder.decode(piece, final=ended).encode()
+        given, ready = ready[:size], ready[size:]
+        return given
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # as above
-        while not self._ready and not self._ended:
-            piece = self._stream.read1(_BUFFER_BYTES)
-            self._ended = not piece
-            self._ready = self._decoder.decode(piece, final=self._ended).encode()
-        n_given = min(len(buffer), len(self._ready))
-        buffer[:n_given] = self._ready[:n_given]
-        self._ready = self._ready[n_given:]
-        return n_given
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
+    return _Pieces(stream, read)
 
 
-class _WithLineFeeds(io.RawIOBase):
+def _with_line_feeds(stream: io.BufferedReader) -> _Pieces:
     """A stream whose lines end as those of old Macs do, with line feeds instead."""
-
-    def __init__(self, stream: io.BufferedReader) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # as above
-        piece = self._stream.read1(len(buffer)).replace(b"\r", b"\n")
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
+    return _Pieces(stream, lambda size: stream.read1(size).replace(b"\r", b"\n"))
 
 
 def _ends_lines_with_returns(begin: bytes) -> bool:
@@ -118,7 +100,7 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
             gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise StorageError(f"Cannot read {path}: {error}. Check the path and its permissions.") from error
-    raw = _Decompressed(gzip.open(path)) if gzipped else path.open("rb", buffering=0)  # noqa: SIM115 - see below
+    raw = _decompressed(gzip.open(path)) if gzipped else path.open("rb", buffering=0)  # noqa: SIM115 - see below
     stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)
     with stream:  # closing it closes what it reads
         with read_errors(path, line=1):
@@ -126,9 +108,9 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
             if begin.startswith(_BYTE_ORDER_MARK):
                 stream.read(len(_BYTE_ORDER_MARK))
         if begin.startswith(_UTF_16):
-            stream = io.BufferedReader(_AsUtf8(stream), _BUFFER_BYTES)
+            stream = io.BufferedReader(_as_utf8(stream), _BUFFER_BYTES)
         elif _ends_lines_with_returns(begin):
-            stream = io.BufferedReader(_WithLineFeeds(stream), _BUFFER_BYTES)
+            stream = io.BufferedReader(_with_line_feeds(stream), _BUFFER_BYTES)
         yield stream
 
 
