@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.publishing import adopt_segment, clear_away, publish, publishing
+from indexer.collection.publishing import adopt_segment, publish, publishing
 from indexer.encoding.parts import EncodeHere, entry_in
 from indexer.encoding.versions import PART_PAPERS, KnownVersions, encode_versions
 from indexer.files.data_folder import DataFolder
@@ -145,10 +145,7 @@ def grow(
         places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
         segments = [(segment.entry, others) for segment, own, others in places if len(own)]
     segments += adopted(data, new)
-    manifest = replace(like, segments=tuple(entry for entry, _ in segments))
-    published = publish(data, manifest, [gone for _, gone in segments])
-    clear_away(data, keep=keep)
-    return published
+    return publish(data, like, segments, keep=keep)
 
 
 def publish_changes(

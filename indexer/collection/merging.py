@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments
-from indexer.collection.publishing import clear_away, publish, publishing
+from indexer.collection.publishing import publish, publishing, served_by
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder
 from indexer.snapshot.folder import compare_files
-from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import KeptPart
@@ -208,9 +208,9 @@ def _merge(
         first = _place(now, chosen)
         deleted = None if first is None else _deleted_since(now, first, taken)
         if first is not None and deleted is not None:
-            merged = adopted(data, _without(written, deleted))
-            published = _swap(data, now, slice(first, first + len(chosen)), merged)
-            clear_away(data, keep=keep)
+            served = served_by(now)
+            served[first : first + len(chosen)] = adopted(data, _without(written, deleted))
+            published = publish(data, now.manifest, served, keep=keep)
     return published
 
 
@@ -243,17 +243,3 @@ def _deleted_since(
         return None
     stays = [np.isin(was, own) for own, was in zip(alive, taken, strict=True)]
     return np.flatnonzero(~np.concatenate(stays))
-
-
-def _swap(
-    data: Path,
-    now: Snapshot,
-    merged_away: slice,
-    merged: Sequence[tuple[SegmentEntry, Int64[np.ndarray, " n_deleted"]]],
-) -> Manifest:
-    """Publish ``now`` with the segments ``merged``, each with its deleted papers, in place of others."""
-    entries = [segment.entry for segment in now.segments]
-    served = list(zip(entries, now.of_segments(~now.living), strict=True))
-    served[merged_away] = merged
-    manifest = replace(now.manifest, segments=tuple(entry for entry, _ in served))
-    return publish(data, manifest, [deleted for _, deleted in served])

@@ -56,24 +56,27 @@ def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEnt
     return replace(entry, name=name, n_deleted=0)
 
 
-def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, "..."]]) -> Manifest:
-    """A new generation, served from here on: ``manifest`` but for its name, time and files, given here.
+def publish(
+    data: Path, like: Manifest, served: Sequence[tuple[SegmentEntry, Int64[np.ndarray, "..."]]], *, keep: int
+) -> Manifest:
+    """A new generation of the segments ``served``, each with the positions of its deleted papers.
 
-    ``deleted`` are the positions of the deleted papers of each segment.
+    It is ``like`` but for its name, time, segments and files. Of older generations the newest ``keep``
+    remain, and those in use.
     """
     generation = next_name(DataFolder(data).snapshots)
     prepared = DataFolder(data).next_snapshot
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir(parents=True)
     segments = []
-    for entry, positions in zip(manifest.segments, deleted, strict=True):
+    for entry, positions in served:
         segments.append(replace(entry, n_deleted=len(positions)))
         if len(positions):
             path = prepared / deleted_file(entry.name)
             write_array(path, [positions], shape=positions.shape, dtype=positions.dtype)
     files = {path.name: sha256_of(path) for path in sorted(prepared.iterdir())}
     published = replace(
-        manifest,
+        like,
         generation=generation,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         base=_served(data),
@@ -84,7 +87,14 @@ def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, 
     _make_folder(DataFolder(data).snapshots)
     publish_folder(prepared, DataFolder(data).snapshot(generation))
     point_at(data, generation)
+    clear_away(data, keep=keep)
     return published
+
+
+def served_by(snapshot: Snapshot) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
+    """The segments of a generation, each with the positions of its deleted papers."""
+    deleted = snapshot.of_segments(~snapshot.living)
+    return [(segment.entry, gone) for segment, gone in zip(snapshot.segments, deleted, strict=True)]
 
 
 def _served(data: Path) -> str | None:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float32
 
-from indexer.collection.publishing import clear_away, publish, publishing
+from indexer.collection.publishing import publish, publishing, served_by
 from indexer.index.backends.exact import ExactIndex
 from indexer.index.backends.faiss_codes import FaissCodesIndex
 from indexer.index.vector_index import JoinedIndex, VectorIndex
@@ -138,6 +138,4 @@ def _sample(rows: Sequence[np.ndarray], n: int) -> Float32[np.ndarray, "n_query 
 def _stored(data: Path, beside: Snapshot, effort: float, keep: int) -> Manifest:
     """What is served now, searched with ``effort``, as a generation of its own."""
     with publishing(data, beside) as now:
-        manifest = publish(data, replace(now.manifest, effort=effort), now.of_segments(~now.living))
-        clear_away(data, keep=keep)
-    return manifest
+        return publish(data, replace(now.manifest, effort=effort), served_by(now), keep=keep)

@@ -14,7 +14,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate
 from indexer.collection.changes import expect_own_catalog
 from indexer.collection.growth import NOTHING, NewSegment
-from indexer.collection.publishing import adopt_segment, clear_away, publish, publishing
+from indexer.collection.publishing import adopt_segment, publish, publishing, served_by
 from indexer.encoding.parts import entry_in
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, link_or_copy, storage_errors
@@ -93,16 +93,11 @@ def _swapped(
     data: Path, now: Snapshot, with_words: dict[str, NewSegment], catalog: Catalog, keep: int
 ) -> Manifest:
     """A generation that has the papers of ``now``, in the segments ``with_words``, by its order."""
-    entries = [
-        adopt_segment(data, with_words[entry.name].folder, with_words[entry.name].entry)
-        if entry.name in with_words
-        else entry
-        for entry in (segment.entry for segment in now.segments)
+    served = [
+        (adopt_segment(data, new.folder, new.entry) if (new := with_words.get(entry.name)) else entry, gone)
+        for entry, gone in served_by(now)
     ]
-    like = replace(now.manifest, segments=tuple(entries), catalog=catalog.identity())
-    manifest = publish(data, like, now.of_segments(~now.living))
-    clear_away(data, keep=keep)
-    return manifest
+    return publish(data, replace(now.manifest, catalog=catalog.identity()), served, keep=keep)
 
 
 def _drop_older_work(building: Path) -> None:

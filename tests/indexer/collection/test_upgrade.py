@@ -3,12 +3,14 @@
 import json
 import shutil
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
+from indexer.collection import publishing
 from indexer.collection import upgrade as upgrading
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.upgrade import upgrade
@@ -105,19 +107,27 @@ def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("stage", ["migrate", "keep_folder", "publish", "clear_away"])
+@pytest.mark.parametrize(
+    ("module", "stage"),
+    [
+        (upgrading, "migrate"),
+        (upgrading, "keep_folder"),
+        (publishing, "point_at"),
+        (publishing, "clear_away"),
+    ],
+)
 def test_an_interrupted_upgrade_goes_on(
-    old: Path, today: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+    old: Path, today: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, stage: str
 ) -> None:
     """Stopped after any of its stages the older or the newer generation is served; given again it ends."""
-    work = getattr(upgrading, stage)
+    work = getattr(module, stage)
 
     def stop(*given: object, **named: object) -> None:
         work(*given, **named)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(upgrading, stage, stop)
+        patched.setattr(module, stage, stop)
         with pytest.raises(KeyboardInterrupt):
             upgrade(old, old / CATALOG_FILE, keep=KEEP)
     assert ids_of(open_snapshot(today)) == ids_of(open_snapshot(old))
