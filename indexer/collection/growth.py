@@ -1,6 +1,6 @@
 """Writes segments outside the lock and serves them under it: whoever publishes papers does it here."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -91,7 +91,8 @@ def prepare_segments(
     One that an earlier call finished there is taken up. No lock is needed but that on ``work``.
     """
     backend, prepared = like.arguments["backend"], []
-    for run in _runs(parts, most_rows):
+    for numbers in runs_that_fit([part.n_rows for part in parts], range(len(parts)), most_rows):
+        run = parts[numbers.start : numbers.stop]
         made_of = {"backend": backend, "format": FORMAT_VERSION, "words": RULES}
         made_of["parts"] = [part.key for part in run]
         folder = work / f"segment-{digest_of(made_of)[:32]}"
@@ -103,17 +104,20 @@ def prepare_segments(
     return prepared
 
 
-def _runs(parts: Sequence[SegmentPart], most_rows: int) -> Iterator[Sequence[SegmentPart]]:
-    run: list[SegmentPart] = []
-    n_rows = 0
-    for part in parts:
-        if run and n_rows + part.n_rows > most_rows:
-            yield run
-            run, n_rows = [], 0
-        run.append(part)
-        n_rows += part.n_rows
-    if run:
-        yield run
+def runs_that_fit(
+    sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS
+) -> Iterator[range]:
+    """Neighbours among those with these ``numbers``, as many as fit into a segment; by ``sizes`` in rows."""
+    start = end = n_rows = 0
+    for number in numbers:
+        if end > start and (number != end or n_rows + sizes[number] > most_rows):
+            yield range(start, end)
+            start = end
+        if start == end:
+            start, n_rows = number, 0
+        end, n_rows = number + 1, n_rows + sizes[number]
+    if end > start:
+        yield range(start, end)
 
 
 def adopted(data: Path, new: Sequence[NewSegment]) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:

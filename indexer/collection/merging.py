@@ -6,7 +6,7 @@ what was added. Nothing is encoded anew.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments
+from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments, runs_that_fit
 from indexer.collection.publishing import publish, publishing, served_by
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder
@@ -147,22 +147,6 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
         has_deleted = len(kept[run.start]) < len(segment)
         if len(run) > 1 or is_too_large or has_deleted or not segment.has_words_of_today:
             yield run
-
-
-def runs_that_fit(
-    sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS
-) -> Iterator[range]:
-    """Neighbours among the segments with these ``numbers``, as many as fit into one; by ``sizes`` in rows."""
-    start = end = n_rows = 0
-    for number in numbers:
-        if end > start and (number != end or n_rows + sizes[number] > most_rows):
-            yield range(start, end)
-            start = end
-        if start == end:
-            start, n_rows = number, 0
-        end, n_rows = number + 1, n_rows + sizes[number]
-    if end > start:
-        yield range(start, end)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import differing_papers, expect_own_catalog
-from indexer.collection.merging import runs_that_fit
+from indexer.collection.growth import runs_that_fit
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests
