@@ -23,7 +23,7 @@ from indexer.collection.publishing import remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
+from indexer.encoding.versions import EncodedVersions, KnownVersions, counting, encode_versions, none_encoded
 from indexer.files.data_folder import KEEP, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
@@ -123,7 +123,6 @@ class _Load:
     on_progress: ProgressFn
     like: Manifest
     key: str = ""
-    n_encoded: int = 0
     n_replaced: int = 0
     n_dropped: int = 0
     n_reused: int = 0
@@ -150,6 +149,7 @@ class _Load:
         note = read_note(self.work / _PUBLISHED)  # of a run that was interrupted
         added = {*note["segments"]} if note.get("load") == self.key else set()
         waiting: tuple[QuarantinedPaper, ...] = ()
+        tell = counting(self.on_progress, n_papers)
         for some, up_to in self._portions():
             encoded = encode_versions(
                 ((each.paper_id, each.content_hash) for each in some),
@@ -157,7 +157,7 @@ class _Load:
                 self.encode,
                 like=self.like,
                 known=KnownVersions(self.data, self.like, known, into=self.work),
-                on_done=lambda n_done: self._tell(n_done, n_papers),
+                on_done=tell,
                 at_once=self.bounds.part,
             )
             encoded = replaced(encoded, quarantined=(*waiting, *encoded.quarantined))
@@ -231,10 +231,6 @@ class _Load:
         self.quarantined += encoded.quarantined
         self.n_reused += encoded.n_reused
         self.n_dropped += sum(part.n_sentences - part.n_rows for part in encoded.parts)
-
-    def _tell(self, n_done: int, n_papers: int) -> None:
-        self.n_encoded += n_done
-        self.on_progress("Encoding", self.n_encoded, n_papers)
 
     def _join(self, names: set[str]) -> None:
         """Merge the segments that were published one by one, so that a search has few to look into."""

@@ -15,7 +15,7 @@ from indexer.collection.growth import prepare_segments, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
 from indexer.encoding.parts import EncodeHere
-from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
+from indexer.encoding.versions import EncodedVersions, KnownVersions, counting, encode_versions
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest
@@ -102,15 +102,9 @@ def _encoded(
 ) -> EncodedVersions:
     """The versions that ``differing`` names by their hashes, encoded as those of ``base``."""
     wanted = [(key, digest) for key, digest in differing.items() if digest is not None]
-    done = 0
-
-    def tell(n_papers: int) -> None:
-        nonlocal done
-        done += n_papers
-        on_progress("Encoding", done, len(wanted))
-
     like = base.manifest
     known = KnownVersions(data, like, base, into=_work(data))
+    tell = counting(on_progress, len(wanted))
     encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known, on_done=tell)
     # What was encoded for versions that changed again since.
     for outdated in {*_work(data).glob("part-*")} - encoded.folders:

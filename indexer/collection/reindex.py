@@ -20,7 +20,7 @@ from indexer.collection.changes import expect_catalog_of_served
 from indexer.collection.growth import BOUNDS, NOTHING, Bounds, NewSegment, prepare_segments, publish_whole
 from indexer.encoding.arguments import BuildArguments, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import KnownVersions, encode_versions, none_encoded
+from indexer.encoding.versions import KnownVersions, counting, encode_versions, none_encoded
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.kept import kept
@@ -120,14 +120,7 @@ def _made(
     on_progress: ProgressFn,
 ) -> _Found:
     """The papers of the catalog, encoded; of those that change meanwhile any version, which is outdated."""
-    change, n_papers, done = catalog.last_change(), catalog.count(), 0
-
-    def tell(n_done: int) -> None:
-        nonlocal done
-        done += n_done
-        on_progress("Encoding", done, n_papers)
-
-    work = _work(data)
+    change, work = catalog.last_change(), _work(data)
     known = KnownVersions(data, like, readable_snapshot(data), into=work)
     encoded = encode_versions(
         ((each.paper_id, each.content_hash) for each in catalog.current()),
@@ -135,7 +128,7 @@ def _made(
         encode,
         like=like,
         known=known,
-        on_done=tell,
+        on_done=counting(on_progress, catalog.count()),
         at_once=bounds.part,
     )
     if encoded.quarantined and not encoded.parts:

@@ -24,6 +24,7 @@ from indexer.snapshot.verified import Verified
 from models.checksums import hashes64, is_whole
 from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
+from models.types import ProgressFn
 
 PART_PAPERS: Final = 1_000  # encoded at once: what a kill may cost
 
@@ -55,6 +56,18 @@ class EncodedVersions:
         """The content hashes of the papers in all parts, read some at a time."""
         for part in self.parts:
             yield from part.table()["content_hash"].to_pylist()
+
+
+def counting(on_progress: ProgressFn, n_papers: int) -> Callable[[int], None]:
+    """Is told how many more papers are encoded, and tells how many of ``n_papers`` are."""
+    done = 0
+
+    def tell(n_more: int) -> None:
+        nonlocal done
+        done += n_more
+        on_progress("Encoding", done, n_papers)
+
+    return tell
 
 
 def none_encoded(quarantined: Sequence[QuarantinedPaper]) -> EncoderError:
