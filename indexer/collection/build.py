@@ -20,7 +20,7 @@ from indexer.collection.changes import absorb, expect_catalog_of_served
 from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import remove_generations
-from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
+from indexer.collection.staging import Reading, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, counting, encode_versions, none_encoded
@@ -137,11 +137,17 @@ class _Load:
         """Stage what is new; what was served before stays open no longer than that takes."""
         base = self._base()
         self.like = self.like if base is None else base.manifest
-        asked = self.arguments
-        lookups = str(DataFolder(self.data).lookups)
-        options = CorpusOptions(asked.format_name, asked.on_error, asked.limit, lookups=lookups)
-        self.key = load_key(corpora, options, replace=self.replace)
-        return stage_corpora(corpora, self.catalog, self.key, base, options, self.on_progress)
+        lookups, arguments = DataFolder(self.data).lookups, self.arguments
+        self.key = load_key(corpora, lookups, arguments, replace=self.replace)
+        return stage_corpora(
+            corpora,
+            self.catalog,
+            self.key,
+            base,
+            lookups=lookups,
+            read_by=arguments,
+            on_progress=self.on_progress,
+        )
 
     def publish_all(self, n_papers: int) -> None:
         """Encode and publish what is staged, then merge the segments that came of it."""

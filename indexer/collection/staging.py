@@ -1,18 +1,19 @@
 """Staging: the papers of a corpus that are new or changed go into the catalog, and nothing shows them yet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
 from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.content_hash import content_hash
 from indexer.corpus.lookup.found import FOUND_FILE, FoundPapers, note_unresolved
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.encoding.arguments import BuildArguments
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
 from models.errors import CorpusError
@@ -22,16 +23,6 @@ from models.types import Paper, ProgressFn
 
 _AT_ONCE: Final = 1_000  # papers of one transaction: others who write wait a tenth of a second
 _SHOWN: Final = 3  # broken rows
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusOptions:
-    """How corpora are read; ``limit`` counts papers, ``lookups`` is the folder of what was looked up."""
-
-    format_name: str = "auto"
-    on_error: Literal["skip", "fail"] = "skip"
-    limit: int | None = None
-    lookups: str | None = None
 
 
 @dataclass(slots=True)
@@ -49,19 +40,21 @@ class Reading:
     unresolved: Path | None = None
 
 
-def load_key(corpora: Sequence[Path], options: CorpusOptions, *, replace: bool) -> str:
+def load_key(corpora: Sequence[Path], lookups: Path, read_by: BuildArguments, *, replace: bool) -> str:
     """What tells a load from any other: its files, by size and time of change, and how they are read.
 
-    OSError where one is not there.
+    ``lookups`` is the folder of what was looked up. OSError where a file is not there.
     """
     paths = list(corpora)
-    if options.lookups is not None and (found := Path(options.lookups) / FOUND_FILE).exists():
+    if (found := lookups / FOUND_FILE).exists():
         paths.append(found)
     stats = [path.stat() for path in paths]
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(paths, stats, strict=True)]
     # Readers of another release may find other rows.
     readers = {"splitter": SPLITTER_VERSION, "akin": version("akin")}
-    return digest_of({"files": files, "options": asdict(options), "replace": replace, **readers})
+    options = {name: getattr(read_by, name) for name in ("format_name", "on_error", "limit")}
+    options["lookups"] = str(lookups)
+    return digest_of({"files": files, "options": options, "replace": replace, **readers})
 
 
 def stage_corpora(
@@ -69,7 +62,9 @@ def stage_corpora(
     catalog: Catalog,
     load: str,
     base: Snapshot | None,
-    options: CorpusOptions,
+    *,
+    lookups: Path,
+    read_by: BuildArguments,
     on_progress: ProgressFn,
 ) -> Reading:
     """Stage the papers of ``corpora`` that ``base`` does not show, or the catalog has otherwise.
@@ -81,13 +76,13 @@ def stage_corpora(
     reading = Reading()
     read = partial(
         read_corpus,
-        format_name=options.format_name,
-        on_error=options.on_error,
+        format_name=read_by.format_name,
+        on_error=read_by.on_error,
         report=reading.refusals,
-        found=FoundPapers(Path(options.lookups)) if options.lookups else None,
+        found=FoundPapers(lookups),
         on_rows=lambda n_rows: on_progress("Reading", n_rows, None),
     )
-    papers = islice(chain.from_iterable(map(read, corpora)), options.limit)
+    papers = islice(chain.from_iterable(map(read, corpora)), read_by.limit)
     while some := list(islice(papers, _AT_ONCE)):
         current = {} if base is None else catalog.current_hashes([paper.id for paper in some])
         new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
@@ -98,8 +93,7 @@ def stage_corpora(
             reading.languages[language] = reading.languages.get(language, 0) + 1
     n_rows = reading.refusals.rows
     on_progress("Reading", n_rows, n_rows)
-    if options.lookups:
-        reading.unresolved = note_unresolved(Path(options.lookups), reading.refusals.unresolved, corpora)
+    reading.unresolved = note_unresolved(lookups, reading.refusals.unresolved, corpora)
     if not reading.n_papers and not reading.unchanged:
         raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(reading)})")
     reading.languages = dict(sorted(reading.languages.items(), key=lambda item: -item[1]))

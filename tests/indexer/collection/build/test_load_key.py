@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-from indexer.collection.staging import CorpusOptions, load_key
+from indexer.collection.staging import load_key
 from indexer.corpus.lookup.found import FoundPapers
 from indexer.corpus.rows import RawPaper
+from indexer.encoding.arguments import BuildArguments
 from tests.support.examples.corpus_examples import write_lines
 
 
 def test_what_was_looked_up_makes_another_load(tmp_path: Path) -> None:
     """For the same files then hold more papers; until something is found, it is the same load."""
-    corpus, options = [write_lines(tmp_path, "41")], CorpusOptions(lookups=str(tmp_path / "lookups"))
-    before = load_key(corpus, options, replace=False)
-    assert before == load_key(corpus, options, replace=False)
-    FoundPapers(tmp_path / "lookups").add({"pmid:41": RawPaper("pmid:41", "T", "A.")})
-    assert before != load_key(corpus, options, replace=False)
+    corpus, lookups, read_by = [write_lines(tmp_path, "41")], tmp_path / "lookups", BuildArguments("hashing")
+    before = load_key(corpus, lookups, read_by, replace=False)
+    assert before == load_key(corpus, lookups, read_by, replace=False)
+    FoundPapers(lookups).add({"pmid:41": RawPaper("pmid:41", "T", "A.")})
+    assert before != load_key(corpus, lookups, read_by, replace=False)
