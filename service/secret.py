@@ -1,10 +1,14 @@
-"""The secret that signs cursors: configured, or created once and stored in the data folder."""
+"""The secret that signs tokens: configured, or created once and stored in the data folder."""
 
+import base64
 import errno
+import hmac
 import os
 import secrets
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 from pydantic import SecretStr
@@ -25,6 +29,42 @@ class Secret:
 
     key: bytes
     shared: bool
+
+
+class Signer:
+    """Writes and reads signed tokens of one ``purpose``; the secret may sign others too.
+
+    ``content`` says how their fields are packed; ``n_bytes`` are of the signature.
+    """
+
+    def __init__(self, secret: Secret, purpose: bytes, content: struct.Struct, n_bytes: int) -> None:
+        self._key = hmac.digest(secret.key, purpose, "sha256")
+        self._content = content
+        self._n_bytes = n_bytes
+
+    def write(self, *fields: object) -> str:
+        """The token of ``fields``."""
+        content = self._content.pack(*fields)
+        return _text(content + self._signature(content))
+
+    def read(self, token: str) -> tuple[Any, ...] | None:
+        """The fields of a token; ``None`` for what was not written with this secret."""
+        try:
+            signed = base64.urlsafe_b64decode(token)
+        except ValueError:  # not base64, or not ASCII
+            return None
+        content, signature = signed[: self._content.size], signed[self._content.size :]
+        # Base64 reads several texts as the same bytes; only one of them was given out.
+        if _text(signed) != token or not hmac.compare_digest(signature, self._signature(content)):
+            return None
+        return self._content.unpack(content)
+
+    def _signature(self, content: bytes) -> bytes:
+        return hmac.digest(self._key, content, "sha256")[: self._n_bytes]
+
+
+def _text(signed: bytes) -> str:
+    return base64.urlsafe_b64encode(signed).decode()
 
 
 def read_secret(data: Path, given: SecretStr | None = None) -> Secret:

@@ -1,12 +1,11 @@
 """Addresses of feeds: tokens that nobody can guess, and that are checked without a look into the database."""
 
 import base64
-import hmac
 import struct
 from typing import Final, NamedTuple
 
 from models.errors import SavedQueryNotFoundError
-from service.secret import Secret
+from service.secret import Secret, Signer
 
 _ID_BYTES: Final = 16
 _CONTENT: Final = struct.Struct(f">{_ID_BYTES}sI")  # of which saved query, and the number of its feed
@@ -24,28 +23,18 @@ class FeedTokens:
     """Makes and reads the tokens of one service; every process with the same secret reads them alike."""
 
     def __init__(self, secret: Secret) -> None:
-        self._key = hmac.digest(secret.key, b"akin feed", "sha256")
+        self._signer = Signer(secret, b"akin feed", _CONTENT, _SIGNATURE_BYTES)
 
     def write(self, feed: FeedOf) -> str:
         """The token of a feed."""
-        content = _CONTENT.pack(base64.urlsafe_b64decode(f"{feed.query_id}=="), feed.number)
-        return base64.urlsafe_b64encode(content + self._signature(content)).decode()
+        return self._signer.write(base64.urlsafe_b64decode(f"{feed.query_id}=="), feed.number)
 
     def read(self, token: str) -> FeedOf:
         """The feed that a token was made for; raises SavedQueryNotFoundError where it was not made here."""
-        try:
-            signed = base64.urlsafe_b64decode(token)
-        except ValueError:  # not base64, or not ASCII
-            signed = b""
-        content, signature = signed[: _CONTENT.size], signed[_CONTENT.size :]
-        # Base64 reads several texts as the same bytes; only one of them was given out.
-        good = base64.urlsafe_b64encode(signed).decode() == token
-        if not good or not hmac.compare_digest(signature, self._signature(content)):
+        fields = self._signer.read(token)
+        if fields is None:
             raise SavedQueryNotFoundError(
                 "There is no such feed; give its full address, or create a new one."
             )
-        query_id, number = _CONTENT.unpack(content)
+        query_id, number = fields
         return FeedOf(base64.urlsafe_b64encode(query_id).decode().rstrip("="), number)
-
-    def _signature(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, content, "sha256")[:_SIGNATURE_BYTES]

@@ -4,8 +4,6 @@ A cursor holds the generation, a digest of the search and a place in its list, b
 client sends the same body again with the cursor in it.
 """
 
-import base64
-import hmac
 import struct
 from dataclasses import replace
 
@@ -14,7 +12,7 @@ from service.cache.digests import digest_of
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing
 from service.search.query import FIRST_PAGE, Page, SearchAnswer, SearchQuery
-from service.secret import Secret
+from service.secret import Secret, Signer
 
 # Raised whenever the same search would rank otherwise than before, so that no list goes on in another order.
 _VERSION = 5
@@ -33,13 +31,11 @@ class Cursors:
     """Makes and reads the cursors of one service; every process with the same secret reads them alike."""
 
     def __init__(self, secret: Secret) -> None:
-        # Of the secret only what is meant for cursors, so that it may sign other things too.
-        self._key = hmac.digest(secret.key, b"akin cursor", "sha256")
+        self._signer = Signer(secret, b"akin cursor", _CONTENT, _SIGNATURE_BYTES)
 
     def write(self, page: Page, query: Paged, generation: bytes) -> str:
         """The cursor of ``page`` in the list that ``query`` has in the generation with this digest."""
-        content = _CONTENT.pack(_VERSION, generation, _digest(query), page.offset, page.depth)
-        return _text(content + self._signature(content))
+        return self._signer.write(_VERSION, generation, _digest(query), page.offset, page.depth)
 
     def following(self, page: Page | None, query: Paged, engine: SearchEngine) -> str | None:
         """The cursor of the page after the one that was answered; ``None`` at the end of the list."""
@@ -79,27 +75,15 @@ class Cursors:
         return Page(offset, depth), generation
 
     def _content(self, cursor: str) -> tuple[int, bytes, bytes, int, int]:
-        try:
-            signed = base64.urlsafe_b64decode(cursor)
-        except ValueError as error:  # not base64, or not ASCII
-            raise CursorError(f"The cursor was not made by this service; {_REMEDY}.") from error
-        content, signature = signed[: _CONTENT.size], signed[_CONTENT.size :]
-        # Base64 reads several texts as the same bytes; only one of them was given out.
-        if _text(signed) != cursor or not hmac.compare_digest(signature, self._signature(content)):
+        fields = self._signer.read(cursor)
+        if fields is None:
             raise CursorError(
                 f"The cursor was altered, or made by a service with another secret (AKIN_SECRET); {_REMEDY}."
             )
-        unpacked: tuple[int, bytes, bytes, int, int] = _CONTENT.unpack(content)
+        unpacked: tuple[int, bytes, bytes, int, int] = fields
         return unpacked
-
-    def _signature(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, content, "sha256")[:_SIGNATURE_BYTES]
 
 
 def _digest(query: Paged) -> bytes:
     """The search but for where in its list a client stands."""
     return digest_of(replace(query, limit=0, page=FIRST_PAGE))[:_DIGEST_BYTES]
-
-
-def _text(signed: bytes) -> str:
-    return base64.urlsafe_b64encode(signed).decode()

@@ -42,6 +42,13 @@ def test_a_cursor_is_read_as_it_was_written(offset: int, depth: int) -> None:
     assert cursor.replace("-", "").replace("_", "").isalnum()
 
 
+def test_cursors_of_before_are_read() -> None:
+    """The same secret, search and place give the same text after an upgrade."""
+    assert CURSORS.write(Page(20, 400), QUERY, GENERATION) == (
+        "BQABAgMEBQYHCAkKCwwNDg9GF1kj-pCWW3KsGDcWBgITAAAAFAAAAZA70Ge523VnAdCt7bUG11NP"
+    )
+
+
 @given(data=st.data(), offset=st.integers(0, 10_000))
 def test_an_altered_cursor_is_refused(data: st.DataObject, offset: int) -> None:
     """One character replaced, added or taken away anywhere makes a cursor invalid, however it decodes."""

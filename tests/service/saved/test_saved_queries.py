@@ -161,6 +161,8 @@ def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
     """Any other text, another number or another secret is refused, without a look into the database."""
     feed = FeedOf(saved.save(NEW)[0].head.id, 3)
     tokens = FeedTokens(Secret(b"x" * 32, shared=True))
+    of_before = "AAAAAAAAAAAAAAAAAAAAAAAAAAFuw02K0pm417ZFPnMrsBlH3Cix"
+    assert of_before == tokens.write(FeedOf("A" * 22, 1))
     token = tokens.write(feed)
     assert feed == tokens.read(token)
     assert 52 == len(token)
