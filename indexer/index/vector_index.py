@@ -77,7 +77,7 @@ class VectorIndex(Protocol):
         ...
 
     def save(self, path: Path) -> None:
-        """Write what ``load`` needs beside the rows to ``path``; ``exact`` and ``flat`` need no file."""
+        """Write what ``build`` made, for ``load``, to ``path``; ``exact`` and ``flat`` need no file."""
         ...
 
 

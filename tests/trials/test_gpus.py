@@ -33,7 +33,6 @@ for kind in (faiss.GpuIndexFlatL2, faiss.GpuIndexIVFScalarQuantizer):
     assert issubclass(kind, faiss.Index)
     for name in ("add", "reset", "search", "assign", "train", "nlist", "ntotal", "d"):
         assert hasattr(kind, name) or (kind is faiss.GpuIndexFlatL2 and name == "nlist"), (kind, name)
-assert callable(faiss.index_gpu_to_cpu)
 faiss.IndexIVFPQFastScan.quantizer, faiss.IndexIVFScalarQuantizer.add_core, faiss.Clustering.train
 print("as expected")
 """

@@ -134,22 +134,14 @@ class FaissCodesIndex(ABC):
         return cls(rows, index)
 
     def save(self, path: Path) -> None:
-        """See ``VectorIndex``.
-
-        Raises:
-            StorageError: if the file cannot be written.
-        """
+        """See ``VectorIndex``; raises StorageError where the file cannot be written."""
         try:
-            faiss.write_index(self._saved_form(), str(path))
+            faiss.write_index(self._index, str(path))
         except RuntimeError as error:
             raise StorageError(
                 f"{path}: the index cannot be written; check that the folder exists and is writable, and "
                 "that the disk has room"
             ) from error
-
-    def _saved_form(self) -> Any:
-        """The index as a CPU has it."""
-        return self._index
 
     def search(
         self,

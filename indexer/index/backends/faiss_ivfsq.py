@@ -18,7 +18,7 @@ from indexer.index.backends.faiss_codes import (
     only_allowed,
 )
 from indexer.index.backends.faiss_ivf import ROWS_PER_LIST, IvfIndex, list_count
-from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for, on_cpu
+from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
 from models.errors import DeviceFullError
 
 # Rows are proposed by codes of 8 bits a number, which seldom order two rows wrongly.
@@ -67,9 +67,6 @@ class IvfSqIndex(IvfIndex):
                 if device != "auto":
                     raise
         return cls(rows, index)
-
-    def _saved_form(self) -> Any:
-        return self._index if self._gpu is None else on_cpu(self._index)
 
     def _proposed(
         self,

@@ -113,11 +113,6 @@ class Gpu:
         return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
 
 
-def on_cpu(index: Any) -> Any:
-    """A copy for a CPU of an index on a GPU."""
-    return faiss.index_gpu_to_cpu(index)
-
-
 def check_gpu(device: str) -> None:
     """Raise InputError if ``device`` is no device's name, or names a GPU that this FAISS does not reach."""
     if gpu_number(device) is None and not device.startswith("cuda"):

@@ -150,12 +150,6 @@ def test_a_gpu_that_is_full_leaves_the_build_to_the_cpu(
     assert 1 == len(contents)
 
 
-def test_what_a_gpu_holds_is_saved_as_a_cpu_reads_it(saved: Path, rows: np.ndarray, tmp_path: Path) -> None:
-    """The file is the one that was opened."""
-    opened("ivfsq", saved, rows, "cuda").save(tmp_path / "again.bin")
-    assert saved.read_bytes() == (tmp_path / "again.bin").read_bytes()
-
-
 @pytest.mark.parametrize("kind", [FlatIndex, IvfSqIndex])
 def test_an_index_without_room_goes_to_the_cpu_or_says_so(
     kind: type[FlatIndex | IvfSqIndex],

@@ -65,10 +65,6 @@ class FaissOnGpus:
         """A copy of ``index``."""
         return GpuIndexIVFScalarQuantizer(resources, index, config)
 
-    def index_gpu_to_cpu(self, index: "GpuIndexIVFScalarQuantizer") -> Any:
-        """The copy that it is."""
-        return index.own
-
 
 class StandardGpuResources:
     """Temporary memory of a device: a second call while one runs is an error of ours."""
