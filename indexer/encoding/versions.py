@@ -24,7 +24,7 @@ from indexer.snapshot.verified import Verified
 from models.checksums import hashes64, is_whole
 from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
-from models.types import ProgressFn
+from models.types import ProgressFn, unseen
 
 PART_PAPERS: Final = 1_000  # encoded at once: what a kill may cost
 
@@ -167,7 +167,7 @@ def encode_versions(
     *,
     like: Manifest,
     known: KnownVersions,
-    on_done: Callable[[int], None] = lambda n_papers: None,
+    on_done: Callable[[int], None] = unseen,
     at_once: int = PART_PAPERS,
 ) -> EncodedVersions:
     """Encode versions as those of ``like``, but for what is ``known``, ``at_once`` in a part.

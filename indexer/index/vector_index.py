@@ -17,7 +17,7 @@ from indexer.spare_cores import on_spare_cores
 from models.encoders.device_names import checked_device
 from models.errors import DeviceFullError
 from models.registry import resolve
-from models.types import Hits
+from models.types import Hits, unseen
 
 BACKENDS = {
     "exact": "indexer.index.backends.exact:ExactIndex",
@@ -43,10 +43,6 @@ _OF_GPUS = ("flat", "ivfsq")
 _CHECK_GPU = "indexer.index.backends.gpu:check_gpu"
 _GPU_WITH_ROOM = "indexer.index.backends.gpu:gpu_with_room"
 _FLAT_BYTES = "indexer.index.backends.faiss_flat:flat_bytes"
-
-
-def unheard(n_rows: int) -> None:
-    """Nobody is told how many rows are in an index."""
 
 
 @runtime_checkable
@@ -246,7 +242,7 @@ def check_backend(backend: str, device: str) -> None:
 
 
 def build_index(
-    rows: np.ndarray, backend: str, *, device: str = "auto", on_rows: OnRows = unheard
+    rows: np.ndarray, backend: str, *, device: str = "auto", on_rows: OnRows = unseen
 ) -> VectorIndex:
     """Index ``rows``, float16 or float32 of shape (n_rows, dim); they must outlive the index unchanged.
 

@@ -70,7 +70,7 @@ def test_the_collection_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_backend_of_the_page_has_the_methods_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same names and parameters as every backend of the registry."""
-    monkeypatch.setattr("builtins.unheard", None, raising=False)  # what the page calls by its name alone
+    monkeypatch.setattr("builtins.unseen", None, raising=False)  # what the page calls by its name alone
     mine = written("backend.md", "indexer.index.backends.mine", monkeypatch).MyIndex
     shown = {name: method for name, method in vars(mine).items() if not name.startswith("__")}
     assert {"build", "load", "save", "search"} == set(shown)

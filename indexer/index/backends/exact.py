@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows
-from indexer.index.vector_index import OnRows, unheard
-from models.types import Hits
+from indexer.index.vector_index import OnRows
+from models.types import Hits, unseen
 
 
 class ExactIndex:
@@ -18,7 +18,7 @@ class ExactIndex:
         self._rows = rows
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "ExactIndex":
+    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unseen) -> "ExactIndex":
         """See ``VectorIndex``."""
         return cls(rows)
 

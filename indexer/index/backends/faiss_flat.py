@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float32, Int64
 from indexer.index.backends.faiss_codes import ADD_ROWS, only_allowed, scan_is_cheaper, selector
 from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
-from indexer.index.vector_index import OnRows, unheard
+from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError
-from models.types import Hits
+from models.types import Hits, unseen
 
 # Proposals beyond k in the first attempt: room for FAISS's own rounding.
 _SPARE = 32
@@ -43,7 +43,7 @@ class FlatIndex:
                 self._index.add(added)
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "FlatIndex":
+    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unseen) -> "FlatIndex":
         """See ``VectorIndex``; DeviceFullError where the GPU that ``device`` names has no room."""
         return _flat(cls, rows, device)
 
