@@ -183,20 +183,25 @@ def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
 
 def _value(value: str, strings: Mapping[str, str]) -> str:
     """What a value says: its parts, joined by #, without quotes and outer braces, names replaced."""
-    parts, depth, quoted, begin = [], 0, False, 0
-    for sign in _SIGNS.finditer(value):
-        if sign[0] == '"' and not depth:
-            quoted = not quoted
-        elif sign[0] in "{}":
-            depth += 1 if sign[0] == "{" else -1
-        elif sign[0] == "#" and not depth and not quoted:
-            parts.append(value[begin : sign.start()])
-            begin = sign.end()
-    said = [_part(part.strip(), strings) for part in [*parts, value[begin:]]]
+    said = [_part(part.strip(), strings) for part in _split(value, _SIGNS)]
     # Names of names of names can grow without bounds.
     if sum(map(len, said)) > MAX_ENTRY_BYTES:
         raise InputError(f"a value has more than {MAX_ENTRY_BYTES:,} characters, its names replaced")
     return "".join(said)
+
+
+def _split(text: str, signs: re.Pattern[str]) -> list[str]:
+    """The parts of a text: of ``signs`` braces and quotes hold together, the others part it."""
+    parts, depth, quoted, begin = [], 0, False, 0
+    for sign in signs.finditer(text):
+        if sign[0] in "{}":
+            depth += 1 if sign[0] == "{" else -1
+        elif sign[0] == '"' and not depth:
+            quoted = not quoted
+        elif not depth and not quoted:
+            parts.append(text[begin : sign.start()])
+            begin = sign.end()
+    return [*parts, text[begin:]]
 
 
 def _part(part: str, strings: Mapping[str, str]) -> str:
@@ -228,13 +233,6 @@ def _people(value: str) -> list[str]:
 
 def _person(name: str) -> str:
     """A name, parted at its commas; those in braces part nothing, be they of a group or an accent."""
-    parts, depth, begin = [], 0, 0
-    for sign in _SIGNS_OF_NAMES.finditer(name):
-        if sign[0] != ",":
-            depth += 1 if sign[0] == "{" else -1
-        elif not depth:
-            parts.append(name[begin : sign.start()])
-            begin = sign.end()
-    last, *rest = [clean(from_latex(part)) for part in [*parts, name[begin:]]]
+    last, *rest = [clean(from_latex(part)) for part in _split(name, _SIGNS_OF_NAMES)]
     # Last, Jr, First is the only form of three parts.
     return in_usual_order([last, *reversed(rest)])
