@@ -25,7 +25,8 @@ class Verified:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._remembered = _remembered_in(DataFolder(data).verified)
+        self._note = DataFolder(data).verified
+        self._remembered = _remembered_in(self._note)
         self._new: dict[str, list[object]] = {}
 
     def holds(self, path: Path, sha256: str) -> bool:
@@ -46,23 +47,22 @@ class Verified:
 
     def save(self) -> None:
         """Keep it for the next process, of the files that are still there; not in a read-only folder."""
-        note = DataFolder(self._data).verified
-        if self._new and note.parent.is_dir():
+        if self._new:
             # What others have seen meanwhile stays remembered, and what they have forgotten forgotten.
-            remembered = _remembered_in(note) | self._new
-            files = {name: seen for name, seen in remembered.items() if (self._data / name).is_file()}
-            with suppress(OSError):
-                write_note(note, {"files": files}, durable=False)
+            remembered = _remembered_in(self._note) | self._new
+            self._write({name: seen for name, seen in remembered.items() if (self._data / name).is_file()})
 
     def forget(self, path: Path) -> None:
         """The file is read again by the next process."""
         for kept in (self._remembered, self._new):
             kept.pop(self._name(path), None)
-        note = DataFolder(self._data).verified
-        if note.parent.is_dir():
-            files = {name: seen for name, seen in _remembered_in(note).items() if name != self._name(path)}
+        remembered = _remembered_in(self._note)
+        self._write({name: seen for name, seen in remembered.items() if name != self._name(path)})
+
+    def _write(self, files: dict[str, list[object]]) -> None:
+        if self._note.parent.is_dir():
             with suppress(OSError):
-                write_note(note, {"files": files}, durable=False)
+                write_note(self._note, {"files": files}, durable=False)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._data).as_posix()
