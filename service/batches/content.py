@@ -182,16 +182,13 @@ def read_results(stored: bytes, start: int, stop: int) -> list[BatchResult]:
 
 def packed(content: bytes) -> bytes:
     """``content`` compressed (Zstandard)."""
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "zstd") as stream:
-        stream.write(content)
-    compressed: bytes = sink.getvalue().to_pybytes()
+    compressed: bytes = pa.compress(content, codec="zstd", asbytes=True)
     return compressed
 
 
 def unpacked(compressed: bytes) -> bytes:
     """What ``packed`` was given."""
-    with pa.CompressedInputStream(pa.BufferReader(compressed), "zstd") as stream:
+    with pa.input_stream(pa.py_buffer(compressed), compression="zstd") as stream:
         content: bytes = stream.read()
     return content
 
