@@ -11,6 +11,7 @@ from pydantic import Field
 
 from akin.client.async_client import AsyncClient
 from akin.client.params import FacetName
+from akin.client.requests import given
 from akin.mcp import formatting
 from models.errors import ServiceError
 
@@ -79,8 +80,8 @@ class Tools:
         limit: Limit = 5,
     ) -> str:
         """Papers akin to one paper, best first, with the sentences that match."""
-        filters = _given(year_from=year_from, year_to=year_to, venues=venues, fields=fields, authors=authors)
-        asked = _given(
+        filters = given(year_from=year_from, year_to=year_to, venues=venues, fields=fields, authors=authors)
+        asked = given(
             paper_id=paper_id,
             title=title,
             abstract=abstract,
@@ -113,10 +114,10 @@ class Tools:
         limit: Limit = 5,
     ) -> str:
         """Papers akin to several papers and far from others, best first, with the sentences that match."""
-        filters = _given(year_from=year_from, year_to=year_to)
-        asked = _given(
-            seeds=[_given(paper_id=paper_id, facet=facet) for paper_id in positive]
-            + [_given(text=text, facet=facet) for text in texts or ()],
+        filters = given(year_from=year_from, year_to=year_to)
+        asked = given(
+            seeds=[given(paper_id=paper_id, facet=facet) for paper_id in positive]
+            + [given(text=text, facet=facet) for text in texts or ()],
             negatives=[{"paper_id": paper_id} for paper_id in negative or ()],
             strategy=strategy,
             filters=filters or None,
@@ -141,7 +142,7 @@ class Tools:
         limit: Limit = 5,
     ) -> str:
         """The sentences of the collection nearest to one, with their papers."""
-        asked = _given(text=text, by=by, facet=facet, limit=limit)
+        asked = given(text=text, by=by, facet=facet, limit=limit)
         return formatting.of_sentences(await _answered(self._client.search_sentences(**asked)))
 
     async def analyze_text(
@@ -181,10 +182,6 @@ def make_server(client: AsyncClient) -> MCPServer[Any]:
     ):
         server.add_tool(tool, annotations=_READ_ONLY, structured_output=False)
     return server
-
-
-def _given(**arguments: Any) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}
 
 
 async def _answered(asked: Awaitable[_Answer]) -> _Answer:

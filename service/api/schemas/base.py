@@ -1,6 +1,7 @@
 """Shared by all schemas: papers, facets, sentences, warnings."""
 
 import re
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -172,6 +173,11 @@ TookMs = Annotated[
         "counted are waiting in a queue and writing the answer. Of an answer that was kept: of finding it."
     ),
 ]
+
+
+def utc_time(unix_s: int) -> datetime:
+    """A time of the database as answers have it."""
+    return datetime.fromtimestamp(unix_s, UTC)
 
 
 class WarningOut(Out):

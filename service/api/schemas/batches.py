@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import BaseModel, Field, Tag
 
 from models.errors import QueryError
-from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag
+from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag, utc_time
 from service.api.schemas.match import MOST_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
 from service.api.schemas.saved.profiles import ProfileName
 from service.api.schemas.search.query import QueryIn, SeedIn, to_seed
@@ -241,11 +241,7 @@ class BatchOut(BaseModel):
             problems=job.n_problems,
             ready=n_ready,
             error=job.error,
-            created_at=_time(job.created_at),
-            finished_at=None if job.finished_at is None else _time(job.finished_at),
+            created_at=utc_time(job.created_at),
+            finished_at=None if job.finished_at is None else utc_time(job.finished_at),
             results=f"/v1/batches/{job.id}/results",
         )
-
-
-def _time(unix_s: int) -> datetime:
-    return datetime.fromtimestamp(unix_s, UTC)

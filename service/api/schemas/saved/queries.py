@@ -1,14 +1,14 @@
 """``/v1/queries``: saved queries and their new papers."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, Tag, TypeAdapter, ValidationError
 
 from models.errors import QueryError
-from service.api.schemas.base import WHOLE, Strict, TookMs, WarningOut, kind_of, tag
+from service.api.schemas.base import WHOLE, Strict, TookMs, WarningOut, kind_of, tag, utc_time
 from service.api.schemas.search.recommendations import (
     FirstRecommendationsIn,
     RecommendationOut,
@@ -113,8 +113,8 @@ class SavedQueryHeadOut(BaseModel):
             owner=head.owner,
             name=head.name,
             kind=Kind(head.kind),
-            created_at=_time(head.created_at),
-            seen_at=None if head.seen_at is None else _time(head.seen_at),
+            created_at=utc_time(head.created_at),
+            seen_at=None if head.seen_at is None else utc_time(head.seen_at),
             seen_up_to=head.seen,
             feed=feed,
             **more,
@@ -178,7 +178,7 @@ class NewsOut(BaseModel):
             name=head.name,
             results=[
                 NewPaperOut(
-                    **RecommendationOut.model_validate(each.ranked).__dict__, added_at=_time(each.added_at)
+                    **RecommendationOut.model_validate(each.ranked).__dict__, added_at=utc_time(each.added_at)
                 )
                 for each in news.papers
             ],
@@ -193,7 +193,3 @@ class NewsOut(BaseModel):
             coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )
-
-
-def _time(unix_s: int) -> datetime:
-    return datetime.fromtimestamp(unix_s, UTC)
