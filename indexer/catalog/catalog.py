@@ -106,7 +106,6 @@ class Catalog(Store):
                 n_new += insert_papers(connection, dict(zip(hashes, batch, strict=True)))
                 last = {paper.id: digest for paper, digest in zip(batch, hashes, strict=True)}
                 point(connection, list(last.values()), number)
-            forget_outdated(connection)
             return _change(connection, number, n_new=n_new)
 
     def stage(self, load: str, papers: Sequence[Paper]) -> None:
@@ -149,7 +148,6 @@ class Catalog(Store):
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
             publish_staged(connection, load, up_to, number, replace=replace)
-            forget_outdated(connection)
             return _change(connection, number)
 
     def delete(self, paper_ids: Iterable[str]) -> Change:
@@ -160,7 +158,6 @@ class Catalog(Store):
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
             point_nowhere(connection, _storable(paper_ids), number)
-            forget_outdated(connection)
             return _change(connection, number)
 
     def purge(self, paper_ids: Iterable[str]) -> Purged:
@@ -191,7 +188,6 @@ class Catalog(Store):
             number = _last_change(connection) + 1
             point_nowhere(connection, [key for key, digest in versions.items() if digest is None], number)
             point(connection, [digest for digest in versions.values() if digest is not None], number)
-            forget_outdated(connection)
             return _change(connection, number)
 
     def note_encoding(self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]) -> None:
@@ -295,6 +291,8 @@ def _last_change(connection: Connection) -> int:
 
 
 def _change(connection: Connection, number: int, *, n_new: int = 0) -> Change:
+    """What change ``number`` did; versions that are current no longer leave the quarantine."""
+    forget_outdated(connection)
     of_this = select(func.count()).select_from(CurrentRow).where(CurrentRow.change == number)
     n_changed = connection.execute(of_this).scalar_one()
     return Change(number - 1, number if n_changed else number - 1, n_changed, n_new)

@@ -35,12 +35,10 @@ class Store:
         return cls(migrations.open_database(url_or_path, busy_timeout_s=busy_timeout_s))
 
     @classmethod
-    def open_existing(  # noqa: PYI019 - see above
-        cls: type[_Opened], url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S
-    ) -> _Opened:
+    def open_existing(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
         """The same, but where the file of SQLite is not there none is made: raises StorageError."""
         expect_existing(url_or_path)
-        return cls.open(url_or_path, busy_timeout_s=busy_timeout_s)
+        return cls.open(url_or_path)
 
     def close(self) -> None:
         """Closes every connection to the database."""

@@ -100,7 +100,11 @@ class Engines:
         """Those of a service that begins with ``first``; they follow the data folder where it is one."""
         if not DataFolder(settings.data).current.is_file():
             return cls(first, settings.data, reopen=None)
-        return cls(first, settings.data, reopen=partial(_reopen, settings, cache), retry_s=retry_s)
+
+        def reopen(generation: str | None, beside: SearchEngine) -> SearchEngine:
+            return open_engine(settings, cache, generation=generation, beside=beside)
+
+        return cls(first, settings.data, reopen=reopen, retry_s=retry_s)
 
     @property
     def follows(self) -> bool:
@@ -224,10 +228,6 @@ class PinnedEngines:
         """Keep none for those who come next."""
         with self._lock:
             self._last = None
-
-
-def _reopen(settings: Settings, cache: Cache, generation: str | None, beside: SearchEngine) -> SearchEngine:
-    return open_engine(settings, cache, generation=generation, beside=beside)
 
 
 def open_engine(
