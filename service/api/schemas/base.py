@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,8 @@ from models.errors import QueryError
 from models.text.sentences import sentences_from_list
 from models.types import Facet, Paper
 from service.answer_warnings import WarningCode
+from service.search.query import SearchAnswer
+from service.search.sentences import SentenceAnswer
 
 # What is no text by itself. All other white space is none either, but of what that is the dialects of JSON
 # Schema have different ideas, so it is no matter of a request's shape. The anchor and the length say nothing
@@ -189,6 +191,18 @@ class WarningOut(Out):
     code: WarningCode
     message: str
     about: tuple[str, ...]
+
+
+def of_answer(answer: SearchAnswer | SentenceAnswer) -> dict[str, Any]:
+    """What every answer to a search says beside its results."""
+    return {
+        "generation": answer.generation,
+        "reason": answer.reason,
+        "detail": answer.detail,
+        "warnings": tuple(WarningOut.model_validate(each) for each in answer.warnings),
+        "coverage": answer.coverage,
+        "took_ms": round(answer.took_ms, 3),
+    }
 
 
 class SentenceOut(Out):

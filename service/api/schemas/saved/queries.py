@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field, Tag, TypeAdapter, ValidationError
 
 from models.errors import QueryError
-from service.api.schemas.base import WHOLE, Strict, TookMs, WarningOut, kind_of, tag, utc_time
+from service.api.schemas.base import WHOLE, Strict, TookMs, WarningOut, kind_of, of_answer, tag, utc_time
 from service.api.schemas.search.recommendations import (
     FirstRecommendationsIn,
     RecommendationOut,
@@ -186,10 +186,5 @@ class NewsOut(BaseModel):
             matching=news.n_matching,
             seen_up_to=news.up_to,
             unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
-            generation=answer.generation,
-            reason=answer.reason,
-            detail=answer.detail,
-            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
-            coverage=answer.coverage,
-            took_ms=round(answer.took_ms, 3),
+            **of_answer(answer),
         )

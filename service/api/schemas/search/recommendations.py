@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
-from service.api.schemas.base import CursorIn, Out, SentenceOut, TookMs, WarningOut
+from service.api.schemas.base import CursorIn, Out, SentenceOut, TookMs, WarningOut, of_answer
 from service.api.schemas.search.query import SeedIn, to_seed
 from service.api.schemas.search.results import AlignmentOut, ResultOut
 from service.api.schemas.search.search import ResultsIn, SpecificityIn, WordsIn
@@ -188,12 +188,7 @@ class RecommendationsOut(BaseModel):
             unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
             total=answer.total,
             next_cursor=next_cursor,
-            generation=answer.generation,
-            reason=answer.reason,
-            detail=answer.detail,
-            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
-            coverage=answer.coverage,
-            took_ms=round(answer.took_ms, 3),
+            **of_answer(answer),
         )
 
     @classmethod

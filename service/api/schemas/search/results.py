@@ -11,6 +11,7 @@ from service.api.schemas.base import (
     SentenceOut,
     TookMs,
     WarningOut,
+    of_answer,
 )
 from service.api.schemas.writing import Written, writer
 from service.search.query import Reason, SearchAnswer
@@ -166,12 +167,7 @@ class SearchOut(BaseModel):
             results=[ResultOut.model_validate(ranked) for ranked in answer.results],
             total=answer.total,
             next_cursor=next_cursor,
-            generation=answer.generation,
-            reason=answer.reason,
-            detail=answer.detail,
-            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
-            coverage=answer.coverage,
-            took_ms=round(answer.took_ms, 3),
+            **of_answer(answer),
         )
 
     @classmethod

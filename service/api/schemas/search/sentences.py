@@ -22,6 +22,7 @@ from service.api.schemas.base import (
     WarningOut,
     facet_tuple,
     kind_of,
+    of_answer,
     tag,
 )
 from service.api.schemas.search.filters import FiltersIn
@@ -158,12 +159,7 @@ class SentenceSearchOut(BaseModel):
         return cls(
             query=AskedSentenceOut.of(answer.query, answer.sentence, by=answer.by),
             results=[FoundSentenceOut.of(found) for found in answer.results],
-            generation=answer.generation,
-            reason=answer.reason,
-            detail=answer.detail,
-            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
-            coverage=answer.coverage,
-            took_ms=round(answer.took_ms, 3),
+            **of_answer(answer),
         )
 
 
