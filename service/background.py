@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from threading import Event, Thread
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Final
 
 from models.errors import AkinError, DeadlineError
@@ -69,9 +69,7 @@ class Repeating:
         self._stopped, self._end_by = True, min(self._end_by, time.monotonic() + self._stop_s)
         self._woken.set()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends after what is under way, if that does not take too long."""
         self.stop()
         if self._thread is not None:

@@ -2,7 +2,6 @@
 
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import structlog
@@ -37,9 +36,7 @@ class OpenFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __len__(self) -> int:

@@ -1,7 +1,6 @@
 """What the catalog, keys and jobs share: rows of one database, opened and closed."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from indexer.catalog import migrations
@@ -47,7 +46,5 @@ class Store:
     def __enter__(self: _Opened) -> _Opened:  # noqa: PYI019 - see above
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

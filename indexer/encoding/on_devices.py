@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock
-from types import TracebackType
 from typing import Final, Self
 
 import structlog
@@ -59,9 +58,7 @@ class EncodeOnDevices:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Begins nothing more, gives up what is under way after its next few papers, and waits for that."""
         self._ended.set()
         self._threads.shutdown(cancel_futures=True)

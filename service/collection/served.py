@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import TracebackType
 
 import structlog
 
@@ -80,9 +79,7 @@ class ServedCollection:
         for each in self._working:
             each.stop()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends after what is under way, if that does not take too long."""
         self.stop()
         self._running.close()
