@@ -20,17 +20,7 @@ class Store:
     def open(  # noqa: PYI019 - see above
         cls: type[_Opened], url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S
     ) -> _Opened:
-        """Opens it, creating the database where there is none; several processes may do so at once.
-
-        Args:
-            url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
-            busy_timeout_s: how long a writer waits for another before it gives up.
-
-        Raises:
-            InputError: a URL of another kind of database, or none at all.
-            MissingPackageError: PostgreSQL without its driver.
-            StorageError: it cannot be opened, or another version of Akin wrote it (``akin migrate``).
-        """
+        """Opens what ``open_database`` opens or makes; raises what that raises."""
         return cls(migrations.open_database(url_or_path, busy_timeout_s=busy_timeout_s))
 
     @classmethod
