@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,7 @@ from akin.cli.consoles import stderr, stdout
 from akin.cli.progress import show_progress
 from akin.cli.training.sets import (
     HELD_OUT,
+    expect_place_for_set,
     read_citations,
     read_edges,
     read_papers,
@@ -20,7 +21,6 @@ from akin.cli.training.sets import (
 )
 from evaluation.collection import SETS, CollectionReader
 from indexer.corpus.read import CorpusReport
-from indexer.files.durable import discard_folder, storage_errors
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.registry import resolve
@@ -52,7 +52,15 @@ Citations = Annotated[
         "--citations", help='JSON lines: "citing", "context", "cited", "n_cited", or unarXive; repeatable.'
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", help="The folder to write to.", file_okay=False)]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        help="The folder to write to: a new one, or that of an earlier set, which is replaced.",
+        file_okay=False,
+        callback=expect_place_for_set,
+    ),
+]
 LeaveOut = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,6 +74,16 @@ LeaveOutIds = Annotated[
 HeldOut = Annotated[
     int, typer.Option(min=0, help="Number of examples to hold out for measuring, with all their papers.")
 ]
+_CITED: Final = "check that the cited ids are ids of the papers"
+_WHY_NONE: Final = {
+    "cocited": f"{_CITED}, and that some sentences cite several of them",
+    "sentences": f"{_CITED}, and that several sentences cite the same ones",
+    "contexts": f"{_CITED}, and that some sentences cite one alone",
+    "citations": "check that the citing and the cited ids are ids of the papers",
+    "crops": "check that the papers have abstracts of 10 words or more, and that not all are left out",
+    "cloze": "check that the papers have abstracts of three sentences or more, and that not all are left out",
+    "queries": "check that the files hold queries, and that not all of them are left out",
+}
 Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 
 
@@ -246,7 +264,7 @@ def _write(
     seed: int,
 ) -> None:
     if not examples:
-        raise InputError("No example was found: check that the cited ids are ids of the papers.")
+        raise InputError(f"No example was found: {_WHY_NONE[recipe]}.")
     kept: list[Example] = []
     n_found = len(examples)
     if held_out:
@@ -259,11 +277,8 @@ def _write(
         "left_out_by_the_leak_guard": dict(sorted(guard.counts.items())),
         "seed": seed,
     }
-    with storage_errors(out):
-        discard_folder(out / HELD_OUT)  # that of an earlier set
-    if kept:
-        write_set(out / HELD_OUT, training_set(f"{out.name}/{HELD_OUT}", kept, texts), report)
-    write_set(out, training_set(out.name, examples, texts), report)
+    apart = training_set(f"{out.name}/{HELD_OUT}", kept, texts) if kept else None
+    write_set(out, training_set(out.name, examples, texts), report, apart)
     left = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(guard.counts.items())) or "none"
     stdout.print(
         f"{len(examples):,} examples in {out}, {len(kept):,} held out. Papers left out because an evaluation "

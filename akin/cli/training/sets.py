@@ -5,6 +5,7 @@ was made, and ``held-out/`` holds examples to measure by, which share no text wi
 """
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,22 +17,72 @@ from akin.cli.training.full_texts import citing_sentences, is_full_text, names_o
 from evaluation.sets.files import JsonObject, json_lines
 from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.files.durable import replace_file, storage_errors
+from indexer.files.durable import discard_folder, storage_errors, sync, sync_tree
 from models.errors import BrokenRowError, InputError
 from models.training.examples import Example, TrainingSet
 from models.training.pairs.citing import Citation, short_text
 from models.types import Paper
 
 REPORT, HELD_OUT = "report.json", "held-out"
+_WRITING = ".writing"
+_LEFT_BY_A_STOP = frozenset({_WRITING, f"{HELD_OUT}.discarded"})
 
 
-def write_set(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> None:
-    """Write a set to ``folder``, its report last; raises StorageError."""
+def expect_place_for_set(out: Path) -> Path:
+    """``out``, where it is new, empty or holds an earlier set, which a new one replaces.
+
+    Raises InputError, StorageError.
+    """
+    with storage_errors(out):
+        names = {child.name for child in out.iterdir()} if out.exists() else set()
+        if names <= _LEFT_BY_A_STOP or (REPORT in names and _is_of_a_set((out / REPORT).read_bytes())):
+            return out
+    raise InputError(
+        f"--out {out}: the folder is not empty and holds no earlier training set, so nothing was written; "
+        "name a new folder, or one that `akin train data` made."
+    )
+
+
+def _is_of_a_set(report: bytes) -> bool:
+    try:
+        told = orjson.loads(report)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(told, dict) and "recipe" in told
+
+
+def write_set(
+    folder: Path, made: TrainingSet, report: Mapping[str, Any], held_out: TrainingSet | None = None
+) -> None:
+    """Write a set to ``folder``, and what is held out beside it; an earlier set there goes with its own.
+
+    Whatever stops it, no examples are left beside others' held-out ones: the folder then has no examples, or
+    all of one set. Raises StorageError.
+    """
+    prepared = folder / _WRITING
     with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / TEXTS, _lines(_as_row(i, paper) for i, paper in made.texts.items()))
-        replace_file(folder / EXAMPLES, _lines(_as_example(example) for example in made.examples))
-        replace_file(folder / REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
+        shutil.rmtree(prepared, ignore_errors=True)
+        prepared.mkdir(parents=True)
+        _write_files(prepared, made, report)
+        if held_out is not None:
+            (prepared / HELD_OUT).mkdir()
+            _write_files(prepared / HELD_OUT, held_out, report)
+        sync_tree(prepared)
+        (folder / EXAMPLES).unlink(missing_ok=True)
+        sync(folder)
+        discard_folder(folder / HELD_OUT)
+        # The report first, by which the folder is known again; the examples last, without which it is no set.
+        for name in (REPORT, HELD_OUT, TEXTS, EXAMPLES):
+            if (prepared / name).exists():
+                (prepared / name).rename(folder / name)
+        sync(folder)
+        prepared.rmdir()
+
+
+def _write_files(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> None:
+    (folder / TEXTS).write_bytes(_lines(_as_row(i, paper) for i, paper in made.texts.items()))
+    (folder / EXAMPLES).write_bytes(_lines(_as_example(example) for example in made.examples))
+    (folder / REPORT).write_bytes(orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterator[Citation]:

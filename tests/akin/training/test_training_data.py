@@ -231,3 +231,48 @@ def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
     assert result.exit_code == 1
     with pytest.raises(InputError, match="akin train data"):
         read_set(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("report", [None, "[1]", '{"loss": 0.1}', "no JSON"])
+def test_a_set_replaces_nothing_but_a_set(tmp_path: Path, corpus: Path, report: str | None) -> None:
+    """A folder with anything else in it is left as it is, and nothing is read first."""
+    out = tmp_path / "thesis"
+    (out / HELD_OUT).mkdir(parents=True)
+    (out / HELD_OUT / "mine.txt").write_text("mine")
+    if report is not None:
+        (out / REPORT).write_text(report)
+    args = ["train", "data", "crops", "--papers", str(tmp_path / "absent"), "--out", str(out)]
+    result = RUN.invoke(cli.app, args)
+    assert 1 == result.exit_code
+    assert f"--out {out}: the folder is not empty" in result.output
+    assert "mine" == (out / HELD_OUT / "mine.txt").read_text()
+
+
+def test_no_examples_are_left_beside_held_out_ones_of_others(tmp_path: Path, corpus: Path) -> None:
+    """A run that is stopped while its set takes the place of another leaves no set; the next one makes it."""
+    _, out = made(tmp_path, "crops", "--papers", corpus, "--held-out", 4)
+    (out / "notes.txt").write_text("mine")
+    (out / TEXTS).unlink()
+    (out / TEXTS / "in the way").mkdir(parents=True)
+    again = ["crops", "--papers", str(corpus), "--held-out", "8", "--seed", "1"]
+    result = RUN.invoke(cli.app, ["train", "data", *again, "--out", str(out)])
+    assert 1 == result.exit_code
+    assert not (out / EXAMPLES).exists()
+    (out / TEXTS / "in the way").rmdir()
+    (out / TEXTS).rmdir()
+    made(tmp_path, *again)
+    own, held_out = read_set(out), read_set(out / HELD_OUT)
+    assert (32, 8) == (len(own.examples), len(held_out.examples))
+    assert not own.texts.keys() & held_out.texts.keys()
+    assert {"notes.txt", EXAMPLES, TEXTS, REPORT, HELD_OUT} == {child.name for child in out.iterdir()}
+
+
+@pytest.mark.parametrize(("recipe", "said"), [("crops", "10 words"), ("cloze", "three sentences")])
+def test_nothing_found_says_what_the_recipe_needs(tmp_path: Path, recipe: str, said: str) -> None:
+    """A recipe without citations does not speak of them."""
+    papers = write_lines(tmp_path / "short.jsonl", [{"id": "p", "title": "Short", "abstract": "A text."}])
+    args = ["train", "data", recipe, "--papers", str(papers), "--out", str(tmp_path / "x")]
+    result = RUN.invoke(cli.app, args)
+    assert 1 == result.exit_code
+    assert said in result.output
+    assert "cited" not in result.output
