@@ -79,7 +79,7 @@ def build(
     elsewhere what ``annotator`` would here, to the same; its context ends before others may build.
 
     Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
-    collection was made with other models.
+    collection was made with other models; BrokenFileError where a file breaks off and is to replace it.
     """
     started = time.perf_counter()
     check_backend(arguments.backend, arguments.device)
@@ -146,6 +146,7 @@ class _Load:
             base,
             lookups=lookups,
             read_by=arguments,
+            whole=self.replace,
             on_progress=self.on_progress,
         )
 

@@ -1,6 +1,6 @@
 """Staging: the papers of a corpus that are new or changed go into the catalog, and nothing shows them yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -16,7 +16,7 @@ from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.arguments import BuildArguments
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
-from models.errors import CorpusError
+from models.errors import BrokenFileError, CorpusError
 from models.text.language import other_language
 from models.text.sentences import SPLITTER_VERSION
 from models.types import Paper, ProgressFn
@@ -65,12 +65,14 @@ def stage_corpora(
     *,
     lookups: Path,
     read_by: BuildArguments,
+    whole: bool = False,
     on_progress: ProgressFn,
 ) -> Reading:
     """Stage the papers of ``corpora`` that ``base`` does not show, or the catalog has otherwise.
 
     What another load left unpublished is forgotten; what an interrupted run staged of this one stays as it
-    is. Raises CorpusError, InputError, StorageError.
+    is. Raises CorpusError, InputError, StorageError; BrokenFileError where a file breaks off that is to be read
+    whole.
     """
     catalog.forget_loads(but=load)
     reading = Reading()
@@ -82,7 +84,8 @@ def stage_corpora(
         found=FoundPapers(lookups),
         on_rows=lambda n_rows: on_progress("Reading", n_rows, None),
     )
-    papers = islice(chain.from_iterable(map(read, corpora)), read_by.limit)
+    read_files = (_read_whole(read, path, reading) if whole else read(path) for path in corpora)
+    papers = islice(chain.from_iterable(read_files), read_by.limit)
     while some := list(islice(papers, _AT_ONCE)):
         current = {} if base is None else catalog.current_hashes([paper.id for paper in some])
         new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
@@ -98,6 +101,19 @@ def stage_corpora(
         raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(reading)})")
     reading.languages = dict(sorted(reading.languages.items(), key=lambda item: -item[1]))
     return reading
+
+
+def _read_whole(
+    read: Callable[[Path], Iterator[Paper]], path: Path, reading: Reading
+) -> Iterator[Paper]:
+    """The papers of a file; raises BrokenFileError at its end where that came too early."""
+    yield from read(path)
+    for error in reading.refusals.breaks:
+        raise BrokenFileError(
+            error.path,
+            error.line,
+            f"{error.reason}; what replaces a collection must be read to its end, so nothing was replaced",
+        ) from error
 
 
 def _why_none(reading: Reading) -> str:

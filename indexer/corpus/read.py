@@ -91,7 +91,8 @@ class CorpusReport:
 
     ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
     MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
-    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept. Of the rows
+    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept, in ``breaks``,
+    too. Of the rows
     without an abstract the first ``max_unresolved`` that can be looked up are ``unresolved``; ``looked_up``
     counts those whose abstract came from there.
     """
@@ -105,6 +106,7 @@ class CorpusReport:
     looked_up: int = 0
     max_unresolved: int = MAX_UNRESOLVED
     unresolved: list[Unresolved] = field(default_factory=list)
+    breaks: list[BrokenFileError] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _first_seen: FirstSeen = field(default_factory=FirstSeen)
 
@@ -137,6 +139,7 @@ class CorpusReport:
     def note_break(self, error: BrokenFileError) -> None:
         """Count a file that breaks off; kept however many rows are, for what it lost is not known."""
         self.broken += 1
+        self.breaks.append(error)
         reason = f"the file ends early here: {error.reason}; the rest was not read"
         self.broken_rows.append(BrokenRowError(error.path, error.line, reason))
 

@@ -75,8 +75,11 @@ def each_line(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
         except InputError as error:
             yield lines.number, error
         else:
-            if not line.isspace():
-                yield lines.number, line
+            if line.isspace():
+                continue
+            if line.startswith(b"{") and not line.endswith((b"\n", b"}")):
+                raise BrokenFileError(str(lines.path), lines.number, "the last line is cut short")
+            yield lines.number, line
 
 
 def _object(line: bytes | InputError) -> JsonObject:

@@ -48,10 +48,21 @@ def _summary(report: LookupReport) -> Group:
 def refused_rows(refusals: CorpusReport, table: Path | None = None) -> Group:
     """What was passed over while reading, with the first reasons; ``table`` lists what can be looked up."""
     lines = []
-    if refusals.broken:
+    n_rows = refusals.broken - len(refusals.breaks)
+    if n_rows:
         duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
-        lines.append(Text(f"Skipped {counted(refusals.broken, 'row')}{duplicates}:", style="yellow"))
-        lines += first_of(refusals.broken, refusals.broken_rows)
+        lines.append(Text(f"Skipped {counted(n_rows, 'row')}{duplicates}:", style="yellow"))
+        ends = {(each.path, each.line) for each in refusals.breaks}
+        rows = [each for each in refusals.broken_rows if (each.path, each.line) not in ends]
+        lines += first_of(n_rows, rows)
+    lines += [
+        Text(
+            f"{each.path} was not read to its end: line {each.line:,}: {each.reason}. Fetch it again, then "
+            "run the same command again.",
+            style="yellow",
+        )
+        for each in refusals.breaks
+    ]
     if refusals.looked_up:
         lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from --fetch."))
     return Group(*lines, *_without_abstract(refusals, table))
