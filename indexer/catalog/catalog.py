@@ -7,7 +7,7 @@ it was damaged and its paper is added again: a paper whose content changes is a 
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sqlalchemy import Connection, func, select
@@ -71,11 +71,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What left the database for good: versions of papers, every batch, saved queries with their text."""
+    """What left the database for good: versions of papers, every batch, saved queries; ``known`` are the ids."""
 
     n_versions: int
     n_batches: int
     n_queries: int
+    known: tuple[str, ...] = field(default=(), compare=False)
 
 
 class Catalog(Store):
@@ -164,9 +165,8 @@ class Catalog(Store):
         """Deletes papers and removes every version of them for good, and every batch, finished or not.
 
         Any batch may hold the text, compressed; of saved queries those go that hold a title or a sentence.
-        Ids that were never there remove nothing. SQLite's file is written anew, so that no freed page keeps
-        the text; PostgreSQL's dead rows stay on the disk until they are vacuumed. That the papers were
-        deleted stays noted by their ids.
+        Unknown ids remove nothing. SQLite's file is written anew, so that no freed page keeps the text;
+        PostgreSQL's dead rows stay until they are vacuumed. That papers were deleted stays noted by id.
         """
         with self.database.writing() as connection:
             present = [key for key in _storable(paper_ids) if is_known(connection, key)]
@@ -175,7 +175,7 @@ class Catalog(Store):
             n_versions = remove_versions(connection, present)
             n_batches = remove_batches(connection) if present else 0
         self.database.clear_freed_pages()
-        return Purged(n_versions, n_batches, n_queries)
+        return Purged(n_versions, n_batches, n_queries, tuple(present))
 
     def names(self, paper_ids: Iterable[str]) -> set[str]:
         """The titles and DOIs that any version of the papers has."""

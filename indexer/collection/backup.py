@@ -5,12 +5,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.sqlite import sqlite_connection
 from indexer.collection.changes import expect_own_catalog
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
 from indexer.snapshot.folder import point_at, verify
 from indexer.snapshot.manifest import Manifest
@@ -18,6 +19,16 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import is_whole
 from models.errors import InputError, StorageError
+
+_OF_A_BACKUP: Final = frozenset(
+    {
+        "segments",
+        "snapshots",
+        "CURRENT",
+        "CURRENT.new",
+        *(CATALOG_FILE + end for end in ("", "-wal", "-shm", "-journal")),
+    }
+)
 
 
 def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
@@ -31,6 +42,7 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
     target = target.resolve()
     unfinished = target.with_name(target.name + ".unfinished")
     with storage_errors(target):
+        _expect_apart(data.resolve(), target, unfinished)
         if target.exists() and any(target.iterdir()):
             raise InputError(f"{target} is not empty; name a new folder for the backup.")
         if target.is_mount():
@@ -39,6 +51,20 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
         snapshot = open_snapshot(data)
         with folder_lock(unfinished):
             return _copied(data, snapshot, unfinished, target, catalog=catalog)
+
+
+def _expect_apart(data: Path, target: Path, unfinished: Path) -> None:
+    """Refuse to copy a folder into itself, or over what no backup left; raises InputError."""
+    if target.is_relative_to(data) or data.is_relative_to(target) or data.is_relative_to(unfinished):
+        raise InputError(
+            f"The backup {target} and the collection {data} lie one in the other; name a folder beside it."
+        )
+    left = {child.name for child in unfinished.iterdir()} if unfinished.exists() else set()
+    if strange := sorted(left - _OF_A_BACKUP):
+        raise InputError(
+            f"{unfinished} is where the backup would be made, but holds {strange[0]!r}, which no backup left "
+            "there; move the folder away, or name another for the backup."
+        )
 
 
 def _copied(

@@ -45,11 +45,11 @@ _ALL: Final = 2**31  # generations: but for those that hold a paper, a purge rem
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What a purge did; ``manifest`` is that of the generation served from then on.
+    """What a purge did; ``manifest`` is that of the generation served from then on, be it a new one or not.
 
     ``n_versions``, ``n_batches`` and ``n_queries``, saved ones, were removed from the catalog, ``removed``
     are the generations that held a version. The ``leased`` hold one too and stay, because a process reads
-    them: the purge must be repeated.
+    them: the purge must be repeated. The ``unknown`` ids are of papers that were never there.
     """
 
     manifest: Manifest
@@ -58,6 +58,13 @@ class Purge:
     n_queries: int
     removed: tuple[str, ...]
     leased: tuple[str, ...]
+    unknown: tuple[str, ...]
+    is_new: bool
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether nothing was there to purge."""
+        return not (self.n_versions or self.n_batches or self.removed or self.leased or self.is_new)
 
 
 def purge_papers(
@@ -82,7 +89,7 @@ def purge_papers(
         for work, wait_s in _OTHERS_AT_WORK.items():
             locks.enter_context(folder.working(work, wait_s=wait_s))
         before = folder.generations()
-        delete_papers(data, wanted, catalog, keep=_ALL)
+        deleted = delete_papers(data, wanted, catalog, keep=_ALL)
         holds = cache(
             partial(_segment_holds, hashes=hashes64(wanted))
         )  # each is read once, and not under the lock
@@ -115,7 +122,10 @@ def purge_papers(
         purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
     counts = (purged.n_versions, purged.n_batches, purged.n_queries)
-    return Purge(base.manifest, *counts, tuple(name for name in removed if name in before), leased)
+    unknown = tuple(key for key in deleted.unknown if key not in purged.known)
+    is_new = base.generation not in before
+    removed = [name for name in removed if name in before]
+    return Purge(base.manifest, *counts, tuple(removed), leased, unknown, is_new)
 
 
 def _generations_holding(data: Path, holds: Callable[[Path], bool], *, but: str) -> list[str]:

@@ -103,9 +103,7 @@ def stage_corpora(
     return reading
 
 
-def _read_whole(
-    read: Callable[[Path], Iterator[Paper]], path: Path, reading: Reading
-) -> Iterator[Paper]:
+def _read_whole(read: Callable[[Path], Iterator[Paper]], path: Path, reading: Reading) -> Iterator[Paper]:
     """The papers of a file; raises BrokenFileError at its end where that came too early."""
     yield from read(path)
     for error in reading.refusals.breaks:

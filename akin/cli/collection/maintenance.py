@@ -72,17 +72,22 @@ def purge(
     """Delete papers and erase their text from the catalog and every generation (takedowns).
 
     Removes all batches too, because their results may hold the text (unfinished ones are cancelled), and
-    saved queries that hold a title or sentence of the papers. Backups keep the text. If a process still
-    reads a generation with the text, the exit status is 1: run the command again later.
+    saved queries that hold a title or sentence of the papers. Backups keep the text. Ids that the collection
+    never had are reported. If none was there, or a process still reads a generation with the text, the exit
+    status is 1: in the latter case run the command again later.
     """
     wanted = _wanted(ids, from_file)
     place = catalog_place(data, catalog)
     with show_progress(stderr) as on_progress, Catalog.open_existing(place) as opened:
         done = purge_papers(data, wanted, opened, on_progress=on_progress)
+    for paper_id in done.unknown:
+        stderr.print(f"not in the collection: {paper_id}", markup=False, soft_wrap=True)
+    if done.found_nothing and len(done.unknown) == len(set(wanted)):
+        raise InputError("The collection never had a paper with such an id; nothing was purged.")
     stdout.print(
         f"Removed {counted(done.n_versions, 'version')} from the catalog and "
         f"{counted(len(done.removed), 'older generation')}; "
-        f"generation {done.manifest.generation} is served from now on."
+        f"generation {done.manifest.generation} is served {_since(done.is_new)}."
     )
     if done.n_batches:
         stdout.print(
@@ -103,6 +108,10 @@ def purge(
             style="yellow",
         )
         raise typer.Exit(1)
+
+
+def _since(is_new: bool) -> str:
+    return "from now on" if is_new else "as before"
 
 
 def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
@@ -200,8 +209,7 @@ def upgrade(
     had = "no schema" if done.schema is None else f"schema {done.schema}"
     words = counted(done.n_segments, "segment got its words", "segments got their words")
     stdout.print(f"The catalog had {had}, it has {NEWEST}; {words}.")
-    since = "from now on" if done.published else "as before"
-    stdout.print(f"Generation {done.manifest.generation} is served {since}.")
+    stdout.print(f"Generation {done.manifest.generation} is served {_since(done.published)}.")
 
 
 @snapshots.command("list")

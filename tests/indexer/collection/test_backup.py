@@ -175,6 +175,27 @@ def test_a_backup_goes_nowhere_else(data: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize("place", ["data/copy", "data", ".", "data/segments/copy"])
+def test_a_collection_is_not_copied_into_itself(data: Path, place: str) -> None:
+    """Nor a folder that holds it taken for the backup; nothing is written."""
+    before = sorted(data.rglob("*"))
+    with pytest.raises(InputError, match=r"one in the other|not empty"):
+        back_up(data, data.parent / place, catalog=data / CATALOG_FILE)
+    assert before == sorted(data.rglob("*"))
+    assert not (data / "copy.unfinished").exists()
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "building"])
+def test_no_folder_but_of_a_backup_is_cleared(data: Path, tmp_path: Path, name: str) -> None:
+    """What bears the name of an unfinished backup and is none stays as it is."""
+    other = tmp_path / "copy.unfinished"
+    (other / "segments").mkdir(parents=True)
+    (other / name).mkdir()
+    with pytest.raises(InputError, match=f"holds '{name}'"):
+        back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert {"segments", name} == {child.name for child in other.iterdir()}
+
+
 def test_a_killed_backup_does_not_hinder_the_next(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,14 +303,14 @@ def test_what_was_copied_is_not_copied_again(
     first = unfinished / copied[0]
     first.write_bytes(first.read_bytes()[:-1])
     (unfinished / "segments" / "999999").mkdir()
-    (unfinished / "stray").touch()
+    (unfinished / "CURRENT.new").touch()
     stopped, before = False, copied[:3]
     copied.clear()
     back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
     assert before[0] in copied
     assert not {*before[1:]} & {*copied}
     assert shown(data) == shown(tmp_path / "copy")
-    assert not (tmp_path / "copy" / "stray").exists()
+    assert not (tmp_path / "copy" / "CURRENT.new").exists()
     assert not (tmp_path / "copy" / "segments" / "999999").exists()
 
 

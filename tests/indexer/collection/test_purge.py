@@ -234,6 +234,21 @@ def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:
     before = DataFolder(data).generations()
     done = purge(data, "nobody", "")
     assert (0, (), before) == (done.n_versions, done.removed, DataFolder(data).generations())
+    assert (("nobody", ""), False) == (done.unknown, done.is_new)
+    shown = CliRunner().invoke(app, ["purge", "nobody", "--data", str(data)])
+    assert 1 == shown.exit_code
+    assert "not in the collection: nobody" in shown.stderr
+    assert "nothing was purged" in shown.stderr
+    assert "" == shown.stdout
+
+
+def test_ids_that_nobody_knows_are_named_beside_others(data: Path) -> None:
+    """One that is known is purged; again it is no stranger, and no new generation is claimed."""
+    command = ["purge", "p7", "nobody", "--data", str(data)]
+    first, second = CliRunner().invoke(app, command), CliRunner().invoke(app, command)
+    for shown, since in ((first, "from now on"), (second, "as before")):
+        assert (0, "not in the collection: nobody\n") == (shown.exit_code, shown.stderr[-30:])
+        assert f"is served {since}." in shown.stdout
 
 
 def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
