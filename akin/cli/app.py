@@ -1,14 +1,18 @@
 """The program ``akin``: finds the command, runs it, and prints errors."""
 
+import errno
+import os
+import sys
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib.metadata import version
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from akin.cli.commands import COMMANDS, FIRST, PANELS, Listed
+from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, Listed
 from akin.cli.consoles import stderr
 from akin.cli.help import present_params, presented
 from models.errors import AkinError
@@ -16,6 +20,17 @@ from models.extras import needed
 from models.registry import uncollected
 from service.observability.logging import configure_logging
 from service.validation import plain, sentence
+
+# What writing to standard output can end with; a closed pipe ends quietly.
+_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def _leave_output() -> None:
+    """Let what is still to be written go nowhere, or the interpreter would fail on it as it ends."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 class _Command(TyperCommand):
@@ -80,10 +95,16 @@ class _Commands(TyperGroup):
             stderr.print("error:", style="bold red", end=" ")
             stderr.print(str(error), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
+        except OSError as error:
+            if error.errno not in _UNWRITABLE or error.filename is not None:
+                raise
+            _leave_output()
+            told = (error.strerror or "").lower()
+            stderr.print(f"[bold red]error:[/] cannot write the output: {told}", soft_wrap=True)
+            raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
-            stderr.print(
-                "Interrupted. Everything published so far is kept; run the same command again to resume."
-            )
+            kept = " What was done so far is kept; run the same command again to resume."
+            stderr.print(f"Interrupted.{kept if ctx.invoked_subcommand in RESUMED else ''}")
             raise typer.Exit(130) from interrupt
 
 

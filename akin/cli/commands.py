@@ -86,7 +86,7 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             "Copy the collection and its catalog while they are in use. To restore, use the copy as --data.",
         ),
         "snapshot": Listed(
-            f"{_COLLECTION}.maintenance:snapshots",
+            f"{_COLLECTION}.snapshots:snapshots",
             "List, verify and roll back the published generations of a collection.",
         ),
         "migrate": Listed(
@@ -136,6 +136,8 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
         ),
     },
 }
+# Those that say after an interruption that they go on where they were.
+RESUMED: Final = frozenset({"index", "reindex", "purge", "compact", "backup", "upgrade", "train", "match"})
 COMMANDS: Final = {name: each for panel in PANELS.values() for name, each in panel.items()}
 
 # What is shown where no command is given: the five things that people do.

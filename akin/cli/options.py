@@ -43,10 +43,26 @@ def chosen_precision(given: Precision | None, device: str) -> Precision | None:
     return resolve_precision(given, resolve_device(device))
 
 
-Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
-# Of commands that read all other settings of the service too.
-ServedData = Annotated[Path, typer.Option(help="The data folder.", file_okay=False, envvar="AKIN_DATA")]
-MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)]
+def _unless_named_otherwise(context: typer.Context, folder: Path | None) -> Path | None:
+    """The folder of AKIN_DATA counts only where neither a service nor a folder is given by its place."""
+    source = context.get_parameter_source("data")
+    from_environment = source is not None and source.name == "ENVIRONMENT"
+    named = context.params.get("url") or context.params.get("folder")
+    return None if from_environment and named else folder
+
+
+Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False, envvar="AKIN_DATA")]
+# Read with AKIN_DATA after whatever is given.
+MaybeData = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="The data folder.",
+        file_okay=False,
+        envvar="AKIN_DATA",
+        callback=_unless_named_otherwise,
+    ),
+]
 # Of commands that take nothing else by its place: read it with ``data_folder``.
 Folder = Annotated[
     Path | None,
@@ -65,6 +81,17 @@ OutputFormat = Annotated[
 ]
 CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto detects it.")]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
+
+
+def form_of(output: Output, as_json: bool) -> Output:
+    """How to print; raises InputError for --json with another format."""
+    if as_json and output not in {Output.TEXT, Output.JSON}:
+        raise InputError(
+            f"--json is short for --output json and cannot be given with --output {output.value}; give one."
+        )
+    return Output.JSON if as_json else output
+
+
 Device = Annotated[
     str,
     typer.Option(
@@ -132,7 +159,11 @@ def filters_of(
     fields: Sequence[str] | None,
     has_facets: Sequence[Facet] | None,
 ) -> dict[str, Any]:
-    """Those filters that are given, as a request names them."""
+    """Those filters that are given, as a request names them; raises InputError."""
+    if year_from is not None and year_to is not None and year_from > year_to:
+        raise InputError(
+            f"--year-from {year_from} is later than --year-to {year_to}: the range is the wrong way round."
+        )
     named = {
         "year_from": year_from,
         "year_to": year_to,

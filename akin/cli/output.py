@@ -1,5 +1,6 @@
 """Writes answers as text, tables, JSON, CSV, BibTeX or RIS."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import typer
@@ -24,15 +25,15 @@ def as_json(answer: _Answer) -> str:
     return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
 
 
-def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer) -> None:
-    """Prints a ranked list.
+def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost: Sequence[str] = ()) -> None:
+    """Prints a ranked list; ``lost`` are lines on what was asked for and left out.
 
     What is to be known of it, as that there is no good match, goes to standard error where its form, one to
     take along, has no place for that.
     """
     if form is Output.TEXT:
         stdout.print(
-            recommendations_answer(answer)
+            recommendations_answer(answer, lost)
             if isinstance(answer, RecommendationsAnswer)
             else search_answer(answer)
         )
@@ -41,7 +42,7 @@ def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer) -> None:
     else:
         typer.echo(written(form, answer), nl=False)
     if form not in {Output.TEXT, Output.JSON}:
-        for line in told_beside(answer):
+        for line in told_beside(answer, lost):
             stderr.print(line, soft_wrap=True)
 
 

@@ -43,14 +43,17 @@ def search_answer(answer: SearchAnswer) -> Group:
     return _ranked(shown, answer)
 
 
-def recommendations_answer(answer: RecommendationsAnswer) -> Group:
-    """The same for several papers; a sentence of seed 2 is ``2.0``, and of a negative ``not 0.3``."""
+def recommendations_answer(answer: RecommendationsAnswer, lost: Sequence[str]) -> Group:
+    """The same for several papers; a sentence of seed 2 is ``2.0``, and of a negative ``not 0.3``.
+
+    ``lost`` are lines on what was left out.
+    """
     shown: list[Text | Padding] = []
     for seed in answer.seeds:
         text = Text(f"{'Unlike' if seed.negative else 'Akin to'} {seed.seed}: ", style="bold")
         text.append(seed.title or seed.id or "a text", style="bold red" if seed.negative else "bold blue")
         shown.append(text)
-    return _ranked([*shown, *_left_out(answer), Text()], answer)
+    return _ranked([*shown, *_left_out(lost), Text()], answer)
 
 
 def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsAnswer) -> Group:
@@ -74,14 +77,13 @@ def titles(answer: SearchAnswer | RecommendationsAnswer) -> Group:
     return Group(*(title_line(result.paper, start=f"{rank:>2}. ") for rank, result in enumerate(results, 1)))
 
 
-def told_beside(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
+def told_beside(answer: SearchAnswer | RecommendationsAnswer, lost: Sequence[str]) -> list[Text]:
     """What a file of results does not say: what was left out, why there are none, what to know of them."""
-    left_out = _left_out(answer) if isinstance(answer, RecommendationsAnswer) else []
-    return [*left_out, *_remarks(answer)]
+    return [*_left_out(lost), *_remarks(answer)]
 
 
-def _left_out(answer: RecommendationsAnswer) -> list[Text]:
-    return [Text(f"Left out: {lost.detail}", style="yellow") for lost in answer.unresolved]
+def _left_out(lost: Sequence[str]) -> list[Text]:
+    return [Text(f"Left out: {line}", style="yellow") for line in lost]
 
 
 def _remarks(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:

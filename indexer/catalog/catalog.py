@@ -71,7 +71,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What left the database for good: versions of papers, every batch, saved queries; ``known`` are the ids."""
+    """What left the database for good: versions of papers, every batch, saved queries. ``known``: the ids."""
 
     n_versions: int
     n_batches: int

@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from indexer.catalog.sqlite import configure, is_frozen, once_free
+from indexer.files.data_folder import DataFolder
 from models.errors import InputError, StorageError
 from models.extras import needed
 
@@ -75,11 +76,18 @@ def sqlite_file(url_or_path: str | Path) -> Path | None:
 def expect_existing(url_or_path: str | Path) -> None:
     """Refuse to make a file of SQLite where there is none; raises StorageError."""
     file = sqlite_file(url_or_path)
-    if file is not None and not file.is_file():
+    if file is None or file.is_file():
+        return
+    folder = DataFolder(file.parent)
+    if file == folder.catalog and not folder.current.is_file():
         raise StorageError(
-            f"{file}: there is no catalog here; name that of the collection (--catalog, AKIN_CATALOG_URL), "
-            "or index a corpus first."
+            f"{file.parent}: nothing is indexed here; name a folder that was indexed, or run "
+            f"`akin index CORPUS --data {file.parent}` first"
         )
+    raise StorageError(
+        f"{file}: there is no catalog here; name that of the collection (--catalog, AKIN_CATALOG_URL), "
+        "or index a corpus first."
+    )
 
 
 class Database:

@@ -71,7 +71,7 @@ def stage_corpora(
     """Stage the papers of ``corpora`` that ``base`` does not show, or the catalog has otherwise.
 
     What another load left unpublished is forgotten; what an interrupted run staged of this one stays as it
-    is. Raises CorpusError, InputError, StorageError; BrokenFileError where a file breaks off that is to be read
+    is. Raises CorpusError, InputError, StorageError; BrokenFileError where a file breaks off that must be
     whole.
     """
     catalog.forget_loads(but=load)

@@ -177,6 +177,11 @@ def read_corpus(
     return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
 
 
+def expect_corpus(path: Path, format_name: str = "auto") -> None:
+    """Raise now what reading ``path`` would raise before its first row, as ``read_corpus`` does."""
+    _chosen(path, format_name)
+
+
 def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[Entry]:
     """Return what the rows of ``path`` say of papers, in its order, unchecked: also without an abstract.
 

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from indexer.files.durable import storage_errors
 from models.errors import BrokenFileError, CorpusFormatError, InputError, StorageError
 
 # What readers see of a file to recognise it.
@@ -94,11 +95,12 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
     Raises StorageError for what is no readable file.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise StorageError(f"{path} is not a file; give the corpus files one by one.")
-        with path.open("rb") as file:
-            gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        with storage_errors(path):
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise StorageError(f"{path} is not a file; give the corpus files one by one.")
+            with path.open("rb") as file:
+                gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    except ValueError as error:  # a NUL in the path
         raise StorageError(f"Cannot read {path}: {error}. Check the path and its permissions.") from error
     raw = _decompressed(gzip.open(path)) if gzipped else path.open("rb", buffering=0)  # noqa: SIM115 - see below
     stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)

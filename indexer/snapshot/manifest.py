@@ -111,7 +111,7 @@ class Manifest:
             raise EncoderMismatchError(
                 f"Generation {self.generation} was built with encoder {made_by.name!r} "
                 f"({made_by.fingerprint[:12]}), not {spec.name!r} ({spec.fingerprint[:12]}); "
-                f"use that encoder, or index the corpus again, or change it with `akin reindex`"
+                f"use that encoder, index the corpus again with --replace, or change it with `akin reindex`"
             )
 
     def expect_functions(self, spec: FunctionSpec | None) -> None:

@@ -31,12 +31,13 @@ from akin.cli.progress import show_progress
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BuildReport, build
 from indexer.collection.growth import PUBLISH_EVERY, Bounds
-from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.read import CorpusReport, expect_corpus, read_corpus
 from indexer.encoding.arguments import BuildArguments, arguments_for, load_models
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.on_devices import encoding
 from indexer.files.data_folder import KEEP, DataFolder
 from indexer.files.file_system import limits_of
+from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
 from models.counts import counted
@@ -132,6 +133,9 @@ def index(
         tagger=absolute(tagger),
         functions=absolute(functions),
     )
+    check_backend(arguments.backend, arguments.device)
+    for corpus in corpora:
+        expect_corpus(corpus, corpus_format)
     annotator = load_models(arguments)
     encode = _on_cluster(ray, arguments) if ray else encoding(annotator, arguments)
     with show_progress(stderr) as on_progress:
@@ -192,6 +196,7 @@ def embed(
     device: Device = "auto",
 ) -> None:
     """Print a JSON line for each paper: its sentences, their facets and vectors, and its own vector."""
+    expect_corpus(corpus, corpus_format)
     annotator = load_annotator(encoder, device=device)
     report = CorpusReport()
     papers = read_corpus(corpus, format_name=corpus_format, report=report)

@@ -1,12 +1,10 @@
-"""Commands on an indexed collection: delete, purge, compact, backup, migrate, upgrade, snapshot."""
+"""Commands on an indexed collection: delete, purge, compact, backup, migrate, upgrade."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from akin.cli.collection.ids import read_ids
 from akin.cli.collection.index import catalog_place
@@ -20,19 +18,14 @@ from indexer.catalog.migrations import migrate as migrate_catalog
 from indexer.collection.backup import back_up
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact as compact_snapshot
-from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.files.data_folder import KEEP
-from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, verify
-from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
 from models.counts import counted
-from models.errors import InputError, SnapshotError
+from models.errors import InputError
 
-snapshots = typer.Typer(
-    help="List, verify and roll back the published generations of a collection.", no_args_is_help=True
-)
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
 FromFile = Annotated[
     Path | None, typer.Option(help="A file with one id per line.", dir_okay=False, exists=True)
@@ -210,70 +203,3 @@ def upgrade(
     words = counted(done.n_segments, "segment got its words", "segments got their words")
     stdout.print(f"The catalog had {had}, it has {NEWEST}; {words}.")
     stdout.print(f"Generation {done.manifest.generation} is served {_since(done.published)}.")
-
-
-@snapshots.command("list")
-def list_snapshots(folder: Folder = None, data: MaybeData = None) -> None:
-    """List every published generation; the served one is marked."""
-    data = data_folder(folder, data)
-    try:
-        served = current_generation(data)
-    except SnapshotError as error:
-        served = ""
-        stderr.print(str(error), markup=False, soft_wrap=True, style="yellow")
-    stdout.print(_generation_table(read_manifests(data), served))
-
-
-@snapshots.command("verify")
-def verify_snapshot(
-    folder: Folder = None,
-    data: MaybeData = None,
-    generation: Annotated[str, typer.Option(help="The generation to verify; empty: the served one.")] = "",
-) -> None:
-    """Compare every file of a generation with its checksum."""
-    data = data_folder(folder, data)
-    manifest = verify(data, generation or current_generation(data))
-    n_files = sum(len(segment.files) for segment in manifest.segments)
-    stdout.print(
-        f"Generation {manifest.generation}: {counted(n_files, 'file')}, all identical to the manifest."
-    )
-
-
-@snapshots.command("rollback")
-def rollback_snapshot(
-    folder: Folder = None,
-    data: MaybeData = None,
-    to: Annotated[
-        str, typer.Option(help="The generation to return to; empty: the one before the served one.")
-    ] = "",
-    catalog: CatalogUrl = "",
-) -> None:
-    """Serve an earlier generation again and restore the catalog to it; a running service follows."""
-    data = data_folder(folder, data)
-    with Catalog.open_existing(catalog_place(data, catalog)) as papers:
-        manifest = rollback(data, to or None, catalog=papers)
-    stdout.print(f"Generation {manifest.generation} is served from now on.")
-
-
-def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
-    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
-    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
-    for name, manifest in found:
-        mark, style = ("→", "bold") if name == served else ("", "")
-        if isinstance(manifest, SnapshotError):
-            table.add_row(mark, name, "cannot be read", style="red")
-            continue
-        table.add_row(
-            mark,
-            name,
-            manifest.created,
-            f"{manifest.n_papers:,}",
-            f"{manifest.n_rows:,}",
-            manifest.encoder.name,
-            ", ".join(
-                f"{backend} ×{n}" if n > 1 else backend
-                for backend, n in Counter(segment.backend for segment in manifest.segments).items()
-            ),
-            style=style,
-        )
-    return table

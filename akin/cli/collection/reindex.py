@@ -24,6 +24,7 @@ from akin.cli.options import (
 from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
+from indexer.catalog.database import expect_existing
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments, built_with, load_models
 from indexer.encoding.on_devices import encoding
@@ -82,11 +83,12 @@ def reindex(
         tagger=absolute(tagger),
         functions=absolute(functions),
     )
+    place = catalog_place(data, catalog)
+    expect_existing(place)
     arguments = _completed(given, _usual(data, encoder), keeps_precision=precision is None)
     annotator = load_models(arguments)
     # A folder by a name under which the service finds it from anywhere.
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
-    place = catalog_place(data, catalog)
     with show_progress(stderr) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
         prepared = prepare(
             data,

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import (
+    AsJson,
     Authors,
     Device,
     Fields,
@@ -23,6 +24,7 @@ from akin.cli.options import (
     YearFrom,
     YearTo,
     filters_of,
+    form_of,
 )
 from akin.cli.output import as_json, written
 from akin.cli.render import authors_of, title_line
@@ -44,8 +46,8 @@ def papers(
     url: Url = "",
     key: Key = None,
     title: Annotated[
-        str, typer.Option(help="Find papers by title; misspelt or shortened titles match too.")
-    ] = "",
+        str | None, typer.Option(help="Find papers by title; misspelt or shortened titles match too.")
+    ] = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -56,6 +58,7 @@ def papers(
     page: Annotated[int, typer.Option(min=1, help="Number of the page, from 1.")] = 1,
     n_only: Annotated[bool, typer.Option("--count", help="Print only the number of papers.")] = False,
     output: OutputFormat = Output.TEXT,
+    as_json: AsJson = False,
     device: Device = "auto",
 ) -> None:
     """List or count the papers of a collection, or find one by its title.
@@ -63,7 +66,9 @@ def papers(
     Reads the collection in --data, or asks the running service at --url.
     """
     filters = cast(ListFilters, filters_of(year_from, year_to, author, venue, field, has_facet))
-    first = (page - 1) * limit
+    first, output = (page - 1) * limit, form_of(output, as_json)
+    if title is not None and not title.strip():
+        raise InputError("--title is empty: give a title, or most of it.")
     with opened(url, data, key=key, device=device) as collection:
         if title:
             if filters or n_only or first:
@@ -74,6 +79,9 @@ def papers(
             typer.echo(collection.count_papers(**filters))
             return
         found = _listed(collection, filters, first=first, limit=limit)
+    if not found.papers and output is not Output.JSON:  # which says it itself
+        page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
+        stderr.print(page_is_past if found.total else "No paper matches.", style="yellow")
     if output not in {Output.TEXT, Output.TITLES}:
         typer.echo(written(output, found), nl=False)
         return

@@ -36,7 +36,8 @@ def opened(
     """
     if bool(url) == (data is not None):
         raise InputError(
-            "Give either --data, a folder that was indexed, or --url, the address of a running service."
+            "Give either --data (or AKIN_DATA), a folder that was indexed, or --url, the address of a "
+            "running service."
         )
     # Each is loaded where it is asked: a service is asked in half a second, a folder is opened in seconds.
     if data is None:
@@ -132,7 +133,7 @@ def _read(source: str) -> str:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    if text.lstrip().startswith("{"):
+    if text.lstrip().startswith("{") or _is_json_list(text):
         return _parse_json(text)
     head, *rest = _EMPTY_LINE.split(text.strip(), maxsplit=1)
     # A first paragraph of several lines or sentences is the abstract's own.
@@ -144,6 +145,23 @@ def _parse(text: str) -> dict[str, Any]:
 def _parse_json(text: str) -> dict[str, Any]:
     try:
         paper = orjson.loads(text)
-        return {"title": paper.get("title", ""), "abstract": paper["abstract"]}
+        title, abstract = paper.get("title", ""), paper["abstract"]
     except (ValueError, KeyError, AttributeError) as error:
-        raise InputError("The query looks like JSON but is not one object with an abstract.") from error
+        raise InputError(
+            "The query looks like JSON but is not one object with an abstract; give one paper, as "
+            '{"title": ..., "abstract": ...}.'
+        ) from error
+    if isinstance(abstract, list) and not all(isinstance(each, str) for each in abstract):
+        raise InputError('"abstract" is a list, but not of sentences: each item must be a text.')
+    return {"title": title, "abstract": abstract}
+
+
+def _is_json_list(text: str) -> bool:
+    """Whether a text is a list in JSON; an abstract, too, may begin with a bracket."""
+    if not text.lstrip().startswith("["):
+        return False
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True

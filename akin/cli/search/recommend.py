@@ -1,7 +1,7 @@
 """``akin recommend``: finds papers similar to several papers or a library."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
 
 import typer
 
@@ -25,11 +25,14 @@ from akin.cli.options import (
     YearFrom,
     YearTo,
     filters_of,
+    form_of,
 )
 from akin.cli.output import put_out
+from akin.cli.search.lost import expect_no_lost_file, left_out
 from akin.cli.search.query import given, is_file, lasting, opened, to_save
 from akin.client.library import LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
+from akin.client.responses.ranked import RecommendationsAnswer
 from models.errors import InputError
 from models.types import Facet
 
@@ -93,6 +96,7 @@ def recommend(
     Library entries that the collection has are looked up there; others are read by their abstracts. Results
     never include the seeds. Reads the collection in --data, or asks the running service at --url.
     """
+    form = form_of(output, as_json)
     with opened(url, data, key=key, device=device) as collection:
         asked = cast(
             RecommendationsRequest,
@@ -112,15 +116,30 @@ def recommend(
         if not asked["seeds"]:
             raise InputError("Nothing to start from: name papers, or give --like LIBRARY or --text WORDS.")
         answer = collection.recommend(**asked)
-        put_out(Output.JSON if as_json else output, lasting(answer, data))
+        lost = left_out(answer.unresolved, asked)
+        if answer.reason == "no_seed_resolved":
+            _expect_seeds(form, answer, lost)
+        put_out(form, lasting(answer, data), lost=lost)
         if save:
             saved = collection.save_query(save, recommendations=to_save(asked))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
 
 
+def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) -> NoReturn:
+    """Say that nothing is left to start from; raises InputError."""
+    if form is Output.JSON:
+        put_out(form, answer)
+    for line in lost:
+        stderr.print(f"Left out: {line}", style="yellow", markup=False, soft_wrap=True)
+    raise InputError("None of the papers to start from can be used.")
+
+
 def _parted(given: list[str] | None) -> tuple[list[str], list[Path]]:
-    """Names of papers, and the files among what is given."""
+    """Names of papers, and the files among what is given; raises InputError for a file that is not there."""
     files = [Path(each) for each in given or () if is_file(each)]
+    for each in given or ():
+        if Path(each) not in files:
+            expect_no_lost_file(each)
     return [each for each in given or () if Path(each) not in files], files
 
 

@@ -1,5 +1,6 @@
 """``akin search``: finds papers similar to one paper or a text."""
 
+import shlex
 from typing import Annotated, cast
 
 import typer
@@ -24,19 +25,22 @@ from akin.cli.options import (
     YearFrom,
     YearTo,
     filters_of,
+    form_of,
 )
 from akin.cli.output import put_out
-from akin.cli.search.query import given, lasting, opened, read_aspect, read_query, to_save
+from akin.cli.search.lost import naming_lost
+from akin.cli.search.query import given, is_file, lasting, opened, read_aspect, read_query, to_save
 from akin.client.params import ScorerName, SearchRequest
+from models.errors import InputError
 from models.types import Facet
 
 
 def search(
-    source: Annotated[str, typer.Argument(help="`-` reads the query paper from standard input.")] = "",
+    source: Annotated[str, typer.Argument(help="A file, as with --abstract; `-` reads standard input.")] = "",
     data: MaybeData = None,
     url: Url = "",
     key: Key = None,
-    paper: Annotated[str, typer.Option(help="The id of an indexed paper.")] = "",
+    paper: Annotated[str, typer.Option(help="Id, DOI or title of an indexed paper.")] = "",
     abstract: Annotated[
         str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
     ] = "",
@@ -82,6 +86,12 @@ def search(
 
     Searches the collection in --data, or asks the running service at --url, which is faster.
     """
+    form = form_of(output, as_json)
+    if source not in {"", "-"} and not is_file(source):
+        raise InputError(
+            f"{source[:80]!r} is no file. To search by words, give --text {shlex.quote(source[:80])}; by an "
+            "indexed paper, --paper."
+        )
     asked = cast(
         SearchRequest,
         {
@@ -98,8 +108,9 @@ def search(
         },
     )
     with opened(url, data, key=key, device=device) as collection:
-        answer = collection.search(**asked)
-        put_out(Output.JSON if as_json else output, lasting(answer, data))
+        with naming_lost(collection, {"paper_id": paper} if paper else {}):
+            answer = collection.search(**asked)
+        put_out(form, lasting(answer, data))
         if save:
             saved = collection.save_query(save, search=to_save(asked))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)

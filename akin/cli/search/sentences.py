@@ -23,6 +23,7 @@ from akin.cli.options import (
 )
 from akin.cli.output import as_json as json_line
 from akin.cli.render import notes
+from akin.cli.search.lost import naming_lost
 from akin.cli.search.query import given, opened
 from akin.client.params import SentenceRequest
 from akin.client.responses.sentences import SentenceAnswer
@@ -74,7 +75,10 @@ def sentences(
             "limit": limit,
         },
     )
-    with opened(url, data, key=key, device=device) as collection:
+    with (
+        opened(url, data, key=key, device=device) as collection,
+        naming_lost(collection, {} if paper is None else {"paper_id": paper}),
+    ):
         answer = collection.search_sentences(**asked)
     if as_json:
         typer.echo(json_line(answer), nl=False)

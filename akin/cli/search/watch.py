@@ -11,6 +11,7 @@ from rich.text import Text
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.render import heading, notes
+from akin.cli.search.lost import lost_line
 from akin.cli.search.query import opened
 from akin.client.responses.saved import News, SavedQueryHead
 from models.counts import counted
@@ -120,7 +121,7 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     told = f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
     shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
-    shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in news.unresolved]
+    shown += [Text(f"Left out: {lost_line(lost)}", style="yellow") for lost in news.unresolved]
     if news.coverage == 1 and (kept := _unread(news)):  # else a warning says it
         shown.append(Text(kept, style="yellow"))
     if news.detail and news.reason != "nothing_added":

@@ -1,8 +1,9 @@
 """``akin keys``: creates, lists and revokes API keys."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -10,7 +11,8 @@ from rich.table import Table
 from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data
-from service.access.api_keys import Keys, Scope
+from indexer.files.data_folder import DataFolder
+from service.access.api_keys import ApiKey, Keys, Scope
 
 app = typer.Typer(help="Create, list and revoke the API keys of a data folder.", no_args_is_help=True)
 
@@ -30,6 +32,12 @@ def create(
     catalog: CatalogUrl = "",
 ) -> None:
     """Create a key and print it to standard output. It is shown only once and stored only as a hash."""
+    if not DataFolder(data).current.is_file():
+        stderr.print(
+            f"Nothing is indexed in {data} yet: check the folder, or go on with `akin index`.",
+            markup=False,
+            soft_wrap=True,
+        )
     with Keys.open(catalog_place(data, catalog)) as keys:
         now = datetime.now(UTC).timestamp()
         if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
@@ -47,16 +55,24 @@ def create(
 
 
 @app.command("list")
-def list_keys(data: Data, catalog: CatalogUrl = "") -> None:
+def list_keys(
+    data: Data,
+    catalog: CatalogUrl = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
     """List every key ever created: its id, name, scope and dates, never the key itself."""
     table = Table("id", "name", "scope", "created", "expires", "state")
     now = datetime.now(UTC).timestamp()
-    with Keys.open(catalog_place(data, catalog)) as keys:
-        for key in keys.all():
-            state = "usable" if key.usable(now) else "expired"
-            state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
-            dates = (_day(key.created_at), _day(key.expires_at))
-            table.add_row(key.id, escape(key.name), key.scope, *dates, state)
+    with Keys.open_existing(catalog_place(data, catalog)) as keys:
+        every = keys.all()
+    if as_json:
+        typer.echo(orjson.dumps([_as_json(key, now) for key in every]))
+        return
+    for key in every:
+        state = "usable" if key.usable(now) else "expired"
+        state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
+        dates = (_day(key.created_at), _day(key.expires_at))
+        table.add_row(key.id, escape(key.name), key.scope, *dates, state)
     stdout.print(
         table
         if table.row_count
@@ -73,9 +89,15 @@ def revoke(
     catalog: CatalogUrl = "",
 ) -> None:
     """Revoke a key, or all keys of one name; a running service refuses them within seconds."""
-    with Keys.open(catalog_place(data, catalog)) as keys:
+    with Keys.open_existing(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
     stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
+
+
+def _as_json(key: ApiKey, now: float) -> dict[str, Any]:
+    """A key without its hash; times in Unix seconds, UTC."""
+    names = ("id", "name", "scope", "created_at", "expires_at", "revoked_at")
+    return {**{name: getattr(key, name) for name in names}, "usable": key.usable(now)}
 
 
 def _day(seconds: int | None) -> str:

@@ -11,7 +11,7 @@ import httpx
 import typer
 
 from akin.cli.consoles import stderr
-from akin.cli.options import Device
+from akin.cli.options import Device, MaybeData
 from akin.client.async_client import AsyncClient
 from akin.client.base_client import DEFAULT_URL
 from models.errors import InputError
@@ -26,9 +26,7 @@ _PROTOCOLS = {"mcp": "akin.mcp.tools:make_server"}
 
 def mcp(
     url: Annotated[str, typer.Option(help="The address of a running service to ask.")] = "",
-    data: Annotated[
-        Path | None, typer.Option(help="Or a data folder to search in this process.", file_okay=False)
-    ] = None,
+    data: MaybeData = None,
     transport: Annotated[
         Literal["stdio", "http"], typer.Option(help="Standard input and output, or HTTP on this machine.")
     ] = "stdio",

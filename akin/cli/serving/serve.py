@@ -19,7 +19,7 @@ from rich.console import Console
 
 from akin.cli.collection.index import index
 from akin.cli.consoles import stdout
-from akin.cli.options import Data, ServedData, device_name
+from akin.cli.options import Data, device_name
 from models.counts import counted
 from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
@@ -155,7 +155,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    data: ServedData,
+    data: Data,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,
@@ -176,7 +176,11 @@ def serve(
     serve_until_stopped(settings_of(**given, keyless=keyless, ray=ray), stdout)
 
 
-def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
+# Never that of AKIN_DATA: invented papers are no part of a collection.
+DemoData = Annotated[Path, typer.Option("--data", help="The data folder.", file_okay=False)]
+
+
+def demo(data: DemoData = Path(".demo"), port: Port = 8000) -> None:
     """Index the demo corpus (invented papers) if it is not indexed yet, then serve it."""
     with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
         index([corpus], data, first=True)

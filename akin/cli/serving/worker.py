@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from akin.cli.consoles import stdout
-from akin.cli.options import Device, ServedData
+from akin.cli.options import Data, Device
 from indexer.snapshot.folder import current_generation
 from service.background import Repeating
 from service.batches.jobs import Jobs
@@ -24,7 +24,7 @@ _WAITING: Final = Degradation(
 )
 
 
-def worker(data: ServedData, device: Device = "auto") -> None:
+def worker(data: Data, device: Device = "auto") -> None:
     """Process queued batches until interrupted; run several workers, on any machines, in parallel.
 
     Set AKIN_WORKERS=true for the service. Give workers the same AKIN_CATALOG_URL and AKIN_SECRET as the

@@ -110,7 +110,11 @@ def _date_in(header: str) -> datetime | None:
 def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
     """A connection that was not made, broke, or took too long."""
     slow = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
-    what = "did not answer in time; request less or increase timeout_s" if slow else "cannot be reached"
+    what = (
+        "did not answer in time; request less or increase timeout_s"
+        if slow
+        else "cannot be reached; check the address, and that the service runs there"
+    )
     return ServiceError(
         f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}).",
         type=f"urn:akin:problem:{'timeout' if slow else 'unreachable'}",

@@ -81,7 +81,7 @@ class PoliteClient:
                     asked_s = _asked_pause(response)
             except httpx.TransportError as error:
                 reason, status, asked_s = (
-                    f"it cannot be reached ({str(error) or type(error).__name__})",
+                    f"it cannot be reached; check the network ({str(error) or type(error).__name__})",
                     None,
                     0.0,
                 )

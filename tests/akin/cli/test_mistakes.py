@@ -2,15 +2,20 @@
 
 import gzip
 import json
-import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from akin import Collection
-from tests.support.builds import DEMO_CORPUS, many_papers, write_corpus
-from tests.support.commands import flat, run
+from akin.cli.app import app
+from indexer.files.data_folder import CATALOG_FILE
+from tests.support.builds import DEMO_CORPUS, ROOT, many_papers, write_corpus
+from tests.support.commands import flat, parsed, run
+
+DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture
@@ -41,3 +46,209 @@ def test_a_file_that_breaks_off_replaces_no_collection(tmp_path: Path, index: Pa
     shown = flat(run("index", cut, "--data", index, "--device", "cpu"))
     assert f"{cut} was not read to its end: line " in shown
     assert "Skipped" not in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("index", "absent.jsonl", "--data", "d"), "absent.jsonl: no such file or folder"),
+        (("index", str(DEMO_CORPUS), "--data", "d", "--backend", "exakt"), "Unknown index backend 'exakt'"),
+        (("index", str(DEMO_CORPUS), "--data", "d", "--format", "bibtec"), "Unknown corpus format 'bibtec'"),
+        (("embed", "absent.jsonl"), "absent.jsonl: no such file or folder"),
+    ],
+)
+def test_files_are_looked_at_before_models_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], said: str
+) -> None:
+    """Which takes long: what is wrong with the files, their format or the index is said at once."""
+    monkeypatch.chdir(tmp_path)
+    # An encoder that is not there either, which would be said if it were loaded first.
+    assert said in flat(run(*command, "--encoder", "nobody/knows", status=1))
+
+
+def test_another_encoder_says_how_to_change_it(tmp_path: Path, index: Path) -> None:
+    """To index once more is not enough: it takes --replace."""
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(11))
+    shown = flat(run("index", more, "--data", index, "--encoder", "minilm", "--device", "cpu", status=1))
+    assert "index the corpus again with --replace" in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", "delete p1", "migrate", "upgrade", "reindex", "snapshot list", "snapshot verify", "keys list"],
+)
+def test_a_mistyped_folder_is_not_made_and_is_named(tmp_path: Path, command: str) -> None:
+    """Not the catalog, which nobody named."""
+    for folder, is_there in ((tmp_path / "nope", False), (tmp_path, True)):
+        shown = flat(run(*command.split(), "--data", folder, status=1))
+        assert f"{folder}: nothing is indexed here" in shown
+        assert is_there == folder.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_creating_a_key_makes_a_catalog(tmp_path: Path) -> None:
+    """Before the first corpus is indexed, which it says."""
+    assert "nothing is indexed here" in run("keys", "revoke", "x", "--data", tmp_path, status=1)
+    assert not (tmp_path / CATALOG_FILE).exists()
+    assert f"Nothing is indexed in {tmp_path} yet" in flat(run("keys", "create", "x", "--data", tmp_path))
+    assert (tmp_path / CATALOG_FILE).exists()
+
+
+@pytest.mark.parametrize("generation", ["77", "../segments"])
+def test_a_generation_that_never_was_is_not_damaged(hashed_data: Path, generation: str) -> None:
+    """Those that there are are named."""
+    shown = run("snapshot", "verify", hashed_data, "--generation", generation, status=1)
+    assert f"no generation {generation}; known: 000001" in flat(shown)
+
+
+def test_lists_are_printed_as_json(data: Path) -> None:
+    """Of papers, generations and keys; another format beside it is refused."""
+    (paper,) = json.loads(run("papers", "--data", data, "--limit", "1", "--json"))["papers"]
+    assert DEMO[0]["id"] == paper["id"]
+    (generation,) = json.loads(run("snapshot", "list", data, "--json"))
+    assert ("000001", True, len(DEMO)) == tuple(generation[key] for key in ("generation", "served", "papers"))
+    run("keys", "create", "x", "--data", data)
+    (key,) = json.loads(run("keys", "list", "--data", data, "--json"))
+    assert ("x", "read", True, None) == tuple(key[name] for name in ("name", "scope", "usable", "revoked_at"))
+    assert not {name for name in key if "hash" in name}
+    for command in (["papers"], ["search", "--text", "rivers"], ["recommend", DEMO[0]["id"]]):
+        shown = run(*command, "--data", data, "--json", "--output", "csv", status=1)
+        assert "cannot be given with --output csv" in flat(shown)
+
+
+ALMOST, MEANT = DEMO[0]["id"][:-1], f"did you mean '{DEMO[0]['id']}' ({DEMO[0]['title']})"
+
+
+def test_a_lost_seed_is_named_with_what_was_meant(data: Path) -> None:
+    """Beside others; where none is left, nothing was recommended."""
+    for form in ("text", "titles"):
+        shown = flat(
+            run("recommend", DEMO[7]["id"], ALMOST, "--data", data, "--output", form, "--limit", "1")
+        )
+        assert f"Left out: '{ALMOST}': No paper of this collection has this id; did you mean" in shown
+        assert f"'{DEMO[0]['id']}' ({DEMO[0]['title']})" in shown
+        assert "did_you_mean" not in shown
+    shown = flat(run("recommend", "nobody", "--data", data, "--save", "x", status=1))
+    assert "Left out: 'nobody': No paper of this collection has this id." in shown
+    assert "None of the papers to start from can be used" in shown
+    assert "There is no saved query" in run("watch", "--data", data)
+    printed = CliRunner().invoke(app, ["recommend", "nobody", "--data", str(data), "--json"])
+    assert (1, "no_seed_resolved") == (printed.exit_code, json.loads(printed.stdout)["reason"])
+
+
+@pytest.mark.parametrize("mistyped", ["mine.bib", "mine.jsonl.gz", "./mine", "../mine", "/tmp/absent/mine"])
+def test_a_mistyped_file_is_no_title(data: Path, mistyped: str) -> None:
+    """Nothing would be unlike a file that is not there."""
+    shown = run("recommend", DEMO[0]["id"], "--unlike", mistyped, "--data", data, status=1)
+    assert f"{mistyped}: no such file" in flat(shown)
+
+
+@pytest.mark.parametrize(
+    "named", ["10.1234/absent", "https://doi.org/10.1234/absent.csv", "Nodes: a tool.js"]
+)
+def test_dois_and_titles_are_no_files(data: Path, named: str) -> None:
+    """Though they have slashes or dots."""
+    assert f"Left out: '{named}'" in flat(run("recommend", DEMO[0]["id"], "--unlike", named, "--data", data))
+
+
+@pytest.mark.parametrize("where", ["--data", "--url"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("search", "--paper", ALMOST),
+        ("compare", DEMO[7]["id"], ALMOST),
+        ("sentences", "--paper", ALMOST, "--sentence", "0"),
+    ],
+)
+def test_an_unknown_paper_is_named_with_what_was_meant(
+    data: Path, address: str, command: tuple[str, ...], where: str
+) -> None:
+    """As among the seeds of recommendations."""
+    shown = flat(run(*command, where, data if where == "--data" else address, status=1))
+    assert f"error: '{ALMOST}': No paper of this collection has this id; did you mean" in shown
+    unknown = [each if each != ALMOST else "nobody" for each in command]
+    shown = flat(run(*unknown, where, data if where == "--data" else address, status=1))
+    assert "error: 'nobody': No paper of this collection has this id; it holds" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[{"title": "T", "abstract": "A text."}]', "give one paper"),
+        ('{"abstract": [1, 2]}', "each item must be a text"),
+    ],
+)
+def test_json_that_is_no_paper_says_what_one_is(hashed_data: Path, text: str, said: str) -> None:
+    """A list is not searched for as prose; an abstract may begin with a bracket."""
+    assert said in flat(run("search", "-", "--data", hashed_data, stdin=text, status=1))
+    assert "[Background]" in run("search", "-", "--data", hashed_data, stdin="[Background] Rivers flood.")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("search", "graph networks"), "give --text 'graph networks'"),
+        (("papers", "--year-from", "2020", "--year-to", "2010"), "the range is the wrong way round"),
+        (("papers", "--title", " "), "--title is empty"),
+    ],
+)
+def test_what_was_meant_otherwise_says_how(hashed_data: Path, command: tuple[str, ...], said: str) -> None:
+    """Words without an option, years in the wrong order, an empty title."""
+    assert said in flat(run(*command, "--data", hashed_data, status=1))
+
+
+@pytest.mark.parametrize("form", ["text", "titles", "csv"])
+def test_an_empty_list_says_so_beside_it(hashed_data: Path, form: str) -> None:
+    """On standard error, whatever is printed."""
+    for asked, said in (
+        (["--author", "Nobody"], "No paper matches."),
+        (["--page", "99"], "is past the last"),
+    ):
+        given = ["papers", "--data", str(hashed_data), "--output", form, *asked]
+        assert said in CliRunner().invoke(app, given).stderr
+
+
+def test_the_folder_of_the_environment_counts_where_nothing_else_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For every command but the demo, whose papers belong into no collection."""
+    monkeypatch.setenv("AKIN_DATA", "set")
+    for line in ("search", "index f", "status", "purge x", "papers", "mcp", "snapshot list", "keys list"):
+        assert Path("set") == parsed(line.split()).params["data"], line
+        assert Path("given") == parsed([*line.split(), "--data", "given"]).params["data"], line
+    assert parsed(["search", "--url", "http://x"]).params["data"] is None
+    assert parsed(["status", "given"]).params["data"] is None
+    assert Path(".demo") == parsed(["demo"]).params["data"]
+
+
+@pytest.mark.parametrize(("command", "resumes"), [("papers", False), ("index", True)])
+def test_only_what_resumes_says_so(
+    hashed_data: Path, monkeypatch: pytest.MonkeyPatch, command: str, resumes: bool
+) -> None:
+    """A search that is interrupted has kept nothing."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("akin.cli.search.papers.opened", interrupted)
+    monkeypatch.setattr("akin.cli.collection.index.load_models", interrupted)
+    given = [str(DEMO_CORPUS)] if command == "index" else []
+    shown = run(command, *given, "--data", hashed_data, status=130)
+    assert resumes == ("run the same command again to resume" in shown)
+    assert "Interrupted." in shown
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("options", [(), ("--output", "json")])
+def test_a_full_disk_is_one_line(hashed_data: Path, options: tuple[str, ...]) -> None:
+    """At standard output; the interpreter has nothing to add as it ends."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "akin", "papers", "--data", str(hashed_data), *options],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+    assert (1, "error: cannot write the output: no space left on device\n") == (done.returncode, done.stderr)

@@ -169,4 +169,4 @@ def test_what_cannot_be_asked_says_why(
 def test_a_title_longer_than_any_name_of_a_file_is_a_title(data: Path) -> None:
     """It is looked for in the collection, as any other."""
     shown = run("recommend", DEMO[0]["id"], "--unlike", "ä" * 200, "--data", data)
-    assert "Left out: No paper of this collection" in shown
+    assert f"Left out: '{'ä' * 80}': No paper of this collection" in shown

@@ -184,7 +184,7 @@ def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder)
     build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), data, hashing)
     weak, lost = ("search", "--text", "Whales sing."), ("recommend", "p3", "nobody")
     for form in ("titles", "csv", "markdown", "latex", "tsv", "bibtex", "ris", "json"):
-        for command, told in ((weak, "Note: There is no good match"), (lost, "Left out: No paper")):
+        for command, told in ((weak, "Note: There is no good match"), (lost, "Left out: 'nobody': No paper")):
             result = CliRunner().invoke(app, [*command, "--data", str(data), "--output", form])
             assert 0 == result.exit_code, result.output
             assert (form != "json") is (told in flat(result.stderr)), (form, result.stderr)

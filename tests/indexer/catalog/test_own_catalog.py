@@ -128,7 +128,7 @@ def test_an_older_catalog_gets_an_id(catalog_place: str | Path) -> None:
 
 def test_a_catalog_that_is_not_there_is_not_migrated(tmp_path: Path) -> None:
     """It is not made either."""
-    assert "there is no catalog here" in run("migrate", "--data", tmp_path, status=1)
+    assert "nothing is indexed here" in run("migrate", "--data", tmp_path, status=1)
     assert [] == list(tmp_path.iterdir())
 
 

@@ -95,7 +95,7 @@ def test_failures_are_tried_again_with_growing_pauses() -> None:
         (400, {}, 1, "it answers 400"),
         (429, {"Retry-After": "3600"}, 1, "it answers 429"),
         (302, {"Location": "https://elsewhere.example.org"}, 1, "it answers 302"),
-        (0, {}, 4, r"it cannot be reached \(ConnectError\)"),
+        (0, {}, 4, r"it cannot be reached; check the network \(ConnectError\)"),
     ],
 )
 def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reason: str) -> None:

@@ -1,0 +1,119 @@
+"""``akin snapshot``: lists, verifies and rolls back generations."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+
+from akin.cli.collection.index import catalog_place
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
+from indexer.catalog.catalog import Catalog
+from indexer.collection.publishing import rollback
+from indexer.files.data_folder import DataFolder
+from indexer.snapshot.folder import current_generation, read_manifests, verify
+from indexer.snapshot.manifest import Manifest
+from models.counts import counted
+from models.errors import SnapshotError, SnapshotMissingError
+
+snapshots = typer.Typer(
+    help="List, verify and roll back the published generations of a collection.", no_args_is_help=True
+)
+
+
+@snapshots.command("list")
+def list_snapshots(
+    folder: Folder = None,
+    data: MaybeData = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
+) -> None:
+    """List every published generation; the served one is marked."""
+    data = data_folder(folder, data)
+    found = read_manifests(data)
+    try:
+        served = current_generation(data)
+    except SnapshotError as error:
+        if not found:
+            raise
+        served = ""
+        stderr.print(str(error), markup=False, soft_wrap=True, style="yellow")
+    if as_json:
+        typer.echo(orjson.dumps([_as_json(name, manifest, served) for name, manifest in found]))
+    else:
+        stdout.print(_generation_table(found, served))
+
+
+@snapshots.command("verify")
+def verify_snapshot(
+    folder: Folder = None,
+    data: MaybeData = None,
+    generation: Annotated[str, typer.Option(help="The generation to verify; empty: the served one.")] = "",
+) -> None:
+    """Compare every file of a generation with its checksum."""
+    data = data_folder(folder, data)
+    known = DataFolder(data).generations()
+    if generation and known and generation not in known:
+        raise SnapshotMissingError(f"{data}: no generation {generation}; known: {', '.join(known)}")
+    manifest = verify(data, generation if generation and known else current_generation(data))
+    n_files = sum(len(segment.files) for segment in manifest.segments)
+    stdout.print(
+        f"Generation {manifest.generation}: {counted(n_files, 'file')}, all identical to the manifest."
+    )
+
+
+@snapshots.command("rollback")
+def rollback_snapshot(
+    folder: Folder = None,
+    data: MaybeData = None,
+    to: Annotated[
+        str, typer.Option(help="The generation to return to; empty: the one before the served one.")
+    ] = "",
+    catalog: CatalogUrl = "",
+) -> None:
+    """Serve an earlier generation again and restore the catalog to it; a running service follows."""
+    data = data_folder(folder, data)
+    with Catalog.open_existing(catalog_place(data, catalog)) as papers:
+        manifest = rollback(data, to or None, catalog=papers)
+    stdout.print(f"Generation {manifest.generation} is served from now on.")
+
+
+def _as_json(name: str, manifest: Manifest | SnapshotError, served: str) -> dict[str, Any]:
+    """A generation; without its content where its manifest cannot be read, and why is its ``error``."""
+    told: dict[str, Any] = {"generation": name, "served": name == served}
+    if isinstance(manifest, SnapshotError):
+        return {**told, "error": str(manifest)}
+    return {
+        **told,
+        "created": manifest.created,
+        "papers": manifest.n_papers,
+        "vectors": manifest.n_rows,
+        "encoder": manifest.encoder.name,
+        "segments": [segment.backend for segment in manifest.segments],
+    }
+
+
+def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
+    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
+    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
+    for name, manifest in found:
+        mark, style = ("→", "bold") if name == served else ("", "")
+        if isinstance(manifest, SnapshotError):
+            table.add_row(mark, name, "cannot be read", style="red")
+            continue
+        table.add_row(
+            mark,
+            name,
+            manifest.created,
+            f"{manifest.n_papers:,}",
+            f"{manifest.n_rows:,}",
+            manifest.encoder.name,
+            ", ".join(
+                f"{backend} ×{n}" if n > 1 else backend
+                for backend, n in Counter(segment.backend for segment in manifest.segments).items()
+            ),
+            style=style,
+        )
+    return table

@@ -1,0 +1,77 @@
+"""Names that the collection does not know, told to people: what was given, and what may have been meant."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from akin.client.responses.ranked import Unresolved
+from indexer.corpus.read import without_ending
+from models.errors import InputError, PaperNotFoundError, ServiceError
+
+if TYPE_CHECKING:
+    from akin.client.client import Client
+    from akin.local.collection import Collection
+
+_PATHS = ("/", "./", "../", "~")
+_MOST_SHOWN = 80  # characters of what was given
+
+
+def lost_line(lost: Unresolved, given: str = "") -> str:
+    """Why a seed cannot be used, and what may have been meant by it."""
+    start = f"{given[:_MOST_SHOWN]!r}: " if given else ""
+    if not lost.did_you_mean:
+        return f"{start}{lost.detail}"
+    meant = ", ".join(f"{near.id!r} ({near.title})" for near in lost.did_you_mean)
+    why, _, _ = lost.detail.partition("; did_you_mean")  # a field of JSON
+    return f"{start}{why}; did you mean {meant}?"
+
+
+def left_out(answer_lost: Sequence[Unresolved], asked: Mapping[str, Any]) -> list[str]:
+    """A line for each seed or negative of a request that cannot be used, by the name that was given."""
+    return [
+        lost_line(lost, _name(asked["negatives" if lost.negative else "seeds"][lost.seed]))
+        for lost in answer_lost
+    ]
+
+
+def _name(seed: Mapping[str, Any]) -> str:
+    return str(seed.get("paper_id") or seed.get("title") or seed.get("text") or "")
+
+
+@contextmanager
+def naming_lost(collection: "Client | Collection", *papers: Mapping[str, Any]) -> Iterator[None]:
+    """Where the collection has no such paper, the error names what was given and what comes near.
+
+    Raises PaperNotFoundError.
+    """
+    try:
+        yield
+    except (PaperNotFoundError, ServiceError) as error:
+        if isinstance(error, ServiceError) and error.status != HTTPStatus.NOT_FOUND:
+            raise
+        seeds: list[Any] = [paper for paper in papers if "paper_id" in paper]
+        if not seeds:
+            raise
+        unresolved = collection.recommend(
+            [{"paper_id": each["paper_id"]} for each in seeds], limit=1
+        ).unresolved
+        if not unresolved:
+            raise
+        told = [
+            lost_line(lost, _name(seeds[lost.seed]))
+            if lost.did_you_mean
+            else f"{_name(seeds[lost.seed])[:_MOST_SHOWN]!r}: {error}"
+            for lost in unresolved
+        ]
+        raise PaperNotFoundError("\n".join(told)) from error
+
+
+def expect_no_lost_file(given: str) -> None:
+    """Refuse what is meant as a file and is none, rather than take it for a title; raises InputError."""
+    name = given.rpartition("/")[2]
+    is_address = "://" in given
+    if not is_address and (given.startswith(_PATHS) or (name != without_ending(name) and " " not in name)):
+        raise InputError(
+            f"{given[:_MOST_SHOWN]}: no such file; correct its path, or give the id, DOI or title of a paper."
+        )
