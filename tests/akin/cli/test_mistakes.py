@@ -136,7 +136,7 @@ def test_a_lost_seed_is_named_with_what_was_meant(data: Path) -> None:
     assert (1, "no_seed_resolved") == (printed.exit_code, json.loads(printed.stdout)["reason"])
 
 
-@pytest.mark.parametrize("mistyped", ["mine.bib", "mine.jsonl.gz", "./mine", "../mine", "/tmp/absent/mine"])
+@pytest.mark.parametrize("mistyped", ["mine.bib", "mine.jsonl.gz", "./mine", "../mine", "/absent/mine"])
 def test_a_mistyped_file_is_no_title(data: Path, mistyped: str) -> None:
     """Nothing would be unlike a file that is not there."""
     shown = run("recommend", DEMO[0]["id"], "--unlike", mistyped, "--data", data, status=1)
