@@ -9,6 +9,7 @@ import yaml
 from service.access.policy import MAX_BATCH_BYTES
 from service.api.schemas.search.query import IndexedIn
 from service.api.schemas.search.search import SearchIn
+from service.cluster.shards import OPEN_S
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.commands import parsed
@@ -103,7 +104,9 @@ def test_the_replicas_serve_as_the_containers_do() -> None:
     service = services("cpu")["service"]
     assert service["command"] == container["args"] == IMAGE.one("CMD").words
     assert f"{spec['terminationGracePeriodSeconds']}s" == service["stop_grace_period"]
-    health = [container[f"{each}Probe"]["httpGet"]["port"] for each in ("readiness", "liveness")]
+    health = [container[f"{each}Probe"]["httpGet"]["port"] for each in ("startup", "readiness", "liveness")]
+    starting = container["startupProbe"]
+    assert starting["periodSeconds"] * starting["failureThreshold"] > OPEN_S  # as long as shards may take
     assert {int(IMAGE.one("EXPOSE").value)} == {container["ports"][0]["containerPort"], *health}
     read_only = {
         kind: [

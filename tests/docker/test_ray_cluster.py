@@ -8,6 +8,7 @@ import yaml
 from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
+from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.commands import parsed
 from tests.support.containers.compose import COMPOSE_FILE, services
@@ -67,23 +68,33 @@ def programs() -> list[list[str]]:
 
 def nodes() -> dict[str, dict[str, Any]]:
     """The services that are nodes of the cluster and nothing else."""
-    return {name: each for name, each in COMPOSE["services"].items() if name != "service"}
+    return {name: each for name, each in COMPOSE["services"].items() if name not in {"service", "worker"}}
 
 
 def test_the_compose_file_is_one() -> None:
-    """By the specification; what it extends and overrides is there."""
+    """By the specification; what it extends, seen from the first file, and overrides is there."""
     done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(RAY_FILE)])
     assert 0 == done.exit_code, done.output
     for each in nodes().values():
-        assert COMPOSE_FILE == (RAY_FILE.parent / each["extends"]["file"]).resolve()
+        assert COMPOSE_FILE == (ROOT / each["extends"]["file"]).resolve()
         assert each["extends"]["service"] in services("cpu")
-    assert "service" in services("cpu")
-    assert {*nodes(), "service"} >= {"ray-head", "ray-node"}
+    assert {"service", "worker"} <= set(services("cpu"))
+    assert {"ray-head", "ray-node"} == set(nodes())
+
+
+def test_batches_run_where_the_shards_are() -> None:
+    """The service does them: a worker that knows no cluster would open every index on one machine."""
+    own = {name: each.get("environment", {}) for name, each in COMPOSE["services"].items()}
+    assert own["service"]["AKIN_RAY"].startswith("ray-head:")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AKIN_WORKERS", own["service"]["AKIN_WORKERS"])
+        assert not Settings().workers
+    assert 0 == COMPOSE["services"]["worker"]["scale"]
 
 
 def test_every_process_has_the_token() -> None:
     """And the mode that asks for it; without a token nothing starts."""
-    for each in COMPOSE["services"].values():
+    for each in [COMPOSE["services"]["service"], *nodes().values()]:
         environment = each["environment"]
         assert "token" == environment["RAY_AUTH_MODE"]
         assert environment["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN:?")
@@ -129,8 +140,10 @@ def test_the_manifest_has_the_fields_that_there_are() -> None:
             each["name"] for each in own["volumes"]
         }
     container = container_of(groups()[-1])
-    for name in ("ports", "readinessProbe", "livenessProbe"):
+    for name in ("ports", "readinessProbe", "livenessProbe", "startupProbe"):
         assert served[name] == container[name]
+    ending = "terminationGracePeriodSeconds"
+    assert pod[ending] == groups()[-1]["template"]["spec"][ending]
 
 
 def test_the_locked_ray_is_the_manifests() -> None:
