@@ -108,6 +108,12 @@ def check_deadline() -> None:
         deadline.check()
 
 
+def remaining_s() -> float | None:
+    """Seconds left to the request under way; ``None`` outside of a request."""
+    deadline = _deadline.get()
+    return None if deadline is None else deadline.remaining_s
+
+
 # A closed list: each is a label of the metrics.
 Stage = Literal["body", "queue", "encode", "candidates", "rerank", "explain"]
 

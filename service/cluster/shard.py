@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 
@@ -17,6 +18,7 @@ from indexer.spare_cores import on_spare_cores
 from models.errors import SnapshotMissingError
 from models.types import Hits
 from service.cache.digests import generation_digest
+from service.context import Deadline, check_deadline, with_deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ class Shard:
         with self._opening:
             self._opened.pop(generation, None)
 
+    def machine(self) -> str:
+        """The id of the machine that it is on, as an actor of Ray."""
+        node: str = import_module("ray").get_runtime_context().get_node_id()
+        return node
+
     def pid(self) -> int:
         """The number of its process."""
         return os.getpid()
@@ -89,16 +96,32 @@ class Shard:
         """The generations that can be searched."""
         return list(self._opened)
 
-    def search(self, generation: Generation, lookups: Sequence[ShardLookup]) -> list[Hits]:
-        """The hits of each look-up, in order; raises SnapshotMissingError for another generation."""
+    def search(
+        self, generation: Generation, lookups: Sequence[ShardLookup], left_s: float | None = None
+    ) -> list[Hits]:
+        """The hits of each look-up, in order; raises SnapshotMissingError for another generation.
+
+        Raises DeadlineError once the ``left_s`` seconds that the request has left are over.
+        """
         segments = self._segments(generation)
-        return on_spare_cores([partial(_hits, segments[each.segment], each) for each in lookups])
+        tasks = [partial(_hits, segments[each.segment], each) for each in lookups]
+        if left_s is None:
+            return on_spare_cores(tasks)
+        return with_deadline(left_s, partial(on_spare_cores, tasks))
 
     def rows(
-        self, generation: Generation, wanted: Sequence[tuple[str, Int64[np.ndarray, "..."]]]
+        self,
+        generation: Generation,
+        wanted: Sequence[tuple[str, Int64[np.ndarray, "..."]]],
+        left_s: float | None = None,
     ) -> list[np.ndarray]:
-        """The stored rows of segments, by their numbers, of shape (n, dim); raises SnapshotMissingError."""
+        """The stored rows of segments, by their numbers, of shape (n, dim).
+
+        Raises SnapshotMissingError; DeadlineError where no seconds are left.
+        """
         segments = self._segments(generation)
+        if left_s is not None:
+            Deadline(left_s).check()
         return [segments[name].vectors.rows[numbers] for name, numbers in wanted]
 
     def _segments(self, generation: Generation) -> dict[str, Segment]:
@@ -109,6 +132,7 @@ class Shard:
 
 
 def _hits(segment: Segment, asked: ShardLookup) -> Hits:
+    check_deadline()
     index: VectorIndex = segment.function_index if asked.by_function else segment.index
     allowed = None
     if asked.allowed is not None:

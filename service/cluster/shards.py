@@ -1,22 +1,24 @@
 """The shards of a service: which segments each holds, and which are unavailable."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
-from indexer.cluster import HARDLY_ANY, connect, machines, placed
+from indexer.cluster import LOCAL, connect
 from indexer.snapshot.manifest import Manifest
-from models.errors import AkinError, ShardAwayError, SnapshotMissingError
+from models.errors import AkinError, InternalError, ShardAwayError
 from service.background import Repeating
 from service.cache.digests import generation_digest
+from service.cluster.calls import cancel, ended, result_of
 from service.cluster.placement import Placement, homes_of
-from service.cluster.shard import Generation, Shard
-from service.context import check_deadline
+from service.cluster.places import JOIN_S
+from service.cluster.replicas import LOOKS, Replica, Replicas
+from service.cluster.shard import Generation
+from service.context import remaining_s
 from service.degradation import Degradation
 
 # How long a shard has to say that it is there, in seconds; whoever takes longer is away. A search may take as
@@ -26,33 +28,25 @@ ANSWER_S: Final = 2.0
 OPEN_S: Final = 600.0
 # How often each is asked whether it is there.
 LOOK_S: Final = 0.5
-# Calls that one process works on at once: more than a service lets compute, that it can say that it is there.
-_AT_ONCE: Final = 64
-# Between two looks at the deadline of a request, and whether those who are asked are still there.
-_SLICE_S: Final = 0.1
 AWAY: Final = Degradation(
     "shards",
     "A machine that holds a part of the collection does not respond: searches report the share that they "
     "cover.",
     "it is restarted automatically if the cluster has room; see the log of Ray",
 )
-
-
-@dataclass(slots=True, eq=False)
-class Replica:
-    """One process that holds a shard, and the generations that it can be asked for."""
-
-    shard: int
-    machine: str
-    actor: Any
-    opened: frozenset[Generation] = field(default_factory=frozenset)
+TOGETHER: Final = Degradation(
+    "replicas",
+    "Two processes of a shard are on one machine: if it fails, a part of the collection cannot be searched.",
+    "add a machine to the cluster; one of them moves there",
+)
 
 
 class Shards:
     """``n_shards`` shards in ``n_replicas`` processes each, on the machines of a cluster.
 
-    0 shards: one for each machine with processors. They live as long as this process, or until ``close``.
-    Several threads may ask. Raises what ``connect`` raises.
+    0 shards: one for each machine with processors; on GPUs, as many as there are GPUs for. Machines that are
+    wanted have ``join_s`` to join. They live as long as this process, or until ``close``. Several threads may
+    ask. Raises what ``connect`` raises; InputError where there are fewer GPUs than processes.
     """
 
     def __init__(
@@ -65,26 +59,19 @@ class Shards:
         device: str = "auto",
         answer_s: float = ANSWER_S,
         look_s: float = LOOK_S,
+        join_s: float = JOIN_S,
     ) -> None:
         self._ray = connect(address)
         self._answer_s = answer_s
-        on_gpu = device.startswith("cuda")
-        # Started anew as often as it dies, on another machine where its own is gone.
-        self._kind = self._ray.remote(
-            num_cpus=HARDLY_ANY,
-            num_gpus=1 if on_gpu else 0,
-            max_restarts=-1,
-            max_task_retries=0,
-            max_concurrency=_AT_ONCE,
-        )(Shard)
-        # Ray shows a process no GPU but its own, which is number 0 there.
-        self._given = (data.resolve(), "cuda" if on_gpu else "cpu")
-        found = machines(self._ray)
-        self.n_shards = n_shards or len(found)
-        self._replicas = [
-            [self._replica(shard, found[(shard + number) % len(found)]) for number in range(n_replicas)]
-            for shard in range(self.n_shards)
-        ]
+        self.replicas = Replicas(
+            self._ray,
+            data,
+            n_shards=n_shards,
+            n_replicas=n_replicas,
+            device=device,
+            join_s=0.0 if address == LOCAL else join_s,
+        )
+        self.n_shards = len(self.replicas.of)
         self._turns = itertools.count()
         self._homes: dict[str, int] = {}
         self._placements: dict[Generation, Placement] = {}
@@ -92,11 +79,6 @@ class Shards:
         self._watching = ExitStack()
         self._watched = False
         self._look_s = look_s
-
-    @property
-    def replicas(self) -> Iterator[Replica]:
-        """All of them."""
-        return itertools.chain.from_iterable(self._replicas)
 
     def serve(self, manifest: Manifest) -> Generation:
         """Have the segments of a generation opened, each by one shard, until it is dropped.
@@ -155,47 +137,56 @@ class Shards:
         """The shards of which no process can be asked for a generation now."""
         return frozenset(
             shard
-            for shard, replicas in enumerate(self._replicas)
+            for shard, replicas in enumerate(self.replicas.of)
             if not any(generation in each.opened for each in replicas)
         )
 
     def call(self, method: str, generation: Generation, asked: Mapping[int, Any]) -> dict[int, Any]:
         """What a method of each shard gives for what it is asked, all at the same time.
 
-        Where one process fails or goes away the next of the same shard is asked. Raises ShardAwayError where
-        none is left, DeadlineError, and what the method raises.
+        Where one process goes away, or fails as nobody foresaw, another of the same shard is asked. Raises
+        ShardAwayError where none is left, InternalError where the second fails too, DeadlineError, and what
+        the method raises.
         """
         answers: dict[int, Any] = {}
+        failed: dict[int, Replica] = {}
         while len(answers) < len(asked):
-            begun = {}
-            for shard in asked.keys() - answers.keys():
-                replica = self._next(shard, generation)
-                begun[getattr(replica.actor, method).remote(generation, asked[shard])] = replica
-            for ref in self._ended(begun, generation):
-                try:
-                    answers[begun[ref].shard] = self._result(ref)
-                except ShardAwayError:
-                    self._note(begun[ref], gone=begun[ref].opened)
+            begun: dict[Any, Replica] = {}
+            try:
+                for shard in asked.keys() - answers.keys():
+                    replica = self._next(shard, generation, but=failed.get(shard))
+                    ask = getattr(replica.actor, method).remote
+                    begun[ask(generation, asked[shard], remaining_s())] = replica
+                for ref in ended(self._ray, begun, generation):
+                    self._answer(ref, begun.pop(ref), answers, failed)
+            finally:
+                cancel(self._ray, begun)
         return answers
 
+    def _answer(
+        self, ref: Any, replica: Replica, answers: dict[int, Any], failed: dict[int, Replica]
+    ) -> None:
+        """Note what a call gave, or that its process is away or has ``failed``; raises as ``call``."""
+        try:
+            answers[replica.shard] = result_of(self._ray, ref)
+        except ShardAwayError:
+            self._note(replica, gone=replica.opened)
+        except InternalError:
+            if replica.shard in failed:
+                raise
+            failed[replica.shard] = replica
+
     def degradations(self) -> list[Degradation]:
-        """Whether some of what is served has fewer processes to search it than it should."""
+        """Whether some of what is served has fewer processes to search it than it should, or machines."""
         served = list(self._placements)
         whole = all(generation in each.opened for each in self.replicas for generation in served)
-        return [] if whole else [AWAY]
+        return [AWAY] * (not whole) + [TOGETHER] * self.replicas.together
 
     def close(self) -> None:
         """End all of them."""
         self._watching.close()
         for replica in self.replicas:
             self._ray.kill(replica.actor)
-
-    def _replica(self, shard: int, machine: str) -> Replica:
-        return Replica(shard, machine, self._begun(machine))
-
-    def _begun(self, machine: str) -> Any:
-        data, device = self._given
-        return self._kind.options(scheduling_strategy=placed(self._ray, machine)).remote(data, device=device)
 
     def _placed(self, manifest: Manifest) -> dict[str, int]:
         """A shard for each segment of one more generation; the caller has the lock."""
@@ -211,7 +202,7 @@ class Shards:
         failures: dict[int, AkinError] = {}
         for ref, replica in begun.items():
             try:
-                self._result(ref, timeout_s=OPEN_S)
+                result_of(self._ray, ref, timeout_s=OPEN_S)
             except AkinError as error:
                 failures[replica.shard] = error
             else:
@@ -219,60 +210,71 @@ class Shards:
         for shard in self.away(generation):
             raise failures.get(shard, ShardAwayError("A shard went away as it was opened."))
 
-    def _next(self, shard: int, generation: Generation) -> Replica:
-        there = [each for each in self._replicas[shard] if generation in each.opened]
+    def _next(self, shard: int, generation: Generation, *, but: Replica | None) -> Replica:
+        """Whom to ask next, ``but`` for one that failed; raises ShardAwayError, InternalError."""
+        there = [each for each in self.replicas.of[shard] if generation in each.opened and each is not but]
+        if not there and but is not None:
+            raise InternalError("Something went wrong on our side, in a shard. The log has the details.")
         if not there:
             raise ShardAwayError(
                 "A machine that holds a part of the collection does not respond; try again in a moment."
             )
         return there[next(self._turns) % len(there)]
 
-    def _ended(self, begun: Mapping[Any, Replica], generation: Generation) -> list[Any]:
-        """Those of the calls that end before whoever is asked goes away.
-
-        Raises DeadlineError; ShardAwayError where none can be asked any more.
-        """
-        ended: list[Any] = []
-        left = list(begun)
-        while left:
-            check_deadline()
-            try:
-                done, left = self._ray.wait(left, num_returns=len(left), timeout=_SLICE_S)
-            except OSError as error:  # this machine is a node of the cluster no longer
-                raise ShardAwayError("The cluster is gone.") from error
-            ended += done
-            left = [ref for ref in left if generation in begun[ref].opened]
-        return ended
-
-    def _result(self, ref: Any, *, timeout_s: float = 0.0) -> Any:
-        """What a call gives; ShardAwayError where the process does not answer, or has not the generation."""
-        errors = self._ray.exceptions
-        try:
-            return self._ray.get(ref, timeout=timeout_s)
-        except errors.RayTaskError as error:
-            if isinstance(error.cause, AkinError) and not isinstance(error.cause, SnapshotMissingError):
-                raise error.cause from error
-            raise ShardAwayError(f"A shard fails: {error.cause}") from error
-        except (errors.RayError, OSError) as error:  # GetTimeoutError is one
-            raise ShardAwayError(f"A shard does not answer: {type(error).__name__}") from error
-
     def _look(self, replica: Replica) -> None:
-        """Find out what a process has opened, and have it open what else is served."""
+        """Find out where a process is and what it has opened, and have it open what else is served.
+
+        A generation that it cannot open leaves it the others.
+        """
+        actor = replica.actor
         try:
-            held = set(self._result(replica.actor.opened.remote(), timeout_s=self._answer_s))
+            opened, machine = (
+                getattr(actor, name).options(concurrency_group=LOOKS).remote()
+                for name in ("opened", "machine")
+            )
+            held = set(result_of(self._ray, opened, timeout_s=self._answer_s))
+            replica.machine = result_of(self._ray, machine, timeout_s=self._answer_s)
             with self._lock:
                 served, before = dict(self._placements), replica.opened
             for generation in held - served.keys():
-                replica.actor.close.remote(generation)
-            for generation in served.keys() - held:
-                names = served[generation].names(replica.shard)
-                self._result(replica.actor.open.remote(generation, names), timeout_s=OPEN_S)
-            self._note(replica, added=served.keys(), gone=before - served.keys())
-        except AkinError as error:
+                actor.close.remote(generation)
+            self._note(replica, added=held & served.keys(), gone=before - served.keys())
+            self._open_also(replica, {each: served[each] for each in served.keys() - held})
+        except ShardAwayError as error:
             self._note(replica, gone=replica.opened)
             if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # for good
-                replica.actor = self._begun(replica.machine)
+                self.replicas.begin_anew(replica)
             raise
+        self._spread(replica, served)
+
+    def _open_also(self, replica: Replica, missing: Mapping[Generation, Placement]) -> None:
+        """Have one process open more generations; raises what the last that fails does."""
+        failure: AkinError | None = None
+        for generation, placement in missing.items():
+            ref = replica.actor.open.remote(generation, placement.names(replica.shard))
+            try:
+                result_of(self._ray, ref, timeout_s=OPEN_S)
+            except ShardAwayError:
+                raise
+            except AkinError as error:
+                self._note(replica, gone=[generation])
+                failure = error
+            else:
+                self._note(replica, added=[generation])
+        if failure is not None:
+            raise failure
+
+    def _spread(self, replica: Replica, served: Iterable[Generation]) -> None:
+        """Move a process that shares its machine with a twin where there is another machine by now.
+
+        Another of its shard is asked meanwhile.
+        """
+        twins = [each for each in self.replicas.of[replica.shard] if each is not replica]
+        if any(each.opened.issuperset(served) for each in twins) and (
+            machine := self.replicas.better(replica)
+        ):
+            self._note(replica, gone=replica.opened)
+            self.replicas.move(replica, machine)
 
     def _note(
         self, replica: Replica, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()

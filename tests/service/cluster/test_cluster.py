@@ -20,7 +20,7 @@ from indexer.encoding.parts import Part
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
-from models.errors import InputError, ShardAwayError, SnapshotMissingError
+from models.errors import EncoderError, InputError, ShardAwayError, SnapshotMissingError, WeightsError
 from models.types import Facet, Filters
 from service.answer_warnings import WarningCode
 from service.api.answers import Answers
@@ -62,7 +62,7 @@ def add(papers: Sequence[dict[str, Any]], data: Path, made_by: Annotator) -> Non
 @pytest.fixture(scope="module")
 def shards(ray_cluster: RayCluster, data: Path) -> Iterator[Shards]:
     """Two shards."""
-    shards = Shards(ray_cluster.address, data, n_shards=2, look_s=0.1)
+    shards = Shards(ray_cluster.address, data, n_shards=2, look_s=0.1, join_s=0.0)
     yield shards
     shards.close()
 
@@ -193,7 +193,9 @@ def test_with_two_processes_a_shard_nothing_is_missing(
 ) -> None:
     """One of them is killed: every answer is that of all, until it is back."""
     query = queries(here)["whole abstract"]
-    with closing(Shards(ray_cluster.address, data, n_shards=1, n_replicas=2, look_s=0.1)) as shards:
+    with closing(
+        Shards(ray_cluster.address, data, n_shards=1, n_replicas=2, look_s=0.1, join_s=0.0)
+    ) as shards:
         snapshot = ShardedSnapshot(open_snapshot(data), shards)
         there = SearchEngine(snapshot, lambda: sentence_annotator, n_candidates=20)
         assert same(here.search(query), there.search(query))
@@ -212,7 +214,7 @@ def test_a_generation_is_swapped_on_the_cluster(
     own, more = Path(shutil.copytree(data, tmp_path / "data")), many_papers(N_PAPERS + 6)[N_PAPERS:]
     query = SearchQuery((Seed(text=more[0]["abstract"][0]),), limit=30)
     served = []  # all generations, so that their shard has them all
-    with closing(Shards(ray_cluster.address, own, n_shards=1, look_s=0.1)) as shards:
+    with closing(Shards(ray_cluster.address, own, n_shards=1, look_s=0.1, join_s=0.0)) as shards:
         for papers in (more[:3], more[3:]):
             one = SearchEngine(open_snapshot(own), lambda: sentence_annotator, n_candidates=50)
             sharded = ShardedSnapshot(open_snapshot(own), shards)
@@ -228,6 +230,24 @@ def test_a_cluster_that_is_not_there_is_refused() -> None:
     """The error says what to do."""
     with pytest.raises(InputError, match="Cannot join the Ray cluster"):
         expect_reachable("127.0.0.1:1")
+
+
+def test_models_that_do_not_load_on_the_cluster_are_told(
+    ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
+) -> None:
+    """Why, and where they must be."""
+
+    def broken() -> Annotator:
+        raise WeightsError("/models/mine is not there.")
+
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
+    with (
+        EncodeOnCluster(ray_cluster.address, broken) as encode,
+        pytest.raises(
+            EncoderError, match=r"\(.*/models/mine is not there\.\); models must be at the same path"
+        ),
+    ):
+        build_quietly(corpus, tmp_path / "data", hashing, encode=encode)
 
 
 def test_encoding_on_the_cluster_makes_the_same_collection(

@@ -1,140 +1,17 @@
 """Shards among threads and generations, on a cluster that is pretended: its processes are plain objects."""
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.opening import open_snapshot
-from models.errors import AkinError, ShardAwayError
+from models.errors import ShardAwayError
 from service.cluster.shard import Generation
-from service.cluster.shards import Shards
 from service.context import Deadline, set_deadline
 from tests.support.servers.patience import soon
-
-
-class RayError(Exception):
-    """As Ray's."""
-
-
-class TaskError(RayError):
-    """What a method raised."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
-class PretendedShard:
-    """Opens a generation once ``may_open`` is set, or fails with ``failure``."""
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.held: list[Generation] = []
-        self.may_open = Event()
-        self.may_open.set()
-        self.n_opening = 0
-        self.failure: AkinError | None = None
-
-    def open(self, generation: Generation, names: Sequence[str]) -> None:
-        """As ``Shard.open``."""
-        self.n_opening += 1
-        assert self.may_open.wait(20)
-        if self.failure is not None:
-            raise self.failure
-        if generation not in self.held:
-            self.held.append(generation)
-
-    def opened(self) -> list[Generation]:
-        """As ``Shard.opened``."""
-        return list(self.held)
-
-    def close(self, generation: Generation) -> None:
-        """As ``Shard.close``."""
-        self.held.remove(generation)
-
-
-@dataclass
-class Method:
-    """A method of an actor."""
-
-    run: Callable[..., Any]
-    threads: ThreadPoolExecutor
-
-    def remote(self, *given: Any) -> "Future[Any]":
-        """Begins with it."""
-        return self.threads.submit(self.run, *given)
-
-
-class PretendedRay:
-    """What ``Shards`` asks of Ray, in threads."""
-
-    exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=RayError)
-
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self.threads = threads
-        self.shards: list[PretendedShard] = []
-        self.asked_for: dict[str, Any] = {}
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """Two machines."""
-        return [{"NodeID": name, "Alive": True, "Resources": {"CPU": 1}} for name in "ab"]
-
-    def remote(self, **options: Any) -> Callable[[type], Any]:
-        """Actors in place of a class."""
-        self.asked_for = options
-
-        def made(_: Path, *, device: str) -> Any:
-            shard = PretendedShard(device)
-            self.shards.append(shard)
-            methods = {
-                name: Method(getattr(shard, name), self.threads) for name in ("open", "opened", "close")
-            }
-            return SimpleNamespace(**methods)
-
-        kind = SimpleNamespace(remote=made)
-        return lambda _: SimpleNamespace(options=lambda **_: kind)
-
-    def get(self, ref: "Future[Any]", *, timeout: float) -> Any:
-        """As Ray's."""
-        try:
-            return ref.result(timeout or None)
-        except AkinError as error:
-            raise TaskError(error) from error
-        except TimeoutError as error:
-            raise RayError from error
-
-    def kill(self, actor: object) -> None:
-        """Nothing ends."""
-
-
-@pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
-    """Whoever joins a cluster joins this."""
-    with ThreadPoolExecutor(16) as threads:
-        ray = PretendedRay(threads)
-        monkeypatch.setattr("service.cluster.shards.connect", lambda _: ray)
-        monkeypatch.setattr("service.cluster.shards.placed", lambda *_: None)
-        yield ray
-        for shard in ray.shards:
-            shard.may_open.set()
-
-
-def shards_of(tmp_path: Path, **given: Any) -> Shards:
-    """Two shards, which are looked at only when a test does so."""
-    return Shards("", tmp_path, **{"look_s": 1e6, **given})
-
-
-@pytest.fixture
-def manifest(hashed_data: Path) -> Manifest:
-    """That of a generation with one segment."""
-    return open_snapshot(hashed_data).manifest
+from tests.support.servers.pretended_ray import PretendedRay, shards_of
 
 
 def later(manifest: Manifest, generation: str, *n_rows: tuple[str, int]) -> Manifest:
@@ -234,6 +111,7 @@ def test_a_shard_uses_the_gpu_that_it_was_given(
     ray: PretendedRay, tmp_path: Path, device: str, own: str, n_gpus: int
 ) -> None:
     """It sees one GPU, whatever its number is on the machine; a shard without one uses none that is there."""
+    ray.machines = {name: {"CPU": 1.0, "GPU": 1.0} for name in "ab"}
     shards_of(tmp_path, device=device).close()
     assert [own, own] == [each.device for each in ray.shards]
     assert n_gpus == ray.asked_for["num_gpus"]

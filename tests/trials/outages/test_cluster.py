@@ -136,7 +136,7 @@ def test_500_queries_answer_as_on_one_machine(
     data: Path, nodes: Nodes, here: SearchEngine, held: Held
 ) -> None:
     """Equal to the bit; the times of both are told."""
-    shards = held(Shards(nodes.cluster.address, data))
+    shards = held(Shards(nodes.cluster.address, data, join_s=0.0))
     there = engine_of(data, shards)
     assert 3 == shards.n_shards
     times: dict[str, list[float]] = {"here": [], "there": []}
@@ -236,7 +236,7 @@ def test_a_shard_and_a_node_are_killed_under_load(
     data: Path, nodes: Nodes, here: SearchEngine, held: Held
 ) -> None:
     """No wrong answer, its coverage told, and all of it again, after a shard and after a node."""
-    shards = held(Shards(nodes.cluster.address, data))
+    shards = held(Shards(nodes.cluster.address, data, join_s=0.0))
     there = engine_of(data, shards)
     there.warm_up()
     ray = connect("")
@@ -253,7 +253,7 @@ def test_with_two_processes_a_shard_nothing_is_missing(
     data: Path, nodes: Nodes, here: SearchEngine, held: Held
 ) -> None:
     """While one process of each shard is killed after another every answer is that of all."""
-    shards = held(Shards(nodes.cluster.address, data, n_replicas=2))
+    shards = held(Shards(nodes.cluster.address, data, n_replicas=2, join_s=0.0))
     there = engine_of(data, shards)
     there.warm_up()
     ray = connect("")
@@ -275,7 +275,7 @@ def test_with_two_processes_a_shard_nothing_is_missing(
 def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held, tmp_path: Path) -> None:
     """Every answer is that of one machine with the generation that it names, and is of all of it."""
     own = Path(shutil.copytree(data, tmp_path / "data"))
-    shards = held(Shards(nodes.cluster.address, own))
+    shards = held(Shards(nodes.cluster.address, own, join_s=0.0))
     served = [engine_of(own, shards)]
     query = SearchQuery((Seed(text=served[0].snapshot.paper(3).sentences[0].text),), limit=30)
     answers: list[SearchAnswer] = []

@@ -1,0 +1,101 @@
+"""The processes of shards: begun on the machines of a cluster, begun anew, and moved."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from indexer.cluster import HARDLY_ANY, placed
+from service.cluster.places import Places
+from service.cluster.shard import Generation, Shard
+
+# Calls that one process works on at once: more than a service lets compute.
+_AT_ONCE: Final = 64
+LOOKS: Final = "looks"  # calls that it answers while it is busy with all of those
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """One process that holds a shard, the machine it is on, and the generations that it can be asked for."""
+
+    shard: int
+    machine: str
+    actor: Any
+    opened: frozenset[Generation] = field(default_factory=frozenset)
+
+
+class Replicas:
+    """``n_shards`` shards in ``n_replicas`` processes each, by shard; 0 shards: as many as there are places.
+
+    With a device that is a GPU each process has one of its own.
+    """
+
+    def __init__(
+        self, ray: Any, data: Path, *, n_shards: int, n_replicas: int, device: str, join_s: float
+    ) -> None:
+        self._ray = ray
+        self._on_gpu = device.startswith("cuda")
+        # Started anew as often as it dies, on another machine where its own is gone.
+        self._kind = ray.remote(
+            num_cpus=HARDLY_ANY,
+            num_gpus=1 if self._on_gpu else 0,
+            max_restarts=-1,
+            max_task_retries=0,
+            max_concurrency=_AT_ONCE,
+            concurrency_groups={LOOKS: 1},
+        )(Shard)
+        # Ray shows a process no GPU but its own, which is number 0 there.
+        self._given = (data.resolve(), "cuda" if self._on_gpu else "cpu")
+        places = Places.expected(
+            ray, n_shards=n_shards, n_replicas=n_replicas, on_gpu=self._on_gpu, join_s=join_s
+        )
+        n_shards = n_shards or (places.n_places // n_replicas if self._on_gpu else places.n_places)
+        self.of: list[list[Replica]] = [[] for _ in range(n_shards)]
+        for shard, twins in enumerate(self.of):
+            for _ in range(n_replicas):
+                machine = self._best(places, shard) or places.machines[0]
+                twins.append(Replica(shard, machine, self._begun(machine)))
+
+    def __iter__(self) -> Iterator[Replica]:
+        return itertools.chain.from_iterable(self.of)
+
+    @property
+    def together(self) -> bool:
+        """Whether two processes of a shard are on one machine."""
+        on = [[each.machine for each in twins] for twins in self.of]
+        return any(len(set(each)) < len(each) for each in on)
+
+    def begin_anew(self, replica: Replica) -> None:
+        """Another process in place of one that has died; raises InputError where no machine is left."""
+        replica.machine = self._best(self._places(), replica.shard, but=replica) or replica.machine
+        replica.actor = self._begun(replica.machine)
+
+    def better(self, replica: Replica) -> str | None:
+        """The machine for a process that shares its own with a twin; ``None`` where it had better stay.
+
+        As the first of those that share one does.
+        """
+        twins = self.of[replica.shard]
+        on = [each.machine for each in twins]
+        if on.index(replica.machine) == twins.index(replica):
+            return None
+        best = self._best(self._places(), replica.shard, but=replica)
+        return None if best in on else best
+
+    def move(self, replica: Replica, machine: str) -> None:
+        """End a process, and begin another on that machine."""
+        self._ray.kill(replica.actor)
+        replica.machine, replica.actor = machine, self._begun(machine)
+
+    def _places(self) -> Places:
+        return Places.of(self._ray, on_gpu=self._on_gpu)
+
+    def _best(self, places: Places, shard: int, *, but: Replica | None = None) -> str | None:
+        """The machine for one more process of a shard, or for one in place of another."""
+        twins = [each.machine for each in self.of[shard] if each is not but]
+        return places.best(twins, [each.machine for each in self if each is not but])
+
+    def _begun(self, machine: str) -> Any:
+        data, device = self._given
+        return self._kind.options(scheduling_strategy=placed(self._ray, machine)).remote(data, device=device)

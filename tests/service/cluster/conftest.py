@@ -1,0 +1,29 @@
+"""A pretended cluster, and a generation for its shards."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.opening import open_snapshot
+from tests.support.servers.pretended_ray import PretendedRay
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
+    """Whoever joins a cluster joins this."""
+    with ThreadPoolExecutor(24) as threads:
+        ray = PretendedRay(threads)
+        monkeypatch.setattr("service.cluster.shards.connect", lambda _: ray)
+        monkeypatch.setattr("service.cluster.replicas.placed", lambda _, machine: machine)
+        yield ray
+        for shard in ray.shards:
+            shard.may_open.set()
+
+
+@pytest.fixture
+def manifest(hashed_data: Path) -> Manifest:
+    """That of a generation with one segment."""
+    return open_snapshot(hashed_data).manifest

@@ -1,0 +1,136 @@
+"""Calls of shards that nobody waits for any more, and calls that fail, on a cluster that is pretended."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.opening import open_snapshot
+from models.errors import DeadlineError, DeviceFullError, InternalError, SnapshotCorruptError
+from service.cache.digests import generation_digest
+from service.cluster.shard import Generation, Shard, ShardLookup
+from service.context import Deadline, set_deadline
+from tests.support.servers.pretended_ray import PretendedRay, shards_of
+
+
+def failing(error: Exception) -> Callable[[Any], object]:
+    """A search that fails."""
+
+    def answer(_: object) -> object:
+        raise error
+
+    return answer
+
+
+def test_calls_that_nobody_waits_for_are_cancelled(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """Those that are left when a request has run out of time; each says how much time it had."""
+    shards = shards_of(tmp_path)
+    generation = shards.serve(manifest)
+    may_end = Event()
+    ray.shards[1].answer = lambda asked: may_end.wait(20) and asked
+
+    def searched() -> None:
+        set_deadline(Deadline(0.3))
+        shards.call("search", generation, {0: "a", 1: "b"})
+
+    assert isinstance(ray.threads.submit(searched).exception(20), DeadlineError)
+    (left,) = {each for each in ray.cancelled if not each.done()}
+    may_end.set()
+    assert "b" == left.result(20)
+    assert all(0 < (each.left_s[0] or 0) <= 0.3 for each in ray.shards)
+    assert {0: "a", 1: "b"} == shards.call("search", generation, {0: "a", 1: "b"})
+    assert ray.shards[0].left_s[1] is None
+    assert not shards.away(generation)
+    shards.close()
+
+
+def test_an_error_that_nobody_foresaw_takes_no_shard_away(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """Another process is asked, once; where that fails too the request has failed, and no other one."""
+    shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
+    generation = shards.serve(manifest)
+    one, other = ray.shards
+    one.answer = failing(ValueError("a fault"))
+    for _ in range(2):  # either is asked first
+        assert {0: "a"} == shards.call("search", generation, {0: "a"})
+    other.answer = one.answer
+    one.left_s.clear()
+    other.left_s.clear()
+    with pytest.raises(InternalError):
+        shards.call("search", generation, {0: "a"})
+    assert (1, 1) == (len(one.left_s), len(other.left_s))
+    assert all(generation in each.opened for each in shards.replicas)
+    assert not shards.degradations()
+    shards.close()
+
+
+def test_where_no_other_process_is_left_an_error_is_told(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """Of one process, at once; an error of ours is raised as it is."""
+    shards = shards_of(tmp_path, n_shards=1)
+    generation = shards.serve(manifest)
+    for error, told in ((KeyError("a"), InternalError), (DeviceFullError("full"), DeviceFullError)):
+        ray.shards[0].answer = failing(error)
+        with pytest.raises(told):
+            shards.call("search", generation, {0: "a"})
+    assert not shards.away(generation)
+    shards.close()
+
+
+def test_a_busy_process_can_say_that_it_is_there(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """It is looked at by calls that wait for no search."""
+    shards = shards_of(tmp_path)
+    shards.serve(manifest)
+    shards._look(next(iter(shards.replicas)))
+    assert ["looks", "looks"] == ray.groups
+    assert {"looks": 1} == ray.asked_for["concurrency_groups"]
+    shards.close()
+
+
+def test_a_generation_that_cannot_be_opened_leaves_the_others(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A process that is looked at stays there for what it has."""
+    shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
+    served = shards.serve(manifest)
+    broken, victim = ray.shards[1], list(shards.replicas)[1]
+    broken.failure = SnapshotCorruptError("damaged")
+    newer = shards.serve(replace(manifest, generation="newer"))
+    with pytest.raises(SnapshotCorruptError):
+        shards._look(victim)
+    assert {served} == victim.opened
+    broken.failure = None
+    shards._look(victim)
+    assert {served, newer} == victim.opened
+    shards.close()
+
+
+def test_a_shard_does_nothing_for_a_request_without_time(hashed_data: Path) -> None:
+    """Neither searches nor reads; with time left it does both."""
+    manifest = open_snapshot(hashed_data).manifest
+    (entry,) = manifest.segments
+    generation = Generation(manifest.generation, generation_digest(manifest).hex())
+    shard = Shard(hashed_data, device="cpu")
+    shard.open(generation, [entry.name])
+    queries = np.zeros((1, manifest.encoder.dim), dtype=np.float32)
+    lookups = [ShardLookup(entry.name, by_function=False, queries=queries, k=3, allowed=None)]
+    rows = [(entry.name, np.array([0, 2]))]
+    for left_s in (0.0, -1.0):
+        with pytest.raises(DeadlineError):
+            shard.search(generation, lookups, left_s)
+        with pytest.raises(DeadlineError):
+            shard.rows(generation, rows, left_s)
+    (hits,) = shard.search(generation, lookups, 60.0)
+    assert (1, 3) == hits.rows.shape
+    assert 2 == len(shard.rows(generation, rows, 60.0)[0])

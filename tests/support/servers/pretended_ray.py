@@ -1,0 +1,152 @@
+"""A cluster that is pretended: its processes are plain objects, its calls threads of this process."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+from models.errors import AkinError, SnapshotMissingError
+from service.cluster.shard import Generation
+from service.cluster.shards import Shards
+
+
+class RayError(Exception):
+    """As Ray's."""
+
+
+class TaskError(RayError):
+    """What a method raised."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class PretendedShard:
+    """Opens a generation once ``may_open`` is set, or fails with ``failure``."""
+
+    def __init__(self, device: str, on: str) -> None:
+        self.device = device
+        self.held: list[Generation] = []
+        self.may_open = Event()
+        self.may_open.set()
+        self.n_opening = 0
+        self.failure: AkinError | None = None
+        self.on = on
+        self.left_s: list[float | None] = []
+        # What its searches do: each waits for its turn, and gives what this makes of what it is asked.
+        self.answer: Callable[[Any], object] = lambda asked: asked
+
+    def open(self, generation: Generation, names: Sequence[str]) -> None:
+        """As ``Shard.open``."""
+        self.n_opening += 1
+        assert self.may_open.wait(20)
+        if self.failure is not None:
+            raise self.failure
+        if generation not in self.held:
+            self.held.append(generation)
+
+    def opened(self) -> list[Generation]:
+        """As ``Shard.opened``."""
+        return list(self.held)
+
+    def machine(self) -> str:
+        """As ``Shard.machine``."""
+        return self.on
+
+    def search(self, generation: Generation, asked: Any, left_s: float | None) -> object:
+        """In place of ``Shard.search``; gives what it is asked, or what ``answer`` makes of it."""
+        self.left_s.append(left_s)
+        if generation not in self.held:
+            raise SnapshotMissingError("not open")
+        return self.answer(asked)
+
+    def close(self, generation: Generation) -> None:
+        """As ``Shard.close``."""
+        self.held.remove(generation)
+
+
+@dataclass
+class Method:
+    """A method of an actor."""
+
+    run: Callable[..., Any]
+    threads: ThreadPoolExecutor
+    groups: list[str]
+
+    def remote(self, *given: Any) -> "Future[Any]":
+        """Begins with it."""
+        return self.threads.submit(self.run, *given)
+
+    def options(self, *, concurrency_group: str) -> "Method":
+        """In a group of calls of its own."""
+        self.groups.append(concurrency_group)
+        return self
+
+
+class PretendedRay:
+    """What ``Shards`` asks of Ray, in threads."""
+
+    exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=RayError)
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self.threads = threads
+        self.shards: list[PretendedShard] = []
+        self.asked_for: dict[str, Any] = {}
+        self.machines = {name: {"CPU": 1.0} for name in "ab"}
+        self.cancelled: list[Future[Any]] = []
+        self.groups: list[str] = []
+        self.killed: list[object] = []
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Two machines, if a test has no others."""
+        return [{"NodeID": name, "Alive": True, "Resources": own} for name, own in self.machines.items()]
+
+    def remote(self, **options: Any) -> Callable[[type], Any]:
+        """Actors in place of a class."""
+        self.asked_for = options
+
+        def made(on: str, device: str) -> Any:
+            shard = PretendedShard(device, on)
+            self.shards.append(shard)
+            names = ("open", "opened", "machine", "search", "close")
+            methods = {name: Method(getattr(shard, name), self.threads, self.groups) for name in names}
+            return SimpleNamespace(**methods)
+
+        def kind(*, scheduling_strategy: str) -> Any:
+            return SimpleNamespace(remote=lambda _, *, device="": made(scheduling_strategy, device))
+
+        return lambda _: SimpleNamespace(options=kind)
+
+    def get(self, ref: "Future[Any]", *, timeout: float) -> Any:
+        """As Ray's."""
+        try:
+            return ref.result(timeout or None)
+        except TimeoutError as error:
+            raise RayError from error
+        except Exception as error:
+            raise TaskError(error) from error
+
+    def wait(
+        self, refs: "list[Future[Any]]", *, num_returns: int, timeout: float
+    ) -> "tuple[list[Future[Any]], list[Future[Any]]]":
+        """As Ray's, for all of them."""
+        assert num_returns == len(refs)
+        done = wait(refs, timeout=timeout).done
+        return [ref for ref in refs if ref in done], [ref for ref in refs if ref not in done]
+
+    def cancel(self, ref: "Future[Any]") -> None:
+        """What is under way goes on."""
+        self.cancelled.append(ref)
+
+    def kill(self, actor: object) -> None:
+        """Nothing ends."""
+        self.killed.append(actor)
+
+
+def shards_of(tmp_path: Path, **given: Any) -> Shards:
+    """One for each machine if no other number is given; they are looked at only when a test does so."""
+    return Shards("", tmp_path, **{"look_s": 1e6, "join_s": 0.0, **given})
