@@ -4,14 +4,17 @@ A folder is named by what it is made of, so that whoever needs the same finds it
 keeps, and the SHA-256 of every file.
 """
 
+import secrets
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from indexer.files.durable import discard_folder, publish_folder
+from indexer.files.durable import discard_folder, folder_lock, publish_folder
 from indexer.files.notes import read_note, write_note
 from models.checksums import is_whole
+from models.errors import BuildLockedError
 
 NOTE: Final = "kept.json"
 
@@ -35,10 +38,33 @@ def keep(folder: Path, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any
     if found is not None:
         return found
     discard_folder(folder)
-    prepared = folder.with_name(f"unfinished-{folder.name}")  # others may be filled at the same time
-    shutil.rmtree(prepared, ignore_errors=True)
-    prepared.mkdir(parents=True)
-    content = write(prepared)
-    write_note(prepared / NOTE, content, durable=False)  # the whole folder is flushed
-    publish_folder(prepared, folder)
+    # Others may be filled at the same time; this one too, where a process lives on that was given up.
+    prefix = f"unfinished-{folder.name}-"
+    _discard_left(folder.parent, prefix)
+    prepared = folder.with_name(f"{prefix}{secrets.token_hex(4)}")
+    try:
+        with folder_lock(prepared):
+            content = write(prepared)
+            write_note(prepared / NOTE, content, durable=False)  # the whole folder is flushed
+            return _published(prepared, folder, content)
+    finally:
+        shutil.rmtree(prepared, ignore_errors=True)
+
+
+def _discard_left(parent: Path, prefix: str) -> None:
+    """Remove what processes that were killed have left; others have the lock on theirs."""
+    for left in parent.glob(f"{prefix}*"):
+        with suppress(BuildLockedError), folder_lock(left):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _published(prepared: Path, folder: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """What ``folder`` keeps now: that of whoever was first."""
+    try:
+        publish_folder(prepared, folder)
+    except OSError:
+        found = kept(folder)
+        if found is None:
+            raise
+        return found
     return content
