@@ -29,6 +29,14 @@ AWAY: Final = Degradation(
     "Redis does not respond: each process caches answers and counts requests by itself.",
     "Make Redis reachable again; its error is in the log.",
 )
+REFUSES: Final = Degradation(
+    "redis",
+    "Redis refuses to store anything: each process caches answers and counts requests by itself.",
+    "Give Akin a Redis that is no replica, has memory left, and a user that may write; its error is in the "
+    "log.",
+)
+# What is written to find out whether it stores again.
+_PROBE: Final = f"{PREFIX}probe"
 _Answer = TypeVar("_Answer")
 
 
@@ -57,8 +65,15 @@ class RedisStore:
         self._client = redis_client(url, timeout_s=timeout_s)
         exceptions = import_module("redis.exceptions")
         self._faults = (exceptions.RedisError, OSError)  # TimeoutError is an OSError
-        # It answered, if only to refuse (out of memory, a key of another type): it is not away.
+        # It answered, if only to refuse (a key of another type): it is not away.
         self._refusals = exceptions.ResponseError
+        # But this it does to all that is written.
+        self._refuses = (
+            exceptions.ReadOnlyError,
+            exceptions.OutOfMemoryError,
+            exceptions.NoPermissionError,
+        )
+        self._must_write = False
         # A thread of its own for each call: how long a name takes to resolve is not ours to bound.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="redis")
         self._lock = Lock()
@@ -81,7 +96,7 @@ class RedisStore:
         """What ``work`` gets from the client, or ``otherwise`` where Redis does not respond in time."""
         if not self.may_ask():
             return otherwise
-        future = self._threads.submit(work, self._client)
+        future = self._threads.submit(self._done, work)
         try:
             answer = future.result(self._most_s)
         except self._faults as error:
@@ -95,7 +110,7 @@ class RedisStore:
         """The same for the event loop, which goes on meanwhile."""
         if not self.may_ask():
             return otherwise
-        future = self._threads.submit(work, self._client)
+        future = self._threads.submit(self._done, work)
         try:
             answer = await asyncio.wait_for(asyncio.wrap_future(future), self._most_s)
         except self._faults as error:
@@ -119,8 +134,15 @@ class RedisStore:
                 self._not_before = self._clock() + self._pause_s
             return may
 
+    def _done(self, work: "Callable[[Redis], _Answer]") -> _Answer:
+        """What ``work`` gets; after a refusal only where something can be stored again."""
+        if self._must_write:
+            self._client.set(_PROBE, b"", ex=1)
+        return work(self._client)
+
     def _succeeded(self) -> None:
         self._n_failures = 0
+        self._must_write = False
         self.outage.end()
 
     def _failed(self, error: Exception) -> None:
@@ -128,7 +150,10 @@ class RedisStore:
             self.errors += 1
             self._n_failures += 1
             self._not_before = self._clock() + self._pause_s
-        if isinstance(error, self._refusals):
+        if isinstance(error, self._refuses):
+            self._must_write = True
+            self.outage.begin(type(error).__name__, REFUSES)
+        elif isinstance(error, self._refusals):
             self._succeeded()
         elif self._n_failures >= _MOST_FAILURES and self.outage.problem is None:
             self.outage.begin(type(error).__name__)

@@ -14,7 +14,7 @@ from redis import Redis
 from structlog.testing import capture_logs
 
 from models.errors import DeadlineError, InputError, MissingPackageError, PaperNotFoundError
-from service.cache.redis import RedisStore
+from service.cache.redis import REFUSES, RedisStore
 from service.cache.single_flight import Flights
 from service.cache.store import KEEP_S, Cache, open_cache
 from service.context import Deadline, set_deadline
@@ -270,6 +270,45 @@ def test_failures_that_are_not_in_a_row_are_no_outage(redis_server: RedisServer)
     assert (4, []) == (store.errors, store.outage.degradations())
     store.ask(fail, None)
     assert ["redis"] == [each.part for each in store.outage.degradations()]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("refuses", "accepts", "error"),
+    [
+        (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE"), "ReadOnlyError"),
+        (("CONFIG", "SET", "maxmemory", "1"), ("CONFIG", "SET", "maxmemory", "0"), "OutOfMemoryError"),
+        (
+            ("ACL", "SETUSER", "default", "-set"),
+            ("ACL", "SETUSER", "default", "+set"),
+            "NoPermissionError",
+        ),
+    ],
+    ids=["replica", "memory", "permission"],
+)
+def test_a_redis_that_stores_nothing_is_left_alone_until_it_does(
+    redis_server: RedisServer, refuses: tuple[str, ...], accepts: tuple[str, ...], error: str
+) -> None:
+    """It counts as away from the first refusal, though it can be read; once it stores again it is used."""
+    now = [0.0]
+    store = patient(redis_server, clock=lambda: now[0])
+    with Redis.from_url(redis_server.url) as client:
+        store.put("name", b"value", keep_s=60)
+        client.execute_command(*refuses)  # type: ignore[no-untyped-call]  # the library's
+        try:
+            assert b"value" == store.get("name")
+            store.put("name", b"other", keep_s=60)
+            assert (error, [REFUSES]) == (store.outage.problem, store.outage.degradations())
+            for now[0] in (5.0, 10.0):
+                assert store.get("name") is None
+                assert [REFUSES] == store.outage.degradations()
+        finally:
+            client.execute_command(*accepts)  # type: ignore[no-untyped-call]  # the library's
+        now[0] = 15.0
+        assert b"value" == store.get("name")
+        assert [] == store.outage.degradations()
+        store.put("name", b"other", keep_s=60)
+        assert b"other" == store.get("name")
     store.close()
 
 
