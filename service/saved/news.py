@@ -6,13 +6,17 @@ from typing import Final
 
 from indexer.catalog.versions import AddedPaper
 from models.types import RankedPaper, StrengthLabel
-from service.answer_warnings import WarningCode, warning
+from service.answer_warnings import WarningCode, coverage_warning, warning
 from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, FIRST_PAGE, Reason, SearchAnswer, SearchQuery
 
 _AWAY: Final = (
     "The papers added since are in a part of the collection that cannot be searched now; try again later."
+)
+_NOT_MEASURED: Final = (
+    "How well the papers added since match is not known while a part of the collection cannot be searched; "
+    "try again later."
 )
 MOST_NEWS: Final = 1_000  # of the papers added so many, the best, are looked at and may be shown
 
@@ -82,42 +86,55 @@ def news_of(
 def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[SearchAnswer, int]:
     """The best ``query.limit`` papers that match, and how many of the MOST_NEWS best do."""
     answer = last = engine.search(query)
-    n_matching = sum(weak or _is_good(each) for each in answer.results)
+    n_matching = sum(weak or _is_good(each, answer) for each in answer.results)
     if answer.next_page is not None and query.limit < MOST_NEWS:
         following = replace(query, page=answer.next_page)
         # Of the papers that may not be shown the strength is enough.
         last = engine.search(
             replace(following, limit=MOST_NEWS - query.limit, include=frozenset(), max_alignments=0)
         )
-        good = [place for place, each in enumerate(last.results, start=1) if weak or _is_good(each)]
+        good = [place for place, each in enumerate(last.results, start=1) if weak or _is_good(each, last)]
         if shown := good[: query.limit - n_matching]:  # in the place of weak ones before them
             more = engine.search(replace(following, limit=shown[-1]))
             answer = replace(
                 answer, results=answer.results + more.results, coverage=min(answer.coverage, more.coverage)
             )
         n_matching += len(good)
-    if last.next_page is not None and (weak or _is_good(last.results[-1])):
+    if last.next_page is not None and (weak or _is_good(last.results[-1], last)):
         told = warning(WarningCode.LIST_ENDS_AT, MOST_NEWS)
         answer = replace(answer, warnings=(*answer.warnings, told))
     if not answer.results and answer.coverage < 1:
         answer = replace(answer, detail=_AWAY)
-    answer = replace(answer, coverage=min(answer.coverage, last.coverage))
+    answer = _covering(answer, min(answer.coverage, last.coverage))
     return answer if weak else _without_weak(answer), n_matching
 
 
-def _is_good(ranked: RankedPaper) -> bool:
-    """Whether its match is not weak; where a collection is too small to tell, it is good."""
-    return ranked.strength is None or ranked.strength.label is not StrengthLabel.WEAK
+def _covering(answer: SearchAnswer, coverage: float) -> SearchAnswer:
+    """It, where the least that one of several searches reached is this."""
+    others = (each for each in answer.warnings if each.code is not WarningCode.PARTIAL_COVERAGE)
+    return replace(answer, coverage=coverage, warnings=(*others, *coverage_warning(coverage)))
+
+
+def _is_good(ranked: RankedPaper, answer: SearchAnswer) -> bool:
+    """Whether its match is not weak; where a collection is too small to tell, it is good.
+
+    Not where it cannot be told because a part of the collection is away.
+    """
+    if ranked.strength is None:
+        return answer.coverage == 1
+    return ranked.strength.label is not StrengthLabel.WEAK
 
 
 def _without_weak(answer: SearchAnswer) -> SearchAnswer:
     """Its results but the weak ones; where a collection is too small to tell, all."""
-    matching = tuple(each for each in answer.results if _is_good(each))
+    matching = tuple(each for each in answer.results if _is_good(each, answer))
     told = tuple(each for each in answer.warnings if each.code is not WarningCode.NO_GOOD_MATCH)
+    unknown = any(each.strength is None for each in answer.results)
     answer = replace(answer, results=matching, warnings=told)
     if matching or answer.reason:
         return answer
-    return replace(answer, reason=Reason.NO_MATCH_ADDED, detail=DETAILS[Reason.NO_MATCH_ADDED])
+    detail = _NOT_MEASURED if unknown else DETAILS[Reason.NO_MATCH_ADDED]
+    return replace(answer, reason=Reason.NO_MATCH_ADDED, detail=detail)
 
 
 def _nothing_added(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:

@@ -196,7 +196,10 @@ class SearchEngine:
         counted = not omitted  # how many papers are what was pasted shows where there are no more
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
-        results = tuple(self._results(query, parts, words, among, candidates, shown, apart_from=own))
+        whole = reach.papers is None
+        results = tuple(
+            self._results(query, parts, words, among, candidates, shown, apart_from=own, whole=whole)
+        )
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
@@ -225,6 +228,7 @@ class SearchEngine:
         shown: Sequence[Stretch],
         *,
         apart_from: Sequence[int],
+        whole: bool,
     ) -> Iterator[RankedPaper]:
         snapshot, encoder = self.snapshot, self.snapshot.manifest.encoder
         text = words.weight > 0 and all(seed.text is not None for seed in query.seeds)
@@ -260,5 +264,5 @@ class SearchEngine:
                         max_alignments=query.max_alignments,
                         words=comparison.words(ranked, place, paper if query.include else None),
                         compared=comparison.compared(int(ranked.positions[place])),
-                        strength=self.strengths.of(float(ranked.reaches[place]), respect),
+                        strength=self.strengths.of(float(ranked.reaches[place]), respect, whole=whole),
                     )

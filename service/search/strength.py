@@ -16,6 +16,7 @@ from cachetools import LRUCache
 from jaxtyping import Float64
 
 from indexer.snapshot.snapshot import Snapshot
+from models.errors import ShardAwayError
 from models.transport import SERVING, Scorer
 from models.types import Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
@@ -81,18 +82,22 @@ class Strengths:
         self._snapshot = snapshot
         self._digest = digest
 
-    def of(self, reach: float, respect: Respect) -> Strength | None:
+    def of(self, reach: float, respect: Respect, *, whole: bool = True) -> Strength | None:
         """How strong a match with that ``reach`` is; ``None`` in a collection too small to tell.
 
-        Also while a part of the collection is away, if it was not measured before.
+        Of an answer that is not of the ``whole`` collection also where it was not measured before: a part
+        of the collection is away.
 
-        Raises DeadlineError.
+        Raises DeadlineError; ShardAwayError where a part has gone away since the whole was searched.
         """
         key = (self._digest, respect)
         with _at_scales:
             scale = _scales.get(key)
         if scale is None and self._snapshot.away:
-            return None  # what is measured now would hold for a part of the collection
+            # What is measured now would hold for a part of the collection.
+            if whole:
+                raise ShardAwayError("A machine that holds a part of the collection went away; try again.")
+            return None
         if scale is None:
             scale = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
             with _at_scales:

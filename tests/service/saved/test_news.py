@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,42 @@ def test_nothing_is_passed_over_while_a_part_of_the_collection_is_away(
         assert "% of the collection could be searched" in page.text
     found = news(client, query)
     assert (1, 2, True) == (found["coverage"], len(ids(found)), found["seen_up_to"] > seen)
+
+
+def test_matches_that_cannot_be_measured_are_no_news_yet(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a part of the collection is away it is not known which are weak; later they are still new."""
+    query = save(client)
+    add(client, *songs(2), WEAK)
+    with monkeypatch.context() as patched:
+        patched.setattr(Snapshot, "away", property(lambda _: {0}))
+        found = news(client, query)
+        assert ([], 0, True) == (ids(found), found["matching"], found["coverage"] < 1)
+        assert "match is not known while a part" in found["detail"]
+        assert 3 == len(ids(news(client, query, weak=True)))
+    assert ["s/0", "s/1"] == sorted(ids(news(client, query)))
+
+
+def test_news_say_the_least_that_was_searched(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several searches one may have reached less; the warning is there once."""
+    query = save(client)
+    add(client, *songs(8))
+    assert 8 == news(client, query)["matching"]
+    search = SearchEngine.search
+    for lower in ([1.0, 0.75], [0.8, 0.75], [0.75, 1.0]):
+        coverages = iter(lower)
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                SearchEngine,
+                "search",
+                lambda engine, asked, own=coverages: replace(search(engine, asked), coverage=next(own)),
+            )
+            found = news(client, query, limit=1)
+        assert 0.75 == found["coverage"]
+        assert [["75.0"]] == [
+            each["about"] for each in found["warnings"] if each["code"] == "partial_coverage"
+        ]
 
 
 def test_a_search_whose_paper_was_deleted_says_so(client: TestClient) -> None:

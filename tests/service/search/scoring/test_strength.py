@@ -12,7 +12,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import hash64
 from models.encoder import Encoder
-from models.errors import DeadlineError
+from models.errors import DeadlineError, ShardAwayError
 from models.transport import Scorer, score_papers
 from models.types import Facet, Strength, StrengthLabel
 from service.context import with_deadline
@@ -214,3 +214,22 @@ def test_a_name_that_nobody_has_is_not_searched_for_as_a_text(client: TestClient
     response = client.get("/", params={"text": name})
     assert 404 == response.status_code
     assert "not in this collection" in response.text
+
+
+def test_what_cannot_be_measured_now_is_no_fact(
+    plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a part goes away after the whole was searched the search begins anew, with less."""
+    snapshot = plain_engine.snapshot
+    engine = SearchEngine(snapshot, lambda: plain_engine.annotator, n_candidates=20)
+    monkeypatch.setattr(SearchEngine, "strengths", Strengths(snapshot, b"measured never"))
+    looks = iter([frozenset[int]()])
+    monkeypatch.setattr(Snapshot, "away", property(lambda _: next(looks, frozenset({0}))))
+    monkeypatch.setattr(Snapshot, "papers_of", lambda *_: np.arange(len(snapshot.living)) < 10)
+    answer = engine.search(SearchQuery((Seed(snapshot.paper(20).id),)))
+    assert 0.9 == pytest.approx(answer.coverage)
+    assert {None} == {each.strength for each in answer.results}
+    respect = Respect((), Scorer.OT, words=False)
+    with pytest.raises(ShardAwayError):
+        engine.strengths.of(0.5, respect)
+    assert engine.strengths.of(0.5, respect, whole=False) is None
