@@ -57,7 +57,7 @@ def connect(address: str) -> Any:
                 )
             else:
                 ray.init(address=address, log_to_driver=False)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        except Exception as error:  # Ray raises that itself, as where a node takes long to start
             raise _not_joined(address, error) from error
     return ray
 
@@ -78,8 +78,7 @@ def _not_joined(address: str, error: Exception) -> InputError:
     return InputError(
         f"Cannot join the Ray cluster at {address!r} ({reason}); give --ray local, or the address of a "
         "cluster that this machine belongs to (`ray start --address=HOST:6379`), with the same "
-        "RAY_AUTH_TOKEN "
-        "on all of them."
+        "RAY_AUTH_TOKEN on all of them; see Ray's log."
     )
 
 

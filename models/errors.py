@@ -8,7 +8,7 @@
     │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
     │   ├── CollectionMissingError  a test collection that is not in the given folder
-    │   ├── DeviceFullError         a device without enough memory for an index
+    │   ├── DeviceFullError         a device without enough memory for an index or a model
     │   ├── AnswerFormatError       an answer in a format that it is not available in
     │   ├── BatchNotFoundError      a batch that does not exist or belongs to another caller
     │   ├── BatchUnfinishedError    a result that only a finished batch has
@@ -93,7 +93,7 @@ class CollectionMissingError(InputError):
 
 
 class DeviceFullError(InputError):
-    """A device without enough memory for an index, or for a search in one."""
+    """A device without enough memory for a model, for an index, or for a search in one."""
 
 
 class AnswerFormatError(InputError):

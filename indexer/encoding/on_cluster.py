@@ -18,6 +18,7 @@ from indexer.cluster import HARDLY_ANY, connect, machines, placed
 from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, kept_part
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
+from models.encoders.device_names import checked_device
 from models.errors import AkinError, EncoderError, StorageError
 from models.types import Paper
 
@@ -86,7 +87,7 @@ class EncodeOnCluster:
         resources = {each["NodeID"]: each["Resources"] for each in self._ray.nodes()}
         found = machines(self._ray)
         gpus = [each for each in found for _ in range(int(resources[each].get("GPU", 0)))]
-        own = gpus if device != "cpu" else []
+        own = gpus if checked_device(device) != "cpu" else []
         places = own or [each for each in found for _ in range(max(1, int(resources[each]["CPU"])))]
         kind = self._ray.remote(
             num_cpus=HARDLY_ANY,
@@ -154,6 +155,12 @@ class EncodeOnCluster:
                 raise error.cause from error
             raise EncoderError(f"Encoding on the cluster failed: {error.cause!r}") from error
         except errors.RayError as error:
+            if isinstance(error, errors.ActorDiedError) and error.actor_init_failed:
+                *_, reason = str(error).strip().splitlines()
+                raise EncoderError(
+                    f"The models cannot be loaded on a machine of the cluster ({reason.strip()}); models "
+                    "must be at the same path on every machine."
+                ) from error
             raise EncoderError(
                 f"The cluster failed to encode ({type(error).__name__}); run the same command again to "
                 "resume."

@@ -225,7 +225,7 @@ def serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
 
     There comparing every row is exact and quicker than any index on a CPU; what is stored stays fit for both.
     """
-    if backend in _OF_GPUS or shape[0] <= MOST_EXACT_ROWS or device == "cpu":
+    if backend in _OF_GPUS or shape[0] <= MOST_EXACT_ROWS or checked_device(device) == "cpu":
         return backend
     # By name, as the backends are: only a large collection that may use a GPU needs FAISS to decide.
     n_bytes = pkgutil.resolve_name(_FLAT_BYTES)(*shape)

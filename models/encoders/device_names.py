@@ -11,10 +11,10 @@ DEVICE_NAME: Final = re.compile(r"auto|cpu(?::0)?|cuda(?::(?P<number>\d{1,2}))?"
 
 
 def checked_device(name: str) -> str:
-    """``name`` itself; raises InputError where it is none of a device."""
+    """``name``, and ``cpu`` for ``cpu:0``; raises InputError where it is none of a device."""
     if DEVICE_NAME.fullmatch(name) is None:
         raise InputError(f"Unknown device {name!r}; expected {DEVICES}")
-    return name
+    return "cpu" if name.startswith("cpu") else name
 
 
 def gpu_number(name: str) -> int | None:

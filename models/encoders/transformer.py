@@ -26,7 +26,7 @@ from models.encoders.int8 import multiply_in_int8
 from models.encoders.loading import layers_of, load_checkpoint, load_layer_mix, load_wordpieces
 from models.encoders.pooling import PaddedBatch, Window, mixed_states, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
-from models.errors import EncoderError
+from models.errors import DeviceFullError, EncoderError
 from models.interruption import check_interruption
 from models.types import EncoderSpec, Paper, Precision, Unit
 
@@ -42,7 +42,7 @@ class Transformer:
 
     Weights are verified before they are loaded. ``precision`` is that of the transformer's matrix products;
     pooling is in float32. Raises WeightsError for weights that are altered, incomplete or no encoder's,
-    EncoderError for a device that is not there.
+    EncoderError for a device that is not there, DeviceFullError for a named one without the memory.
     """
 
     def __init__(
@@ -55,11 +55,19 @@ class Transformer:
         batch_tokens: int | None = None,
     ) -> None:
         self.checkpoint = checkpoint
-        self.device = resolve_device(device)
-        self.precision = resolve_precision(precision, self.device)
-        self.batch_tokens = batch_tokens or default_batch_tokens(self.device)
+        chosen = resolve_device(device)
         weights_sha256 = verify_weights(checkpoint)
-        self._models = {self.device: self._load(self.device)}
+        self._models: dict[torch.device, PreTrainedModel] = {}
+        if not self._fits(chosen, precision):
+            if device != "auto":
+                raise DeviceFullError(
+                    f"The memory of device {device!r} is full: {checkpoint.name!r} does not fit. Free some, "
+                    "or choose device cpu, or auto, which takes the CPU then"
+                )
+            torch.cuda.empty_cache()
+            log.warning("encoder_loaded_on_cpu", device=str(chosen))
+            self._fits(CPU, precision)
+        self.batch_tokens = batch_tokens or default_batch_tokens(self.device)
         config = self._models[self.device].config
         self.wordpieces = load_wordpieces(checkpoint.folder, self._models[self.device], max_tokens=max_tokens)
         self.max_tokens = self.wordpieces.max_tokens
@@ -198,6 +206,18 @@ class Transformer:
         if self._layer_mix is None:
             return [output.last_hidden_state.float(), *asked]
         return [mixed_states(output.hidden_states, self._layer_mix), *asked]
+
+    def _fits(self, device: torch.device, precision: Precision) -> bool:
+        """Whether the model is on ``device`` from now on; not where that is a GPU without the memory."""
+        self.device = device
+        try:
+            self.precision = resolve_precision(precision, device)
+            self._models[device] = self._load(device)
+        except RuntimeError as error:
+            if device.type != "cuda" or not out_of_memory(error):
+                raise
+            return False
+        return True
 
     def _load(self, device: torch.device) -> PreTrainedModel:
         model: Any = load_checkpoint(self.checkpoint)

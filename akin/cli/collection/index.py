@@ -41,6 +41,7 @@ from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
 from models.counts import counted
+from models.encoders.device_names import checked_device
 from models.errors import SnapshotMissingError
 
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
@@ -165,7 +166,7 @@ def index(
 
 def _on_cluster(address: str, arguments: BuildArguments) -> EncodeOnCluster:
     """What encodes there; each of its processes takes the GPU or processor that it is given."""
-    device = arguments.device
+    device = checked_device(arguments.device)
     load = partial(load_models, arguments, device="cpu" if device == "cpu" else "auto")
     return EncodeOnCluster(address, load, device=device)
 

@@ -19,7 +19,7 @@ import numpy as np
 import structlog
 from jaxtyping import Float32, Int64
 
-from models.encoders.device_names import gpu_number
+from models.encoders.device_names import checked_device, gpu_number
 from models.errors import DeviceFullError, InputError
 
 # Rows that FAISS's GPU indexes select, and lists that they probe, at most.
@@ -172,7 +172,7 @@ def _gpu_count() -> int:
 def _reachable(device: str) -> list[int]:
     """The GPUs that ``device`` allows, of those that the installed FAISS reaches."""
     number = gpu_number(device)
-    numbers = [] if device == "cpu" else range(_gpu_count())
+    numbers = [] if checked_device(device) == "cpu" else range(_gpu_count())
     return [own for own in numbers if number is None or number == own]
 
 

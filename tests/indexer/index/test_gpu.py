@@ -308,3 +308,12 @@ def test_many_rows_are_served_flat_where_there_is_room(two_gpus: FaissOnGpus) ->
     assert "exact" == serving_backend("exact", (1000, 384), "cuda")
     two_gpus.memory = [4 * GIB, 4 * GIB]
     assert "ivfpq" == serving_backend("ivfpq", shape, "cuda")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+def test_the_processor_uses_no_gpu(device: str, saved: Path, rows: np.ndarray) -> None:
+    """By either of its names."""
+    assert gpu.gpu_for(device, 1) is None
+    assert gpu.gpu_with_room(device, 1) is None
+    assert "ivfsq" == serving_backend("ivfsq", rows.shape, device)
+    assert "ivfpq" == serving_backend("ivfpq", (10**6, DIM), device)

@@ -27,6 +27,14 @@ def test_a_device_may_be_any_of_several(name: str) -> None:
     assert name == checked_device(name) == settings_of(device=name).device
 
 
+def test_what_torch_calls_the_processor_is_one_too() -> None:
+    """``cpu:0`` is ``cpu``, but for torch, which keeps them apart."""
+    assert "cpu" == checked_device("cpu:0")
+    assert (
+        torch.device("cpu:0") == resolve_device("cpu:0") == resolve_device(settings_of(device="cpu:0").device)
+    )
+
+
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:x", "cuda:123", "cuda:0 ", "mps", "cpu\n"])
 def test_anything_else_is_refused(name: str) -> None:
     """By each that takes a device, before it does anything."""

@@ -1,0 +1,42 @@
+"""Encoding on a cluster that is pretended."""
+
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from indexer.cluster import connect
+from indexer.encoding.on_cluster import EncodeOnCluster
+from models.errors import InputError
+from tests.support.annotators import hashing_annotator
+from tests.support.servers.pretended_ray import PretendedRay
+
+
+@pytest.mark.parametrize(("device", "n_gpus"), [("auto", 1), ("cuda", 1), ("cpu", 0), ("cpu:0", 0)])
+def test_gpus_are_used_where_the_device_is_not_the_processor(
+    device: str, n_gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By either name of that."""
+    with ThreadPoolExecutor(1) as threads:
+        ray = PretendedRay(threads)
+        ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
+        monkeypatch.setattr("indexer.encoding.on_cluster.connect", lambda _: ray)
+        monkeypatch.setattr("indexer.encoding.on_cluster.placed", lambda _, machine: machine)
+        assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
+    assert n_gpus == ray.asked_for["num_gpus"]
+
+
+def test_a_node_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises no error of a class of its own then."""
+
+    def init(**_: Any) -> None:
+        raise Exception("The current node timed out during startup. This could happen ...")  # noqa: TRY002
+
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_ENABLE_AUTO_CONNECT"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
+    ray = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setattr("indexer.cluster.import_module", lambda _: ray)
+    with pytest.raises(InputError, match=r"timed out during startup.*see Ray's log"):
+        connect("auto")
