@@ -26,8 +26,8 @@ def page(told: Mapping[str, Any]) -> str:
             f"`python -m benchmarks.gpu` measured this on {machine['day']} at commit `{machine['commit']}`: "
             f"nothing on this page is typed. Device: {told['device']}, {told['gib']:g} GiB. Beside it its "
             f"machine's processor: {machine['processor']}, {machine['cores']} cores. torch {told['torch']}, "
-            f"FAISS {told['faiss']}. [Measured once](measurements.md#one-gpu-2026-11-26) has what was done there "
-            "besides."
+            f"FAISS {told['faiss']}. [Measured once](measurements.md#one-gpu-2026-11-26) has what was done "
+            "there besides."
         ),
         (
             "Each line that can be is compared with the processor: the same best 20, and scores that differ "
