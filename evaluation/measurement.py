@@ -10,7 +10,8 @@ import numpy as np
 from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
 from evaluation.report.explained import ExplainedRanking
 from evaluation.run import Run, read_trec
-from evaluation.statistics.multiple import correct_named
+from evaluation.statistics.bootstrap import resamples_for
+from evaluation.statistics.multiple import correct_named, n_pairs
 from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.systems.system import VectorSystem, parse
 from evaluation.systems.systems import Systems
@@ -173,12 +174,15 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     if best is None:
         return []
     main = replace(collection, measures=collection.measures[:1])
+    # The best run was chosen by these very queries: any pair might have been the one to look at.
+    n_family = n_pairs(len(runs))
+    n_resamples = resamples_for(n_family)
     found = [
-        (run.system, next(found for found in compare(main, best, run) if found.facet == ALL))
+        (run.system, compare(main, best, run, facet=ALL, n_resamples=n_resamples)[0])
         for run in runs
         if run is not best
     ]
-    return list(correct_named(found))
+    return list(correct_named(found, n_family=n_family))
 
 
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:

@@ -15,7 +15,8 @@ from evaluation.measures import per_query
 from evaluation.report.charts import Dot, Point, dots, scatter, ticks
 from evaluation.report.explained import ExplainedRanking, readable
 from evaluation.run import Run
-from evaluation.statistics.multiple import correct
+from evaluation.statistics.bootstrap import resamples_for
+from evaluation.statistics.multiple import correct, n_pairs
 from evaluation.statistics.summary import ALL, Comparison, Row, compare
 from indexer.files.durable import replace_file, storage_errors
 
@@ -199,10 +200,10 @@ def _duels(collection: Collection, runs: Sequence[Run], table: _Table) -> list[_
     values = {run.system: per_query(shown, run)[table.measure] for run in ordered}
     axis = ticks([value for of_system in values.values() for value in of_system.values()])
     duels = [
-        _duel(shown, ordered[0], other, values=values, axis=axis, name=f"duel-{number}")
+        _duel(shown, ordered[0], other, of=len(ordered), values=values, axis=axis, name=f"duel-{number}")
         for number, other in enumerate(ordered[1:])
     ]
-    corrected = correct([duel.comparison for duel in duels])
+    corrected = correct([duel.comparison for duel in duels], n_family=n_pairs(len(ordered)))
     return [replace(duel, comparison=found) for duel, found in zip(duels, corrected, strict=True)]
 
 
@@ -211,10 +212,12 @@ def _duel(
     best: Run,
     other: Run,
     *,
+    of: int,
     values: Mapping[str, Mapping[str, float]],
     axis: Sequence[float],
     name: str,
 ) -> _Duel:
+    """``best`` is the best ``of`` so many systems."""
     upwards, across = values[best.system], values[other.system]
     points = [Point(query.id, across[query.id], upwards[query.id]) for query in collection.queries]
     better = sum(point.upwards > point.across for point in points)
@@ -233,5 +236,5 @@ def _duel(
         better=better,
         worse=worse,
         equal=len(points) - better - worse,
-        comparison=next(found for found in compare(collection, best, other) if found.facet == ALL),
+        comparison=compare(collection, best, other, facet=ALL, n_resamples=resamples_for(n_pairs(of)))[0],
     )

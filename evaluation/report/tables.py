@@ -8,7 +8,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from evaluation.statistics.bootstrap import Interval
-from evaluation.statistics.summary import ALL, Compared, Comparison, Row
+from evaluation.statistics.summary import ALL, LOWER_IS_BETTER, Compared, Comparison, Row
 
 _LATEX = str.maketrans(
     {
@@ -97,7 +97,13 @@ def _figures(title: str, rows: Sequence[Row], column: Callable[[Row], str]) -> T
     cells = {(row.system, column(row)): row for row in rows}
     main = ALL if ALL in columns else columns[0]
     systems = list(dict.fromkeys(row.system for row in rows))
-    systems.sort(key=lambda system: -cells[system, main].value if (system, main) in cells else math.inf)
+    sign = {row.measure: 1 if row.measure in LOWER_IS_BETTER else -1 for row in rows if column(row) == main}
+
+    def place(system: str) -> float:
+        found = cells.get((system, main))
+        return math.inf if found is None else sign[found.measure] * found.value
+
+    systems.sort(key=place)
     lines = [(system, *(_figure(cells.get((system, name))) for name in columns)) for system in systems]
     return TextTable(f"{title}, percent", ("system", *columns), tuple(lines))
 

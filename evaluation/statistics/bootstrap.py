@@ -12,6 +12,9 @@ from models.errors import InputError
 N_RESAMPLES = 10_000
 # The share of resamples within low and high.
 COVERAGE = 0.95
+# A family of comparisons that is corrected needs p values under 5 % divided by its size, and p is at least
+# two in the number of resamples: so many for each comparison make the least a twentieth of what is needed.
+_SMALL_FAMILY, _PER_COMPARISON, _MOST_RESAMPLES = 125, 800, 400_000
 # Numbers drawn at a time: 8 MiB each, whatever the number of clusters.
 _DRAWS_AT_A_TIME = 1 << 20
 
@@ -42,6 +45,13 @@ class Difference(Interval):
     """
 
     p: float
+
+
+def resamples_for(n_comparisons: int) -> int:
+    """How many resamples comparisons need of which so many are corrected together (Holm)."""
+    if n_comparisons <= _SMALL_FAMILY:
+        return N_RESAMPLES
+    return min(_PER_COMPARISON * n_comparisons, _MOST_RESAMPLES)
 
 
 def interval(

@@ -13,6 +13,8 @@ from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, d
 from models.errors import InputError
 
 ALL = "all"
+# Of these measures the least figure is the best.
+LOWER_IS_BETTER = frozenset({"loss"})
 _SEED = "-seed"  # how the names of systems end that differ by the seed they were trained with
 
 
@@ -197,12 +199,19 @@ def over_seeds(rows: Sequence[Row]) -> list[Spread]:
 
 
 def compare(
-    collection: Collection, a: Run, b: Run, *, n_resamples: int = N_RESAMPLES, seed: int = 0
+    collection: Collection,
+    a: Run,
+    b: Run,
+    *,
+    facet: str | None = None,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
 ) -> list[Comparison]:
     """``a`` minus ``b`` for each facet and measure of ``collection``, over all folds, paired by query.
 
     The same mean as in ``summarise``. Each interval stands alone: of twenty comparisons of equal systems at
     least one is expected to look resolvable, more where papers are few (evaluation.statistics.bootstrap).
+    ``facet`` asks for one facet alone.
     """
     values_a, values_b = per_query(collection, a), per_query(collection, b)
     return [
@@ -219,7 +228,7 @@ def compare(
             ),
         )
         for group in _groups(collection)
-        if group.fold == ALL
+        if group.fold == ALL and facet in (None, group.facet)
         for measure in collection.measures
     ]
 

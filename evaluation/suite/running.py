@@ -1,7 +1,7 @@
 """Runs the parts of the suite whose collections are present; keeps the figures of the others."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -60,6 +60,9 @@ def run_suite(
         except (CollectionMissingError, SnapshotMissingError) as error:
             left[name] = str(error).partition("\n")[0]
             continue
+        if how.limit_queries is not None:
+            note = f"Measured with --limit-queries {how.limit_queries}."
+            figures = replace(figures, notes=(*figures.notes, note))
         day = datetime.now(tz=UTC).date().isoformat()
         sections[name] = Section(part.what, day, command, _packages(), figures)
         write_sections(file, {known: sections[known] for known in parts if known in sections})

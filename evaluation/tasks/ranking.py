@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from evaluation.measurement import Request, measure
+from evaluation.statistics.bootstrap import resamples_for
 from evaluation.statistics.multiple import correct
 from evaluation.statistics.summary import ALL, Compared, Figures, Row, compare
 from evaluation.tasks.task import How
@@ -47,8 +48,9 @@ class Ranking:
         compared = [
             Compared(a, b, comparison)
             for a, b in pairs
-            for comparison in compare(collection, runs[a], runs[b])
-            if comparison.facet == ALL
+            for comparison in compare(
+                collection, runs[a], runs[b], facet=ALL, n_resamples=resamples_for(len(pairs))
+            )
         ]
         others = [row for row in found.rows if row.measure not in found.collection.measures]
         # One fold alone says what all folds say.

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from evaluation.collection import DESCRIPTIONS, SETS
+from akin.cli.evaluation.scores import comparison_table
+from evaluation.collection import DESCRIPTIONS, SETS, Collection
 from evaluation.run import Run, read_trec, write_trec
+from evaluation.statistics.bootstrap import Difference
+from evaluation.statistics.summary import Comparison
 from evaluation.tasks.candidates import measure_candidates
 from indexer.index.backends.exact import ExactIndex
 from indexer.index.vector_index import BACKENDS
@@ -164,6 +168,27 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     assert first["low"] <= first["value"] <= first["high"]
     turned = flat(run("evaluate", "compare", b, a, "--set", "demo"))
     assert "Resolvable: bm25-facet is better than hashing:ot" in turned
+
+
+@pytest.mark.parametrize(
+    ("low", "p_corrected", "expected"),
+    [
+        (0.1, 0.01, "Resolvable: a is better than b"),
+        (0.1, 0.2, "it does not hold"),
+        (-1.0, 0.2, "Not resolvable: in RR, 9 queries do not separate a from b."),
+    ],
+)
+def test_the_verdict_is_that_of_the_corrected_comparison(
+    low: float, p_corrected: float, expected: str
+) -> None:
+    """An interval that excludes zero is not enough where others were looked at as well."""
+    found = Comparison("RR", "all", Difference(1.0, low, 2.0, 9, 0.01), p_corrected)
+    collection = Collection("c", {}, (), {}, 1, ("RR",))
+    shown = Console(width=200)
+    with shown.capture() as capture:
+        shown.print(comparison_table("a", "b", [found], collection))
+    assert expected in flat(capture.get())
+    assert ("Not resolvable" in capture.get()) == (p_corrected > 0.05)
 
 
 def test_equal_runs_cannot_be_told_apart(tmp_path: Path) -> None:

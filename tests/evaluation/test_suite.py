@@ -197,6 +197,20 @@ def test_a_comparison_says_whether_it_holds_with_all_counted() -> None:
     assert "| `a` | `b` | +1.0 [0.5, 2.0], yes |" in comparison_table(found).markdown()
 
 
+def test_the_least_loss_is_first() -> None:
+    """Of reviewers' figures, whose main one is a loss; of others the largest is."""
+
+    def systems(measure: str) -> list[str]:
+        rows = [
+            Row("set", name, "all", "all", measure, value, 1.0, 99.0, 9)
+            for name, value in (("a", 30.0), ("b", 20.0), ("c", 40.0))
+        ]
+        return [line[0] for table in figure_tables(rows) for line in table.lines]
+
+    assert systems("loss") == ["b", "a", "c"]
+    assert systems("MAP") == ["c", "a", "b"]
+
+
 def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
     """`akin evaluate suite` names what it left, writes the file, and makes the pages' tables of it."""
     (tmp_path / "page.md").write_text("<!-- figures: demo bm25 -->\n<!-- end -->\n", encoding="utf-8")
@@ -215,7 +229,8 @@ def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
     assert "csfcube stays as it was: not asked for." in flat(shown)
     assert "**demo: P@9, percent**" in shown
     section = read_sections(file)["demo"]
-    assert "akin evaluate suite FOLDER --encoder hashing" == section.command
+    assert "akin evaluate suite FOLDER --encoder hashing --limit-queries 8" == section.command
+    assert "Measured with --limit-queries 8." in section.figures.notes
     bm25 = next(r for r in section.figures.rows if (r.system, r.measure, r.facet) == ("bm25", "MAP", ALL))
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert f"{bm25.value:.1f} [{bm25.low:.1f}, {bm25.high:.1f}] |" in page

@@ -169,13 +169,16 @@ def compare(
     `akin evaluate SET PATH --runs DIR` or any other program.
     """
     make_room_for(json_file)
+    from evaluation.statistics.bootstrap import resamples_for
     from evaluation.statistics.multiple import correct
-    from evaluation.statistics.summary import Compared
+    from evaluation.statistics.summary import ALL, Compared
     from evaluation.statistics.summary import compare as compare_runs
 
     collection, runs = _runs(name, path, (a, *b))
     first, *others = (run.system for run in runs)
-    apart = [compare_runs(collection, runs[0], other) for other in runs[1:]]
+    n_facets = len({query.facet for query in collection.queries} | {ALL})
+    n_resamples = resamples_for(len(b) * n_facets)
+    apart = [compare_runs(collection, runs[0], other, n_resamples=n_resamples) for other in runs[1:]]
     found = iter(correct([each for of_run in apart for each in of_run]))
     corrected = [[next(found) for _ in of_run] for of_run in apart]
     beside = list(zip(others, corrected, strict=True))
@@ -239,6 +242,7 @@ def suite(
 
     make_room_for(json_file)
     told = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]
+    told += [] if limit_queries is None else ["--limit-queries", str(limit_queries)]
     with show_progress(stderr) as on_progress:
         how = How(encoder, cache, device, limit_queries, on_progress)
         ran = run_suite(

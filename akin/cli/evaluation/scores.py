@@ -107,10 +107,11 @@ def verdicts(measured: "Measurement") -> Group:
             lines.append(Text(f"Its lead over {named} is resolvable."))
         if len(others) > _MOST_NAMED:
             n_holding = sum(comparison.holds for _, comparison in measured.against_best)
+            n_pairs = len(others) * (len(others) + 1) // 2
             lines.append(
                 Text(
-                    f"Each comparison is judged by itself; corrected for all {len(others)} (Holm), "
-                    f"{n_holding} of these leads hold."
+                    f"Each comparison is judged by itself; corrected for all {n_pairs} pairs of systems "
+                    f"(Holm), {n_holding} of these leads hold."
                 )
             )
     return Group(*lines)
@@ -136,11 +137,12 @@ def comparison_table(
     main = next(c for c in comparisons if (c.facet, c.measure) == (_ALL, collection.measures[0]))
     better, worse = (first, second) if main.difference.value > 0 else (second, first)
     n = main.difference.n
-    verdict = (
-        f"Resolvable: {better} is better than {worse} in {main.measure} over all {n} queries."
-        if main.resolvable
-        else f"Not resolvable: in {main.measure}, {n} queries do not separate {first} from {second}."
-    )
+    if main.holds:
+        verdict = f"Resolvable: {better} is better than {worse} in {main.measure} over all {n} queries."
+    else:
+        verdict = f"Not resolvable: in {main.measure}, {n} queries do not separate {first} from {second}."
+    if main.resolvable and not main.holds:
+        verdict += " Its own interval excludes zero; corrected for all comparisons (Holm), it does not hold."
     heading = Text(f"{first} − {second}, percentage points", style="bold")
     return Group(heading, table, Text(verdict, style="bold"), *_caution(collection))
 

@@ -9,8 +9,8 @@ import pytest
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
-from evaluation.statistics.bootstrap import Difference, bounds, difference, interval, intervals
-from evaluation.statistics.multiple import correct, holm
+from evaluation.statistics.bootstrap import Difference, bounds, difference, interval, intervals, resamples_for
+from evaluation.statistics.multiple import correct, holm, n_pairs
 from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from models.errors import InputError
 from models.types import Paper
@@ -273,6 +273,24 @@ def test_holm_worked_by_hand() -> None:
     corrected = holm([0.04, 0.01, math.nan, 0.3, 0.02])
     assert pytest.approx([0.08, 0.04, math.nan, 0.3, 0.06], nan_ok=True) == corrected
     assert [1.0, 1.0] == holm([0.6, 0.9])
+
+
+def test_holm_of_some_of_a_family_is_never_below_that_of_all() -> None:
+    """The best of five systems beside the four others: ten pairs count, of which four are known."""
+    assert n_pairs(5) == 10
+    assert pytest.approx([0.1, 0.18, 0.18]) == holm([0.01, 0.02, 0.0201], n_family=10)
+    draw = np.random.default_rng(0)
+    for _ in range(200):
+        ps = (draw.random(10) ** 4).tolist()
+        of_all = holm(ps)[:4]
+        assert all(some >= one for some, one in zip(holm(ps[:4], n_family=10), of_all, strict=True))
+
+
+@pytest.mark.parametrize("n_comparisons", [1, 125, 126, 251, 500, 4_000])
+def test_a_comparison_of_a_large_family_can_hold(n_comparisons: int) -> None:
+    """The least p there is, counted as often as there are comparisons, is under 5 %."""
+    least = 2 / resamples_for(n_comparisons)
+    assert holm([least], n_family=n_comparisons)[0] < 0.05
 
 
 def test_each_measure_is_a_family_of_comparisons() -> None:
