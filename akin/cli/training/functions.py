@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
@@ -28,6 +29,8 @@ from models.training.rhetoric.phrases import Mined, PhraseList, mine, read_phras
 from models.types import Paper, ProgressFn
 
 _MOST_SHOWN = 10
+# Options of `akin train functions` that a whole encoder has no use for.
+_OF_HEADS = ("seeds", "n_functions", "dim", "layers", "cache")
 _TELL_EVERY = 1_000  # papers
 # The arrays of a cache file.
 _FEATURES = ("rows", "labels", "papers", "alone")
@@ -88,6 +91,15 @@ def find_examples(
     return FoundExamples(
         phrase_list, sha256_of(phrases), mined, per_function, least_words, report, left_out.total()
     )
+
+
+def refuse_head_options(context: typer.Context) -> None:
+    """Raise InputError for a given option that the training of a whole encoder does not read."""
+    sources = {name: context.get_parameter_source(name) for name in _OF_HEADS}
+    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError(f"Only heads are trained with {named}; leave it out with --tune-encoder.")
 
 
 def layer_numbers(layers: str) -> tuple[int, ...]:

@@ -15,13 +15,19 @@ from akin.cli.progress import make_room_for, show_progress
 from akin.cli.training.config import read_config
 from akin.cli.training.data import app as data_app
 from akin.cli.training.facets import read_all_labelled, train_facets
-from akin.cli.training.functions import examples_table, find_examples, layer_numbers, train_functions
+from akin.cli.training.functions import (
+    examples_table,
+    find_examples,
+    layer_numbers,
+    refuse_head_options,
+    train_functions,
+)
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.rhetoric.phrases import PHRASES
 
 if TYPE_CHECKING:
-    from akin.cli.training.run import Heads
+    from akin.cli.training.run import Heads, Run
 
 
 class _ConfigOrCommand(TyperGroup):
@@ -64,6 +70,7 @@ def run(
     from akin.cli.training.run import ENCODER, Heads, Run
 
     running = Run(read, out, device=device)
+    _warn(running)
     with show_progress(stderr) as on_progress:
         heads = Heads(read, on_progress=on_progress)
         running.train(on_progress=on_progress)
@@ -92,6 +99,7 @@ def export(
 
     read = read_config(config)
     running = Run(read, out, device="cpu")
+    _warn(running)
     words = ["akin", "train", "export", config.name, "--out", out.name, "--to", to.name]
     exporting = shlex.join([*words, "--share", f"{share:g}", *["--last"] * last])
     with show_progress(stderr) as on_progress:
@@ -99,6 +107,12 @@ def export(
     told = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
     stdout.print(told, markup=False, soft_wrap=True)
     _write_heads(heads, to, device="cpu")
+
+
+def _warn(running: "Run") -> None:
+    """Say on stderr what makes held-out figures too good."""
+    for told in running.overlaps:
+        stderr.print(f"Warning: {told}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _write_heads(heads: "Heads", encoder: Path, *, device: str) -> None:
@@ -116,6 +130,7 @@ def _train_command(config: Path, out: Path, *given: str) -> str:
 
 @app.command()
 def functions(
+    context: typer.Context,
     corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped, of any format.")],
     out: Annotated[
         Path | None,
@@ -172,8 +187,8 @@ def functions(
     """
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
-    if tune_encoder is not None and (seeds > 1 or n_functions is not None):
-        raise InputError("--seeds and --n-functions train heads; leave them out with --tune-encoder.")
+    if tune_encoder is not None:
+        refuse_head_options(context)
     make_room_for(out)
     # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
     from models.training.rhetoric import functions as training

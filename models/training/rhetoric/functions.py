@@ -77,7 +77,8 @@ def encode_examples(
 ) -> Features:
     """Read every example in its abstract and alone; one past the encoder's token limit is read alone only.
 
-    A label is a place in ``functions``. Raises EncoderError for layers that the encoder does not have.
+    A label is a place in ``functions``. Raises EncoderError for layers that the encoder does not have, and
+    InputError for a paper with numbers in them that float16 does not hold.
     """
     of_paper: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
@@ -94,13 +95,25 @@ def encode_examples(
             for (_, wanted), read in zip(batch, encoded, strict=True):
                 for number, example in wanted:
                     if read.layers is not None and number < read.layers.shape[1]:
-                        rows.append(read.layers[:, number].astype(np.float16))
+                        rows.append(_in_float16(read.layers[:, number], example))
                         labels.append(functions.index(example.function))
                         papers.append(place[example.paper.id])
             on_progress(stage, start + len(batch), len(asked))
         n_in_context = n_in_context or len(rows)
     is_alone = np.arange(len(rows)) >= n_in_context
     return Features(np.stack(rows), np.array(labels), np.array(papers), is_alone)
+
+
+def _in_float16(layers: Float32[np.ndarray, "n_layers dim"], example: Example) -> Float16[np.ndarray, "_ _"]:
+    with np.errstate(over="ignore"):
+        rounded = layers.astype(np.float16)
+    if not np.isfinite(rounded).all():
+        raise InputError(
+            f"Sentence {example.sentence + 1} of paper {example.paper.id!r} has hidden states that float16 "
+            f"does not hold (the largest is {np.abs(layers).max():g}, of at most 65504). Leave the paper out "
+            "with --exclude, or read other --layers."
+        )
+    return rounded
 
 
 def of_labels(features: Features, labels: Sequence[int]) -> Features:

@@ -20,6 +20,7 @@ from models.encoders.devices import resolve_device
 from models.encoders.loading import load_checkpoint, load_wordpieces
 from models.encoders.pooling import pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens
+from models.errors import InputError
 from models.new_folder import expect_new, new_folder
 from models.training.export import write_encoder
 from models.training.rhetoric.functions import BATCH, balanced_batches, lone_sentence
@@ -50,8 +51,9 @@ def tune_encoder(
 ) -> None:
     """Fine-tune the encoder ``name`` and write it to the folder ``target``; ``--encoder TARGET`` loads it.
 
-    The vectors it then gives are of functions and of unit norm. Raises what ``load_encoder`` raises, and
-    StorageError where ``target`` has files or cannot be written.
+    The vectors it then gives are of functions and of unit norm. Raises what ``load_encoder`` raises,
+    InputError for a loss that is not finite, and StorageError where ``target`` has files or cannot be
+    written.
     """
     expect_new(target)
     checkpoint = locate_checkpoint(name)
@@ -89,7 +91,13 @@ def _tune(
     for step, batch in enumerate(itertools.islice(batches, n_steps)):
         optimiser.zero_grad()
         vectors = sentence_means(model, [tokens[i] for i in batch])
-        loss(vectors, torch.from_numpy(labels[batch]).to(model.device)).backward()
+        value = loss(vectors, torch.from_numpy(labels[batch]).to(model.device))
+        if not torch.isfinite(value):
+            raise InputError(
+                f"The loss of step {step + 1} is {value.item()}, so nothing was written; give another "
+                "objective."
+            )
+        value.backward()
         optimiser.step()
         on_progress("steps", step + 1, n_steps)
 

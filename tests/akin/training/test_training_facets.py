@@ -72,6 +72,7 @@ def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
     n_held_out = len(read_labelled(corpus, held_out=0.3).held_out)
     assert f"of {n_held_out} abstracts" in shown
     assert f"Learnt from {41 - n_held_out} abstracts" in shown
+    assert "Note: The shipped taggers learned from CSAbstruct and SciFact:" in shown
     assert 41 - n_held_out < read_metadata(out)["n_papers"] < 2 * 41  # some of them once more, begun later
     run(*command, "--as-they-begin")
     assert 41 - n_held_out == read_metadata(out)["n_papers"]

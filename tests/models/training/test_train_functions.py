@@ -17,6 +17,7 @@ from evaluation.sets.functions import retrieval_by_label
 from evaluation.systems.sentence_systems import sentence_vectors
 from evaluation.systems.vectors import VectorSource
 from models.encoder import load_encoder
+from models.encoders.hashing import HashingEncoder
 from models.encoders.wordpieces import WordPieces
 from models.errors import AkinError, InputError, StorageError, UnknownNameError
 from models.functions import TrainedFunctionEncoder, read_metadata
@@ -32,7 +33,7 @@ from models.training.rhetoric.functions import (
 )
 from models.training.rhetoric.objectives import OBJECTIVES
 from models.training.rhetoric.phrases import Example
-from models.types import Paper, Sentence
+from models.types import EncodedPaper, Paper, Sentence
 from tests.support.builds import quiet
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 
@@ -172,6 +173,23 @@ def test_more_dimensions_than_the_layers_have_are_refused() -> None:
     """The message says how many there are."""
     with pytest.raises(InputError, match="13 dimensions are more than the 12 numbers"):
         train_head(toy_features(), replace(QUICK, dim=13), measure=precision, on_progress=quiet)
+
+
+def test_numbers_past_float16_are_refused_with_their_paper() -> None:
+    """An encoder of vast hidden states: a clear error, not infinite features."""
+    paper = Paper("vast", "graph", "we show it.", (Sentence("we show it.", 0, 11),))
+
+    class Vast:
+        """Its hidden states do not fit."""
+
+        def encode(self, papers: list[Paper], *, layers: tuple[int, ...]) -> list[EncodedPaper]:
+            return [
+                replace(own, layers=np.full((1, 1, 4), 1e6, np.float32))
+                for own in HashingEncoder().encode(papers)
+            ]
+
+    with pytest.raises(InputError, match="Sentence 1 of paper 'vast' has hidden states"):
+        encode_examples([Example(paper, 0, "a")], ["a"], Vast(), layers=(1,), on_progress=quiet)  # type: ignore[arg-type] # only what is asked of it
 
 
 def test_examples_are_read_in_context_and_alone(tmp_path: Path) -> None:
@@ -363,8 +381,10 @@ def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
     assert weights[0] == weights[1]
     with pytest.raises(StorageError, match="is not empty"):
         run(*command, "--tune-encoder", target)
-    with pytest.raises(InputError, match="--seeds and --n-functions train heads"):
-        run(*command, "--tune-encoder", workplace / "x", "--seeds", "2")
+    given = {"--seeds": 1, "--n-functions": 2, "--dim": 128, "--layers": "1,2", "--cache": workplace}
+    for option, value in given.items():
+        with pytest.raises(InputError, match=f"Only heads are trained with {option}; leave it out"):
+            run(*command, "--tune-encoder", workplace / "x", option, value)
     with pytest.raises(InputError, match="not both"):
         run(*command, "--tune-encoder", workplace / "x", "--out", workplace / "y")
 
