@@ -25,7 +25,8 @@ class PairsSet:
 <folder>/
   texts.jsonl      {"id", "title", "sentences": [...]} on each line; a short text has the title ""
   examples.jsonl   {"query": id, "positive": id} on each line; training also reads, where they are there,
-                   "negatives": [ids], "contexts": [sentences] and "aligned": [i, j] (sentence numbers)
+                   "negatives": [ids], "contexts": [sentences] and "aligned": [i, j] (sentence numbers);
+                   "belong": [ids] are further texts that belong to the query, so they are not ranked for it
 """
 
     def load(self, path: Path) -> Collection:
@@ -77,7 +78,7 @@ def _examples(path: Path) -> Iterator[Example]:
     for number, row in json_lines(path):
         aligned = row.get("aligned")
         well = isinstance(row.get("query"), str) and isinstance(row.get("positive"), str)
-        lists = [row.get("negatives", []), row.get("contexts", [])]
+        lists = [row.get(name, []) for name in ("negatives", "contexts", "belong")]
         pair = aligned is None or (
             isinstance(aligned, list)
             and len(aligned) == 2
@@ -87,8 +88,8 @@ def _examples(path: Path) -> Iterator[Example]:
             raise BrokenRowError(
                 str(path),
                 number,
-                'expected "query" and "positive" (ids), "negatives" and "contexts" (lists of texts) and '
-                '"aligned" (two sentence numbers, or null)',
+                'expected "query" and "positive" (ids), "negatives", "contexts" and "belong" (lists of '
+                'texts) and "aligned" (two sentence numbers, or null)',
             )
         yield Example(
             row["query"],
@@ -96,6 +97,7 @@ def _examples(path: Path) -> Iterator[Example]:
             tuple(lists[0]),
             tuple(lists[1]),
             None if aligned is None else (aligned[0], aligned[1]),
+            tuple(lists[2]),
         )
 
 

@@ -15,6 +15,7 @@ class Example:
 
     ``contexts`` are sentences that cite both (co-citations); ``aligned`` are the numbers of the sentence of
     the query and of the positive that the contexts speak of, where a recipe found them (semantics 3.11).
+    ``belong`` are further texts that belong to the query: no negatives for it, and no positives either.
     """
 
     query: str
@@ -22,6 +23,7 @@ class Example:
     negatives: tuple[str, ...] = ()
     contexts: tuple[str, ...] = ()
     aligned: tuple[int, int] | None = None
+    belong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class TrainingSet:
         """For each text, those it belongs together with in some example: no negatives for it, then."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for example in self.examples:
-            found[example.query].add(example.positive)
-            found[example.positive].add(example.query)
+            for other in (example.positive, *example.belong):
+                found[example.query].add(other)
+                found[other].add(example.query)
         return {text: frozenset(others) for text, others in found.items()}
 
     def belong(self, text: str, other: str) -> bool:

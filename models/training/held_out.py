@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
+from models.errors import InputError
 from models.training.examples import TrainingSet
 from models.training.objectives.distances import DOCUMENT, require_distance
 from models.training.trainable import Trainable
@@ -19,7 +20,7 @@ def held_out_ranks(
     """The rank, from 1, of each example's positive among the positives of all examples.
 
     ``vectors`` are each text's (sentences, document). Positives that belong to the query for another reason
-    are left out; ties count half.
+    are left out; ties count half. Raises InputError for a score that is not finite, which would rank first.
     """
     require_distance(distance)
     positives = sorted({example.positive for example in sets.examples})
@@ -34,6 +35,11 @@ def held_out_ranks(
         else:
             settings = replace(SERVING, tau=tau)
             scores = score_papers(sentences, rows, offsets, scorer=Scorer(distance), settings=settings).scores
+        if not np.isfinite(scores).all():
+            raise InputError(
+                f"A score of {example.query!r} by {distance} is not finite: the weights are not numbers any "
+                "more. Lower the learning rate and train again from an earlier checkpoint."
+            )
         own = scores[positives.index(example.positive)]
         rivals = scores[[not sets.belong(example.query, name) for name in positives]]
         ranks.append(1 + float((rivals > own).sum()) + float((rivals == own).sum()) / 2)

@@ -58,19 +58,33 @@ class History:
 
     @property
     def best(self) -> int | None:
-        """The step whose held-out figure, the first named, is highest; the earliest of equals."""
-        if not any(figures for _, figures in self.measured):
-            return None
-        return max(self.measured, key=lambda one: (next(iter(one[1].values())), -one[0]))[0]
+        """The trained step whose held-out figure, the first named, is highest; the earliest of equals.
+
+        The encoder before training, step 0, is no result of it: what is written is what was trained.
+        """
+        return _highest([one for one in self.measured if one[0] > 0])
+
+    @property
+    def highest(self) -> int | None:
+        """The same of all steps, 0 too: a run that makes an encoder worse gets no better."""
+        return _highest(self.measured)
+
+    def figures_at(self, step: int | None) -> dict[str, float]:
+        """What was measured at a step; empty where nothing was."""
+        return next((figures for at, figures in self.measured if at == step), {})
 
 
 @dataclass(slots=True)
 class State:
-    """Everything a run needs to go on: ``tensors`` hold trained weights and the optimiser's moments."""
+    """Everything a run needs to go on: ``tensors`` hold trained weights and the optimiser's moments.
+
+    ``measured_by`` is the digest of what the held-out figures were measured with.
+    """
 
     step: int
     tensors: dict[str, torch.Tensor]
     history: History
+    measured_by: str = ""
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
@@ -109,7 +123,7 @@ class Training:
         """Train from ``state`` (None: from the start) to the end, or until patience ends.
 
         ``keep`` gets a state every ``checkpoint_every`` steps and after each measurement. Raises InputError
-        where the loss is not a number.
+        where a loss or its gradient is not finite; the weights are then those of the step before.
         """
         settings = self._settings
         history = History() if state is None else state.history
@@ -131,9 +145,10 @@ class Training:
 
     def _is_spent(self, history: History) -> bool:
         patience = self._settings.patience
-        if patience is None or history.best is None:
+        highest = history.highest
+        if patience is None or highest is None:
             return False
-        return sum(step > history.best for step, _ in history.measured) >= patience
+        return sum(step > highest for step, _ in history.measured) >= patience
 
     def _step(self, step: int) -> float:
         """One step of the optimiser; the loss is the mean over the batches that were accumulated."""
@@ -149,14 +164,15 @@ class Training:
             for parameter in self._parameters.values():
                 if parameter.grad is not None:
                     parameter.grad /= settings.accumulate
-        torch.nn.utils.clip_grad_norm_(self._parameters.values(), settings.largest_gradient)
-        self._optimiser.step()
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), settings.largest_gradient)
         loss = float(np.mean(losses))
-        if not math.isfinite(loss):
-            raise InputError(
-                f"The loss of step {step + 1} is {loss}; lower the learning rate or raise the "
-                "temperature, and resume from the last checkpoint."
-            )
+        for what, value in (("loss", loss), ("gradient's norm", float(norm))):
+            if not math.isfinite(value):
+                raise InputError(
+                    f"The {what} of step {step + 1} is {value}; lower the learning rate or raise the "
+                    "temperature, and train again: the last checkpoint is as it was."
+                )
+        self._optimiser.step()
         return loss
 
     def _accumulate(self, drawn: Drawn, number: int) -> float:
@@ -222,6 +238,11 @@ def rate_at(step: int, settings: LoopSettings) -> float:
     """The share of the learning rate at ``step``, from 0: a linear rise, then a linear fall."""
     rise = min(1.0, (step + 1) / settings.warm_up) if settings.warm_up else 1.0
     return rise * max(settings.last_rate, 1 - step / settings.n_steps)
+
+
+def _highest(measured: Sequence[tuple[int, dict[str, float]]]) -> int | None:
+    found = [(next(iter(figures.values())), -step) for step, figures in measured if figures]
+    return -max(found)[1] if found else None
 
 
 def _leaf(vectors: Vectors) -> Vectors:

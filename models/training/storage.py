@@ -19,6 +19,7 @@ def state_content(state: State, *, config: str) -> bytes:
         "format": _FORMAT,
         "config": config,
         "step": str(state.step),
+        "measured_by": state.measured_by,
         "history": json.dumps({"losses": state.history.losses, "measured": state.history.measured}),
     }
     content: bytes = save(state.tensors, metadata=told)
@@ -44,4 +45,6 @@ def read_state(path: Path, *, config: str) -> State:
         )
     history = json.loads(told["history"])
     measured = [(int(step), dict(figures)) for step, figures in history["measured"]]
-    return State(int(told["step"]), tensors, History(history["losses"], measured))
+    return State(
+        int(told["step"]), tensors, History(history["losses"], measured), told.get("measured_by", "")
+    )

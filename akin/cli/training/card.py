@@ -9,6 +9,7 @@ from akin.cli.training.config import RunConfig
 from akin.cli.training.sets import REPORT
 from models.training.examples import TrainingSet
 from models.training.loop import State
+from models.training.pairs.leaks import left_out
 
 # A card is published; the paths of its author's machine are not.
 _WITH_PATHS = {"sets", "held_out", "facets", "functions"}
@@ -23,11 +24,13 @@ def model_card(
     *,
     drawn: Sequence[int],
     commands: Sequence[str],
+    overlaps: Sequence[str] = (),
 ) -> str:
     """The card as Markdown; ``config.share`` is how much of the change the encoder has.
 
     ``state`` is the checkpoint that was taken, ``drawn`` how many examples of each set it had learnt from,
-    repeated ones included, ``commands`` are those that make the encoder.
+    repeated ones included, ``commands`` are those that make the encoder, ``overlaps`` what training sets and
+    held-out pairs have in common.
     """
     rank, steps = config.low_rank, config.steps
     kind = "all weights" if rank is None else f"low-rank changes (rank {rank.rank}, alpha {rank.alpha:g})"
@@ -56,7 +59,13 @@ def model_card(
         *(*(f"    {command}" for command in commands), "") * bool(commands),
         *("## Data", "", *data, ""),
         *_small_models(config),
-        *("## Held-out pairs", "", *_measured(state), ""),
+        *(
+            "## Held-out pairs",
+            "",
+            *_measured(state),
+            *(f"\n{told[0].upper()}{told[1:]}" for told in overlaps),
+            "",
+        ),
         *("## Configuration", "", *(f"    {line}" for line in written)),
     ]
     return "\n".join(lines) + "\n"
@@ -82,19 +91,23 @@ def _measured(state: State) -> list[str]:
     measured = [(step, figures) for step, figures in state.history.measured if figures]
     if not measured:
         return ["None were measured."]
-    names = list(measured[0][1])
+    names = list(measured[-1][1])
     rows = [["step", *names], ["---", *("---:" for _ in names)]]
     rows += [[f"{step:,}", *(f"{figures[name]:.1f}" for name in names)] for step, figures in measured]
-    return ["| " + " | ".join(row) + " |" for row in rows]
+    table = ["| " + " | ".join(row) + " |" for row in rows]
+    before, own = (state.history.figures_at(step) for step in (0, state.step))
+    if not (before and own and state.step):
+        return table
+    apart = ", ".join(f"{name} {own[name] - before[name]:+.1f}" for name in names)
+    return [*table, "", f"Step {state.step:,} minus step 0, the encoder before training: {apart}."]
 
 
 def _left_out(folder: Path) -> str:
     report = folder / REPORT
     if not report.is_file():
         return ""
-    found = orjson.loads(report.read_bytes()).get("left_out_by_the_leak_guard", {})
-    counts = ", ".join(f"{count:,} by {reason}" for reason, count in found.items()) or "none"
-    return f" Papers left out because an evaluation uses them: {counts}."
+    found = orjson.loads(report.read_bytes())
+    return f" {left_out(found.get('left_out_by_the_leak_guard', {}), found.get('evaluations'))}"
 
 
 def _inline(objective: Mapping[str, object]) -> str:

@@ -98,7 +98,10 @@ class FunctionsConfig(_Strict):
 
 
 class RunConfig(_Strict):
-    """A whole run. ``share`` of the change is kept in the end: 0.5 averages with the encoder begun with."""
+    """A whole run. ``share`` of the change is kept in the end: 0.5 averages with the encoder begun with.
+
+    ``tau`` is the temperature that held-out pairs are measured at; None: what the objectives train.
+    """
 
     encoder: str = "minilm"
     name: str = "trained"
@@ -106,7 +109,7 @@ class RunConfig(_Strict):
     batch_tokens: int = Field(default=4_096, ge=16)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     precision: Precision = Precision.FLOAT32
-    tau: float = Field(default=0.5, gt=0)
+    tau: float | None = Field(default=None, gt=0)
     share: float = Field(default=1.0, gt=0, le=1)
     mixing: Mixing = Mixing.ALTERNATING
     sets: tuple[SetConfig, ...] = Field(min_length=1)

@@ -35,7 +35,7 @@ from models.training.pairs.citing import (
     training_set,
 )
 from models.training.pairs.cropping import independent_crops, inverse_cloze
-from models.training.pairs.leaks import LeakGuard
+from models.training.pairs.leaks import LeakGuard, left_out
 from models.types import Paper
 
 app = typer.Typer(
@@ -241,7 +241,12 @@ def _guarded(
 def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
     """A guard against the papers of evaluations, and those of a file of ids."""
     used = [paper for named in leave_out or () for paper in _papers_of(named)]
-    return LeakGuard(used, ids=() if ids is None else read_ids(ids))
+    # A report goes with the set, and a card is published: no paths of this machine.
+    names = [
+        f"{name}={Path(path).name}" for name, _, path in (each.partition("=") for each in leave_out or ())
+    ]
+    names += [] if ids is None else [ids.name]
+    return LeakGuard(used, ids=() if ids is None else read_ids(ids), named=names)
 
 
 def _papers_of(named: str) -> list[Paper]:
@@ -274,15 +279,14 @@ def _write(
         "found": n_found,
         "examples": len(examples),
         "held_out": len(kept),
+        "evaluations": guard.named,
         "left_out_by_the_leak_guard": dict(sorted(guard.counts.items())),
         "seed": seed,
     }
     apart = training_set(f"{out.name}/{HELD_OUT}", kept, texts) if kept else None
     write_set(out, training_set(out.name, examples, texts), report, apart)
-    left = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(guard.counts.items())) or "none"
     stdout.print(
-        f"{len(examples):,} examples in {out}, {len(kept):,} held out. Papers left out because an evaluation "
-        f"uses them: {left}.",
+        f"{len(examples):,} examples in {out}, {len(kept):,} held out. {left_out(guard.counts, guard.named)}",
         markup=False,
         soft_wrap=True,
     )

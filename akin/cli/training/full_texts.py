@@ -42,13 +42,16 @@ def names_of(papers: Mapping[str, Paper]) -> dict[str, str]:
 def citing_sentences(row: JsonObject, named: Mapping[str, str]) -> Iterator[Citation]:
     """The sentences of a full text that cite, in order, with the ids of what they cite.
 
-    A cited paper has the id that ``named`` knows it by, else that of arXiv, OpenAlex or its DOI; one without
-    any counts in ``n_cited`` alone. Raises InputError for a line of another layout.
+    The citing paper is told by its id, title and DOI. A cited paper has the id that ``named`` knows it by,
+    else that of arXiv, OpenAlex or its DOI; one without any counts in ``n_cited`` alone. Raises InputError
+    for a line of another layout.
     """
     paragraphs, entries = row["body_text"], row["bib_entries"]
     name = at(row, "metadata", "id") or row.get("paper_id")
     if not (isinstance(paragraphs, list) and isinstance(entries, dict) and isinstance(name, str)):
         raise InputError('expected "paper_id", "body_text" (a list) and "bib_entries" (an object)')
+    title, doi = at(row, "metadata", "title"), at(row, "metadata", "doi")
+    known = (title if isinstance(title, str) else "", doi if isinstance(doi, str) else None)
     numbers = {key: number for number, key in enumerate(entries, start=1)}
     for paragraph in paragraphs:
         text = at(paragraph, "text")
@@ -60,7 +63,8 @@ def citing_sentences(row: JsonObject, named: Mapping[str, str]) -> Iterator[Cita
             if keys:
                 found = dict.fromkeys(_id_of(entries.get(key), named) for key in keys)
                 cited = tuple(one for one in found if one is not None)
-                yield Citation(f"{_ARXIV}{name}", " ".join(sentence.text.split()), cited, len(keys))
+                context = " ".join(sentence.text.split())
+                yield Citation(f"{_ARXIV}{name}", context, cited, len(keys), *known)
 
 
 def _without_marks(text: str, numbers: Mapping[str, int]) -> _Marked:

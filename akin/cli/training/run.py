@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import RenderableType
@@ -17,7 +18,7 @@ from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_fa
 from akin.cli.training.functions import find_examples, train_functions
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
-from models.checkpoints.checkpoints import locate_checkpoint
+from models.checkpoints.checkpoints import fingerprint, locate_checkpoint, verify_weights
 from models.encoder import load_encoder
 from models.encoders.changes import changes_content
 from models.errors import InputError
@@ -27,6 +28,7 @@ from models.training.batches import Mixing, Schedule
 from models.training.examples import TrainingSet
 from models.training.export import averaged, write_encoder
 from models.training.facets import TaggerSettings
+from models.training.fitness import overlaps, require_fitting
 from models.training.held_out import measure_held_out
 from models.training.loop import History, LoopSettings, State, Training
 from models.training.objectives import OBJECTIVES
@@ -39,6 +41,11 @@ from models.types import ProgressFn
 
 LAST, BEST, CURVE, FIGURES = "last.safetensors", "best.safetensors", "curve.svg", "figures.json"
 ENCODER, CHANGES, CARD = "encoder", "changes.safetensors", "README.md"
+
+_TAU = 0.5  # the transport's temperature where neither the configuration nor an objective has one
+# What does not decide what is trained; of the encoder its content counts, not its name.
+_UNDECISIVE = {"name", "share", "facets", "functions", "encoder", "batch_tokens", "tau", "held_out"}
+_UNDECISIVE_STEPS = {"checkpoint_every", "measure_every", "patience", "cache_gradients"}
 
 
 class Heads:
@@ -106,19 +113,19 @@ class Run:
         self.held_out = None if config.held_out is None else read_set(config.held_out.path)
         self._objectives = [build_objective(own.objective) for own in config.sets]
         self.tau = served_tau(self._objectives)
-        if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
-            raise InputError(
-                "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
-            )
-        if config.steps.patience is not None and config.held_out is None:
-            raise InputError(
-                "patience needs a figure to watch; add a [held_out] table, or leave patience out."
-            )
-        self.digest = _digest(config, [*self.sets, *([self.held_out] if self.held_out else [])])
+        self._measured_at = config.tau or self.tau or _TAU
+        _require_possible(config)
+        in_batch = config.mixing is Mixing.IN_BATCH
+        require_fitting(self.sets, self._objectives, batch=config.steps.batch, in_batch=in_batch)
+        self.overlaps = () if self.held_out is None else overlaps(self.held_out, self.sets)
+        checkpoint = locate_checkpoint(config.encoder)
+        base = fingerprint(checkpoint, verify_weights(checkpoint), max_tokens=config.max_tokens)
+        self.digest = _digest(_decisive(config, base), self.sets)
+        self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
         self.settings: LoopSettings = settings_of(config.steps, LoopSettings)
         low_rank = None if config.low_rank is None else settings_of(config.low_rank, LowRank)
         self.model = Trainable(
-            locate_checkpoint(config.encoder),
+            checkpoint,
             low_rank=low_rank,
             max_tokens=config.max_tokens,
             batch_tokens=config.batch_tokens,
@@ -134,6 +141,8 @@ class Run:
             self._out.mkdir(parents=True, exist_ok=True)
         training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
         state = self._state(LAST) if (self._out / LAST).exists() else None
+        if state is not None and state.measured_by != self._measured_by:
+            state.history.measured.clear()  # of other pairs or distances: not to be compared with
         return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
 
     def finish(self, *, commands: Sequence[str] = ()) -> str:
@@ -158,13 +167,12 @@ class Run:
                 beside.parent.mkdir(parents=True, exist_ok=True)
                 replace_file(beside, changes_content(self.model.changes(), share=share, told=told))
         drawn = self._schedule().drawn(state.step * self.settings.accumulate)
-        config = self.config.model_copy(update={"share": share})
-        self.export(
-            folder, share=share, card=model_card(config, self.sets, state, drawn=drawn, commands=commands)
-        )
+        config = self.config.model_copy(update={"share": share, "tau": self._measured_at})
+        card = model_card(config, self.sets, state, drawn=drawn, commands=commands, overlaps=self.overlaps)
+        self.export(folder, share=share, card=card)
         better = (
             " On the held-out pairs, the encoder before training was better."
-            if state.history.best == 0
+            if state.history.highest == 0
             else ""
         )
         return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
@@ -205,11 +213,16 @@ class Run:
         if self.held_out is None or self.config.held_out is None:
             return {}
         return measure_held_out(
-            self.model, self.held_out, self.config.held_out.distances, tau=self.config.tau
+            self.model, self.held_out, self.config.held_out.distances, tau=self._measured_at
         )
+
+    def _measure_digest(self, held_out: TrainingSet) -> str:
+        own = self.config.held_out
+        return _digest({"tau": self._measured_at, "distances": own and own.distances}, [held_out])
 
     def _keep(self, state: State, is_best: bool) -> None:
         """Write a checkpoint, LAST after all else: a run that ends in between comes here again."""
+        state.measured_by = self._measured_by
         content = state_content(state, config=self.digest)
         with storage_errors(self._out):
             if is_best:
@@ -253,12 +266,26 @@ def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
     return taus[0] if taus else None
 
 
-def _digest(config: RunConfig, sets: list[TrainingSet]) -> str:
-    """SHA-256 (hex) of what decides the trained weights: settings, texts and examples, not their paths."""
-    told = config.model_dump(mode="json", exclude={"name", "share", "facets", "functions"})
-    for own in (*told["sets"], *([told["held_out"]] if told["held_out"] else [])):
-        own.pop("path")
-        own.pop("licence", None)
+def _require_possible(config: RunConfig) -> None:
+    """Raise InputError for settings that do not go together."""
+    if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
+        raise InputError(
+            "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
+        )
+    if config.steps.patience is not None and config.held_out is None:
+        raise InputError("patience needs a figure to watch; add a [held_out] table, or leave patience out.")
+
+
+def _decisive(config: RunConfig, base: str) -> dict[str, Any]:
+    """The settings that decide the trained weights, and the fingerprint of the encoder begun with."""
+    told = config.model_dump(mode="json", exclude={*_UNDECISIVE, "steps", "sets"})
+    told["steps"] = config.steps.model_dump(mode="json", exclude=_UNDECISIVE_STEPS)
+    told["sets"] = [own.model_dump(mode="json", exclude={"path", "licence"}) for own in config.sets]
+    return {**told, "base": base}
+
+
+def _digest(told: Mapping[str, Any], sets: Sequence[TrainingSet]) -> str:
+    """SHA-256 (hex) of settings, texts and examples, wherever these lie."""
     digest = hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS))
     for own_set in sets:
         for name, paper in own_set.texts.items():

@@ -180,6 +180,8 @@ def _as_example(example: Example) -> JsonObject:
         row["contexts"] = list(example.contexts)
     if example.aligned is not None:
         row["aligned"] = list(example.aligned)
+    if example.belong:
+        row["belong"] = list(example.belong)
     return row
 
 

@@ -23,7 +23,7 @@ class AbsTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for a batch without a negative."""
+        """The loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, DOCUMENT, tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=False)
 
@@ -39,7 +39,7 @@ class MaxTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for a batch without a negative."""
+        """The loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, "single", tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=False)
 
@@ -60,6 +60,6 @@ class AttentionTriplet:
         return self.tau
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for a batch without a negative."""
+        """The loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, "attention", tau=self.tau, dual=True)
         return margin_loss(batch, distance, margin=self.margin, mean=False)

@@ -27,6 +27,6 @@ class TransportTriplet:
         return self.tau
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for a batch without a negative."""
+        """The loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, "ot", tau=self.tau, dual=True)
         return margin_loss(batch, distance, margin=self.margin, mean=False)

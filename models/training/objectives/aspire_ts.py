@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch, Vectors
 from models.training.objectives.distances import l2, paired_distances
-from models.training.objectives.negatives import draw_triples, hinge
+from models.training.objectives.negatives import draw_triples, hinge, nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,15 @@ class TextualSupervision:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for an example without an aligned pair, or a batch without negative."""
+        """The loss; raises InputError for an example without an aligned pair."""
         if (batch.aligned < 0).any():
             raise InputError(
                 "Textual supervision needs the aligned sentences of every example; make the set with "
                 "akin train data cocited --align ENCODER."
             )
         triples = draw_triples(batch)
+        if not len(triples.example):
+            return nothing(batch)
         own = triples.example
         near = _aligned(batch.query[own], batch.positive[own], batch.aligned[own])
         drawn = triples.origin >= 0

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int64
 
-from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch, Vectors
 
 
@@ -30,8 +29,8 @@ class Triples:
 def draw_triples(batch: EncodedBatch) -> Triples:
     """One triple for each explicit negative, and one for each example without, drawn by torch's numbers.
 
-    An explicit negative that belongs to its query in another example is none, so there may be no triple.
-    Raises InputError where a batch has no negative at all.
+    An explicit negative that belongs to its query in another example is none, so there may be no triple:
+    then the batch has nothing to learn from (``models.training.fitness`` refuses sets without any such).
     """
     places = torch.arange(len(batch.owner), device=batch.owner.device)
     given = (~batch.known[batch.owner, places]).nonzero()[:, 0]
@@ -40,11 +39,6 @@ def draw_triples(batch: EncodedBatch) -> Triples:
     rivals = ~batch.same & ~explicit[:, None]
     drawn = torch.rand(rivals.shape).to(rivals.device).masked_fill(~rivals, -1.0).argmax(dim=1)
     examples = rivals.any(dim=1).nonzero()[:, 0]
-    if len(batch.owner) + len(examples) == 0:
-        raise InputError(
-            "The batch has no triple: give the examples negatives, or make batches of at least two examples "
-            "whose papers do not belong together."
-        )
     origin = drawn[examples]
     return Triples(
         torch.cat([owner, examples]),
@@ -62,8 +56,15 @@ def margin_loss(
 ) -> Float[torch.Tensor, ""]:
     """max(0, d(query, positive) - d(query, negative) + margin): the sum over triples, or their mean."""
     triples = draw_triples(batch)
+    if not len(triples.example):
+        return nothing(batch)
     queries, positives = batch.query[triples.example], batch.positive[triples.example]
     return hinge(distance(queries, positives), distance(queries, triples.negative), margin=margin, mean=mean)
+
+
+def nothing(batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+    """A loss of 0 with gradients of 0, for a batch from which nothing can be learnt."""
+    return 0 * (batch.query.sentences.sum() + batch.query.documents.sum())
 
 
 def hinge(

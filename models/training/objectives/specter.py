@@ -26,6 +26,6 @@ class DocumentTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for a batch without a negative."""
+        """The loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, DOCUMENT, tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=self.mean)

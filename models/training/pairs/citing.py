@@ -4,7 +4,7 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,12 +27,17 @@ _CITATION = re.compile(r"\[[\d,;\s–-]{1,60}\]|\([^()]{0,120}\b(?:19|20)\d\d[a-
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A sentence of the paper ``citing`` and the papers it cites; ``n_cited`` counts also unknown ones."""
+    """A sentence of the paper ``citing`` and the papers it cites; ``n_cited`` counts also unknown ones.
+
+    ``title`` and ``doi`` are those of the citing paper, where they are known.
+    """
 
     citing: str
     context: str
     cited: tuple[str, ...]
     n_cited: int
+    title: str = ""
+    doi: str | None = None
 
 
 def is_usable(paper: Paper) -> bool:
@@ -145,7 +150,9 @@ def hold_out(
     """Examples to train on and examples to measure by, which have no text in common.
 
     Held out are ``n_held_out`` examples drawn at random, no two of which share a text; training leaves out
-    every example with a text of theirs. Raises InputError where too few are left.
+    every example with a text of theirs. Where two held-out texts belong together by an example that is left
+    out so, ``belong`` says it: a right answer does not count as a wrong one. Raises InputError where too few
+    are left.
     """
     order = np.random.default_rng([seed, 1]).permutation(len(examples))
     held_out: list[Example] = []
@@ -163,7 +170,22 @@ def hold_out(
             f"{n_held_out} examples to hold out of {len(examples)} leave {len(training)} to train on "
             f"({len(held_out)} without common texts were found); hold out fewer."
         )
-    return training, held_out
+    return training, _with_belonging(held_out, examples, taken)
+
+
+def _with_belonging(
+    held_out: Sequence[Example], examples: Sequence[Example], taken: set[str]
+) -> list[Example]:
+    """The held-out examples, each with the other texts of ``taken`` that some example joins to its query."""
+    akin: defaultdict[str, set[str]] = defaultdict(set)
+    for example in examples:
+        if {example.query, example.positive} <= taken:
+            akin[example.query].add(example.positive)
+            akin[example.positive].add(example.query)
+    return [
+        replace(own, belong=tuple(sorted(akin[own.query] - {own.query, own.positive, *own.negatives})))
+        for own in held_out
+    ]
 
 
 def training_set(name: str, examples: Sequence[Example], texts: Mapping[str, Paper]) -> TrainingSet:

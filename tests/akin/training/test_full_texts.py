@@ -47,6 +47,14 @@ def test_each_sentence_that_cites_is_read_with_what_it_cites() -> None:
     ]
 
 
+def test_the_citing_paper_is_told_by_title_and_doi() -> None:
+    """So that the leak guard knows it whatever the ids of an evaluation are."""
+    row = full_text("See {{cite:aa}}.")
+    row["metadata"] |= {"title": "Gaps between\n  Primes", "doi": "10.1/X"}
+    (found,) = citing_sentences(row, {})
+    assert (found.title, found.doi) == ("Gaps between\n  Primes", "10.1/X")
+
+
 def test_a_cited_paper_has_the_id_that_the_corpus_gives_it() -> None:
     """By the id of OpenAlex, or by a DOI in any case, before that of arXiv."""
     papers = {

@@ -7,9 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli import app as cli
-from akin.cli.training.sets import HELD_OUT, REPORT, read_citations, read_queries
-from evaluation.sets.pairs import EXAMPLES, TEXTS, read_set
+from akin.cli.training.sets import HELD_OUT, REPORT, read_citations, read_queries, write_set
+from evaluation.sets.pairs import EXAMPLES, TEXTS, PairsSet, read_set
 from models.errors import BrokenRowError, InputError
+from models.training.examples import Example
+from models.training.pairs.citing import short_text, training_set
 from tests.support.examples.models.training_sets import citing_sentences, write_lines
 
 RUN = CliRunner()
@@ -64,6 +66,7 @@ def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Pat
     report = json.loads((out / REPORT).read_text())
     assert report["left_out_by_the_leak_guard"] == {"id": 2}
     assert report["examples"] == 14
+    assert report["evaluations"] == ["ids.txt"]
 
 
 def test_what_is_skipped_is_told_and_no_older_examples_are_held_out(tmp_path: Path, corpus: Path) -> None:
@@ -71,6 +74,8 @@ def test_what_is_skipped_is_told_and_no_older_examples_are_held_out(tmp_path: Pa
     with corpus.open("a", encoding="utf-8") as stream:
         stream.write('{"id": "p0", "title": "Again", "abstract": "A text."}\n{"id": "x"}\n')
     shown, out = made(tmp_path, "crops", "--papers", corpus, "--held-out", 4)
+    assert "No evaluation was named" in shown
+    assert json.loads((out / REPORT).read_text())["evaluations"] == []
     assert "Skipped 2 rows (1 for a repeated id):" in shown
     assert f"{corpus.name}:42: " in shown
     assert (out / HELD_OUT / EXAMPLES).exists()
@@ -96,7 +101,7 @@ def test_sentences_of_papers_of_evaluations_are_left_out(
         *(recipe, "--papers", corpus, "--papers", more, "--citations", contexts),
         *("--leave-out-ids", ids, "--leave-out", f"beir={beir}"),
     )
-    assert "1 by title" in output
+    assert "evaluations use them (beir=beir, ids.txt): 3 by id of the citing paper, 1 by title." in output
     assert "3 by id of the citing paper" in output
     report = json.loads((out / REPORT).read_text())
     assert report["left_out_by_the_leak_guard"] == {"id of the citing paper": 3, "title": 1}
@@ -181,6 +186,17 @@ def test_passages_of_evaluations_are_left_out_by_their_ids(tmp_path: Path) -> No
     assert "3 by id" in output
     own = read_set(out)
     assert [own.texts[example.query].abstract for example in own.examples] == ["where then?"]
+
+
+def test_what_belongs_to_a_held_out_query_is_kept_on_disk_and_not_ranked(tmp_path: Path) -> None:
+    """Written and read again, and out of the pool that the query ranks."""
+    texts = {name: short_text(name, f"A text of the name {name}.") for name in "abcd"}
+    examples = [Example("a", "b", belong=("d",)), Example("c", "d")]
+    write_set(tmp_path / "set", training_set("set", examples, texts), {})
+    assert list(read_set(tmp_path / "set").examples) == examples
+    first, second = PairsSet().load(tmp_path / "set").queries
+    assert first.pool == ("b",)
+    assert set(second.pool or ()) == {"b", "d"}
 
 
 @pytest.mark.parametrize(

@@ -104,10 +104,18 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
         "\n    akin train run.toml --out 'my run'\n"
         "    akin train export run.toml --out 'my run' --to half --share 0.5 --last\n\n## Data"
     ) in half_card
-    for card, share in ((whole_card, "1"), (half_card, "0.5")):
+    # The encoder before training is the best one here; what is written is the best of those trained.
+    best = "4 of 8", "32 drawn (3.20 epochs)"
+    for card, share, (step, drawn) in (
+        (whole_card, "1", best),
+        (half_card, "0.5", ("8 of 8", "64 drawn (6.40 epochs)")),
+    ):
+        assert f"Checkpoint of step {step}" in card
+        assert f"Step {step[0]} minus step 0, the encoder before training: single " in card
+        assert "20 of the 20 held-out texts are also in the training set set" in card
         assert f"{share} of the change kept" in card
         assert f'"share": {float(share)}' in card
-        assert "10 examples, 20 texts, weight 1; 64 drawn (6.40 epochs)" in card
+        assert f"10 examples, 20 texts, weight 1; {drawn}" in card
         assert str(tmp_path) not in card.partition("## Configuration")[0].replace(
             str(tmp_path / "encoder"), ""
         )

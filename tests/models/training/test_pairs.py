@@ -9,6 +9,8 @@ from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
 from models.text.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet
+from models.training.held_out import held_out_ranks
+from models.training.objectives.distances import DOCUMENT
 from models.training.pairs.alignment import align
 from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
@@ -22,7 +24,7 @@ from models.training.pairs.citing import (
     training_set,
 )
 from models.training.pairs.cropping import independent_crops, inverse_cloze
-from models.training.pairs.leaks import LeakGuard
+from models.training.pairs.leaks import LeakGuard, n_shared
 from models.types import Paper, unseen
 
 SENTENCES = ("We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time.")
@@ -232,6 +234,34 @@ def test_what_is_held_out_shares_no_text_with_training() -> None:
         hold_out(examples, n_held_out=50, seed=0)
 
 
+def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
+    """A pair that is left out for joining two held-out texts is kept as what it says: a right answer."""
+    joining = [Example("d", "a"), Example("c", "b")]
+    pairs = [
+        Example("a", "b"),
+        Example("c", "d"),
+        joining[0],
+        Example("a", "e"),
+        Example("x", "y"),
+        joining[1],
+    ]
+    training, held_out = hold_out(pairs, n_held_out=2, seed=3)
+    assert pairs_of(held_out) == [("c", "d"), ("a", "b")]
+    assert [example.belong for example in held_out] == [("b",), ("d",)]
+    assert pairs_of(training) == [("x", "y")]
+    made = training_set("held-out", held_out, papers(*"abcdexy"))
+    assert made.belong("c", "b")
+    assert made.belong("d", "a")
+    assert not made.belong("c", "a")
+    # Vectors by which every other positive is nearer than the own one: those that belong do not count.
+    vectors = {name: (np.full((1, 2), place), np.full(2, place)) for place, name in enumerate("cbda")}
+    np.testing.assert_array_equal(held_out_ranks(made, vectors, DOCUMENT, tau=0.5), [1, 1])
+    with pytest.raises(InputError, match="not finite"):
+        held_out_ranks(
+            made, {**vectors, "d": (np.full((1, 2), np.nan), np.full(2, np.nan))}, DOCUMENT, tau=0.5
+        )
+
+
 def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     """Titles are compared by letters and digits; every reason is counted; short titles tell nothing."""
     guard = LeakGuard(
@@ -248,6 +278,37 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     }
     assert list(guard.without_leaks(given)) == ["notes", "clean"]
     assert guard.counts == {"id": 2, "title": 1, "doi": 1}
+
+
+def test_a_citing_paper_of_an_evaluation_is_known_by_title_and_doi() -> None:
+    """A full text has an id of arXiv, the evaluation one of its own: title and DOI tell."""
+    guard = LeakGuard([paper("mine:1", title="A study of it all, again"), paper("mine:2", doi="10.1/AB")])
+    given = [
+        Citation("arxiv:1", "By title.", ("a",), 1, title="A Study of it All: Again"),
+        Citation("arxiv:1", "By title, too.", ("a",), 1, title="A Study of it All: Again"),
+        Citation("arxiv:2", "By DOI.", ("a",), 1, doi="10.1/ab"),
+        Citation("arxiv:3", "By none.", ("a",), 1, title="Another study altogether", doi="10.1/c"),
+    ]
+    assert [each.citing for each in guard.of_others(given)] == ["arxiv:3"]
+    assert guard.counts == {"title of the citing paper": 1, "doi of the citing paper": 1}
+
+
+def test_copies_of_a_text_are_found_by_title_or_sentences() -> None:
+    """Ids say nothing, for two recipes name texts alike; short titles say nothing either."""
+    held_out = [
+        paper("a", title="A study of it all"),
+        paper("b", ("Words of its own.",), title="Notes"),
+        short_text("context:0", "A sentence that cites this."),
+        paper("c", ("Nobody else has these.",), title="Introduction"),
+    ]
+    others = [
+        paper("x", ("Other sentences.",), title="A Study (of it all)"),
+        paper("y", ("Words of its own.",), title="Introduction 2"),
+        short_text("context:7", "A sentence, that cites this!"),
+        short_text("context:0", "Something quite different stands here."),
+    ]
+    assert n_shared(held_out, others) == 3
+    assert n_shared(held_out[3:], others) == 0
 
 
 @pytest.mark.parametrize(

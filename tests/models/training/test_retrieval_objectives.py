@@ -254,12 +254,18 @@ def _origins(batch: EncodedBatch) -> tuple[Tensor, Tensor]:
     return triples.example, triples.origin
 
 
-def test_a_batch_without_a_negative_is_refused() -> None:
-    """One example with nothing to tell it from cannot be learnt from."""
+@pytest.mark.parametrize("name", ["ot", "ts", "ts-ot", "specter", "abs", "max", "attention"])
+def test_a_batch_without_a_negative_moves_nothing(name: str) -> None:
+    """One example with nothing to tell it from: the loss is 0, and so is every gradient."""
     (queries, _), (positives, _) = padded(texts(6, (2,))), padded(texts(7, (2,)))
+    sentences, documents = (own.detach().requires_grad_() for own in (queries.sentences, queries.documents))
+    queries = Vectors(sentences, queries.mask, documents)
     none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
-    with pytest.raises(InputError, match="has no triple"):
-        build("ot")(batch_of(queries, positives, none))
+    loss = build(name)(batch_of(queries, positives, none))
+    loss.backward()
+    assert loss.item() == 0
+    for leaf in (sentences, documents):
+        torch.testing.assert_close(leaf.grad, torch.zeros_like(leaf))
 
 
 def test_textual_supervision_asks_for_aligned_sentences() -> None:

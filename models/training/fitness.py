@@ -1,0 +1,82 @@
+"""What a run needs of its sets, checked before anything is trained: hours later is too late to be told."""
+
+import itertools
+from collections.abc import Sequence
+
+from models.errors import InputError
+from models.training.examples import Example, TrainingSet
+from models.training.objectives.aspire_ablations import AbsTriplet, AttentionTriplet, MaxTriplet
+from models.training.objectives.aspire_ot import TransportTriplet
+from models.training.objectives.aspire_ts import TextualSupervision
+from models.training.objectives.aspire_ts_ot import SupervisedTransport
+from models.training.objectives.batch import RetrievalObjective
+from models.training.objectives.specter import DocumentTriplet
+from models.training.pairs.leaks import n_shared
+
+_ALIGNED = (TextualSupervision, SupervisedTransport)
+_TRIPLETS = (*_ALIGNED, TransportTriplet, AbsTriplet, AttentionTriplet, MaxTriplet, DocumentTriplet)
+# Pairs of examples that are looked at: where so many belong together, a triple is not worth a run.
+_MOST_PAIRS = 1_000_000
+
+
+def require_fitting(
+    sets: Sequence[TrainingSet], objectives: Sequence[RetrievalObjective], *, batch: int, in_batch: bool
+) -> None:
+    """Raise InputError where an objective cannot learn from the set of its place.
+
+    Textual supervision needs aligned sentences in every example; a triplet loss needs at least one batch
+    with a negative. ``batch`` counts examples, ``in_batch`` says that a batch holds examples of all sets.
+    """
+    for own, objective in zip(sets, objectives, strict=True):
+        if isinstance(objective, _ALIGNED):
+            _require_aligned(own)
+        if isinstance(objective, _TRIPLETS) and not _has_triple(sets if in_batch else [own], batch):
+            raise InputError(
+                f"No batch of {own.name} can have a triple: give the examples negatives, or make batches of "
+                "at least two examples whose papers do not belong together."
+            )
+
+
+def overlaps(held_out: TrainingSet, sets: Sequence[TrainingSet]) -> tuple[str, ...]:
+    """A sentence for each set that has texts of ``held_out``, by title or sentences, whatever their ids.
+
+    ``--held-out`` keeps them out of the set that they come from alone: another recipe may take them in.
+    """
+    found = ((own.name, n_shared(held_out.texts.values(), own.texts.values())) for own in sets)
+    return tuple(
+        f"{n_texts:,} of the {len(held_out.texts):,} held-out texts are also in the training set {name}, so "
+        "held-out figures are too good; make that set with --leave-out pairs=FOLDER of the held-out set."
+        for name, n_texts in found
+        if n_texts
+    )
+
+
+def _require_aligned(own: TrainingSet) -> None:
+    without = [number for number, each in enumerate(own.examples, start=1) if each.aligned is None]
+    if without:
+        raise InputError(
+            f"Textual supervision (ts, ts-ot) needs the aligned sentences of every example; {len(without):,} "
+            f"of the {len(own.examples):,} of {own.name} have none, the first is number {without[0]}. Make "
+            "the set with akin train data cocited --align ENCODER."
+        )
+
+
+def _has_triple(sets: Sequence[TrainingSet], batch: int) -> bool:
+    """Whether an example has a negative of its own, or two examples of a batch give each other one."""
+
+    def belong(text: str, other: str) -> bool:
+        return any(own.belong(text, other) for own in sets)
+
+    def are_rivals(a: Example, b: Example) -> bool:
+        return not (
+            a.query == b.query
+            or a.positive == b.positive
+            or belong(a.query, b.positive)
+            or belong(b.query, a.positive)
+        )
+
+    examples = [example for own in sets for example in own.examples]
+    if any(not belong(each.query, name) for each in examples for name in each.negatives):
+        return True
+    pairs = itertools.islice(itertools.combinations(examples, 2), _MOST_PAIRS)
+    return batch > 1 and any(are_rivals(a, b) for a, b in pairs)

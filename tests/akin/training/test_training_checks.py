@@ -1,0 +1,218 @@
+"""What a run refuses before it trains, what it warns of, and which changed settings it resumes with."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from akin.cli.training import run as running
+from akin.cli.training import train
+from akin.cli.training.config import read_config
+from akin.cli.training.run import BEST, CARD, ENCODER, FIGURES, LAST, Run
+from models.errors import InputError
+from models.training import loop
+from models.training.objectives.batch import EncodedBatch
+from models.types import unseen
+from tests.support.examples.models.training_sets import write_run, write_set
+
+IN_BATCH = 'name = "in-batch", distances = ["ot", "document"], temperature = 0.2'
+
+
+def changed(config: Path, *pairs: tuple[str, str]) -> Path:
+    """The configuration with other words in it."""
+    text = config.read_text()
+    for before, after in pairs:
+        assert before in text
+        text = text.replace(before, after)
+    config.write_text(text)
+    return config
+
+
+def trained(config: Path, out: Path, **progress: Callable[[str, int, int], None]) -> dict[str, torch.Tensor]:
+    """The tensors of the last checkpoint after a run."""
+    Run(read_config(config), out, device="cpu").train(on_progress=progress.get("on_progress", unseen))
+    return load_file(out / LAST)
+
+
+def interrupt(_stage: str, done: int, _total: int) -> None:
+    """Progress that ends the run after five steps."""
+    if done == 5:
+        raise KeyboardInterrupt
+
+
+def with_other_set(folder: Path, *, shared: int) -> Path:
+    """A run whose held-out pairs are a set of their own, and whose set has some of their texts."""
+    config = changed(write_run(folder), ('[held_out]\npath = "set"', '[held_out]\npath = "own"'))
+    write_set(folder / "own")
+    rows = [json.loads(line) for line in (folder / "own" / "texts.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["sentences"] = [f"another sentence of number {number}."]
+        row["title"] = f"the title number {number} of others"
+    (folder / "own" / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (folder / "set" / "texts.jsonl").open("a") as stream:
+        for row in rows[:shared]:
+            stream.write(json.dumps({**row, "id": f"again-{row['id']}"}) + "\n")
+    return config
+
+
+def test_held_out_texts_of_other_sets_are_counted_and_told(tmp_path: Path) -> None:
+    """By what they say, not by their ids; on the terminal and in the model card."""
+    config = with_other_set(tmp_path, shared=3)
+    result = CliRunner().invoke(train.app, [str(config), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    told = "3 of the 20 held-out texts are also in the training set set"
+    assert f"Warning: {told}" in result.output
+    assert told in (tmp_path / "out" / ENCODER / CARD).read_text()
+
+
+def test_no_common_text_is_no_warning(tmp_path: Path) -> None:
+    """Though all ids of the two sets are the same."""
+    config = with_other_set(tmp_path, shared=0)
+    assert Run(read_config(config), tmp_path / "out", device="cpu").overlaps == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ([(IN_BATCH, 'name = "ts"')], "10 of the 10 of set have none, the first is number 1"),
+        ([(IN_BATCH, 'name = "ts-ot"')], "akin train data cocited --align"),
+        ([(IN_BATCH, 'name = "ot"'), ("batch = 4", "batch = 1")], "No batch of set can have a triple"),
+    ],
+)
+def test_sets_that_an_objective_cannot_learn_from_are_refused(
+    tmp_path: Path, change: list[tuple[str, str]], said: str
+) -> None:
+    """Before anything is trained or written, with what to do."""
+    config = changed(write_run(tmp_path), *change)
+    with pytest.raises(InputError, match=said):
+        trained(config, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_batch_without_a_triple_does_not_end_a_run(tmp_path: Path) -> None:
+    """Examples of one query give each other no negative: where another is left, some batches have none."""
+    config = changed(write_run(tmp_path), (IN_BATCH, 'name = "ot"'), ("batch = 4", "batch = 2"))
+    rows = [{"query": "p0", "positive": f"p{i}"} for i in range(1, 8)] + [{"query": "p8", "positive": "p9"}]
+    (tmp_path / "set" / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    trained(changed(config, ("n_steps = 8", "n_steps = 4")), tmp_path / "out")
+    losses = json.loads((tmp_path / "out" / FIGURES).read_text())["losses"]
+    assert 0 in losses
+    assert any(losses)
+
+
+@pytest.mark.parametrize("cached", ["", "cache_gradients = true"])
+def test_a_gradient_that_is_no_number_moves_no_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: str
+) -> None:
+    """The loss is finite and its gradient is not: the run ends, the last checkpoint is as it was."""
+    config = write_run(tmp_path, steps=cached)
+    calls = []
+
+    class Breaking:
+        """Its loss is 0, its slope at step six infinite."""
+
+        served_tau = None
+
+        def __call__(self, batch: EncodedBatch) -> torch.Tensor:
+            calls.append(batch)
+            zero = batch.query.documents.sum() * 0
+            return torch.sqrt(zero) if len(calls) > 5 else zero + batch.query.documents.pow(2).sum()
+
+    monkeypatch.setattr(running, "build_objective", lambda _given: Breaking())
+    run = Run(read_config(config), tmp_path / "out", device="cpu")
+    with pytest.raises(InputError, match="gradient's norm of step 6 is"):
+        run.train(on_progress=unseen)
+    assert all(torch.isfinite(own).all() for own in run.model.parameters().values())
+    kept = load_file(tmp_path / "out" / LAST)
+    assert all(torch.isfinite(tensor).all() for tensor in kept.values())
+
+
+def test_settings_that_do_not_change_what_is_trained_may_change(tmp_path: Path) -> None:
+    """A run that is resumed with them ends as one that was not stopped."""
+    config = write_run(tmp_path)
+    whole = trained(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        trained(config, tmp_path / "out", on_progress=interrupt)
+    shutil.move(tmp_path / "encoder", tmp_path / "moved")
+    changed(
+        config,
+        ('/encoder"', '/moved"'),
+        ("checkpoint_every = 2", "checkpoint_every = 3\npatience = 9"),
+        ("measure_every = 4", "measure_every = 8"),
+        ("batch_tokens = 96", "batch_tokens = 96\ntau = 0.3"),
+        ('distances = ["single"]', 'distances = ["document", "ot"]'),
+    )
+    resumed = trained(config, tmp_path / "out")
+    assert [name for name, tensor in whole.items() if not torch.equal(resumed[name], tensor)] == []
+    # What was measured by another distance is not compared with what is measured now.
+    figures = json.loads((tmp_path / "out" / FIGURES).read_text())["measured"]
+    assert [(step, next(iter(found))) for step, found in figures] == [(8, "document")]
+
+
+def test_forward_passes_of_another_size_go_on_up_to_rounding(tmp_path: Path) -> None:
+    """A machine of less memory may end what a larger one began."""
+    config = write_run(tmp_path)
+    trained(config, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        trained(config, tmp_path / "out", on_progress=interrupt)
+    trained(changed(config, ("batch_tokens = 96", "batch_tokens = 4096")), tmp_path / "out")
+    whole, resumed = (
+        json.loads((tmp_path / name / FIGURES).read_text())["losses"] for name in ("whole", "out")
+    )
+    assert resumed == pytest.approx(whole, rel=1e-2)
+
+
+def test_another_encoder_in_the_same_folder_is_not_resumed(tmp_path: Path) -> None:
+    """Its weights count, not its name."""
+    config = write_run(tmp_path)
+    trained(config, tmp_path / "out")
+    weights = tmp_path / "encoder" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(InputError, match="another configuration or other data"):
+        trained(config, tmp_path / "out")
+
+
+def test_the_best_trained_weights_are_kept_though_untrained_ones_were_better(tmp_path: Path) -> None:
+    """Step 0 is no checkpoint; patience counts it."""
+    history = loop.History([], [(0, {"ot": 60.0}), (4, {"ot": 50.0}), (8, {"ot": 40.0}), (12, {})])
+    assert (history.best, history.highest) == (4, 0)
+    assert loop.History([], [(0, {"ot": 60.0})]).best is None
+    config = changed(write_run(tmp_path), ("1e-3", "1e-30"))
+    trained(config, tmp_path / "out")
+    run = Run(read_config(config), tmp_path / "out", device="cpu")
+    assert run.restore(BEST).step == 4
+    assert run.restore(LAST).step == 8
+
+
+@pytest.mark.parametrize(
+    ("objective", "extra", "expected"),
+    [
+        (f"{IN_BATCH}, tau = 0.15", "", 0.15),
+        (f"{IN_BATCH}, tau = 0.15", "tau = 0.3\n", 0.3),
+        ('name = "mnrl"', "", 0.5),
+    ],
+)
+def test_checkpoints_are_chosen_at_the_temperature_that_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str, extra: str, expected: float
+) -> None:
+    """Unless the configuration gives another; the card says which."""
+    config = changed(write_run(tmp_path, extra=extra), (IN_BATCH, objective))
+    seen = []
+    measured = running.measure_held_out
+    monkeypatch.setattr(
+        running,
+        "measure_held_out",
+        lambda *args, tau: seen.append(tau) or measured(*args, tau=tau),
+    )
+    run = Run(read_config(config), tmp_path / "out", device="cpu")
+    run.train(on_progress=unseen)
+    run.finish()
+    assert set(seen) == {expected}
+    assert f'"tau": {expected}' in (tmp_path / "out" / ENCODER / CARD).read_text()
