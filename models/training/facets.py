@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64
 from torch import nn
 
 from models.checksums import hash64
@@ -215,15 +215,24 @@ def _describer(papers: Sequence[Paper], states: Sequence[States], settings: Tagg
     counts = Counter(ngram for text in sentences for ngram in ngrams(text))
     known = sorted(ngram for ngram, count in counts.items() if count >= settings.rarest)
     idf = np.log(len(sentences) / np.array([len(sentences), *(counts[ngram] for ngram in known)]))
-    rows = (
-        np.concatenate([own.swapaxes(0, 1).reshape(own.shape[1], -1) for own in states])
-        if states
-        else np.zeros((1, 0))
-    )
+    mean, spread = mean_and_spread(states)
     # In float16, as the file keeps them: what is trained is what is loaded.
     return Describer(
         {ngram: place for place, ngram in enumerate(known, start=1)},
         idf.astype(np.float16).astype(np.float32),
-        rows.mean(axis=0).astype(np.float32),
-        (rows.std(axis=0) + 1e-6).astype(np.float32),
+        mean.astype(np.float32),
+        (spread + 1e-6).astype(np.float32),
     )
+
+
+def mean_and_spread(states: Sequence[States]) -> Float64[np.ndarray, "2 n_numbers"]:
+    """Mean and standard deviation of what the sentences of all papers have, number by number.
+
+    Summed paper by paper: the states of a large corpus are not copied.
+    """
+    if not states:
+        return np.zeros((2, 0))
+    n_rows = sum(own.shape[1] for own in states)
+    mean = sum(own.sum(axis=1, dtype=np.float64) for own in states) / n_rows  # (n_states, dim)
+    squares = sum(((own - mean[:, None]) ** 2).sum(axis=1) for own in states) / n_rows
+    return np.stack([mean.ravel(), np.sqrt(squares).ravel()])

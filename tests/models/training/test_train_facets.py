@@ -23,6 +23,7 @@ from models.training.facets import (
     TaggerSettings,
     begun_later,
     hidden_states,
+    mean_and_spread,
     one_hot,
     train_tagger,
 )
@@ -130,6 +131,15 @@ def test_states_are_read_for_every_sentence(minilm: Encoder) -> None:
     states = hidden_states(papers, minilm, layers=(2, 3), on_progress=lambda *_: None)
     assert [(4, len(p.sentences), 384) for p in papers] == [own.shape for own in states]
     assert hidden_states(papers, minilm, layers=(), on_progress=lambda *_: None) == []
+
+
+def test_states_are_standardised_by_all_sentences() -> None:
+    """Mean and deviation are those of one table of all, though no such table is made; none of no states."""
+    draw = np.random.default_rng(0)
+    states = [draw.normal(3.0, 2.0, size=(6, n, 5)).astype(np.float32) for n in (1, 4, 9, 2)]
+    rows = np.concatenate([own.swapaxes(0, 1).reshape(own.shape[1], -1) for own in states]).astype(np.float64)
+    np.testing.assert_allclose(mean_and_spread(states), [rows.mean(axis=0), rows.std(axis=0)], rtol=1e-6)
+    assert mean_and_spread([]).shape == (2, 0)
 
 
 def test_a_tagger_reads_hidden_layers(tmp_path: Path, minilm: Encoder) -> None:
