@@ -13,6 +13,7 @@ from akin.cli.evaluation.scores import comparison_table
 from evaluation.collection import DESCRIPTIONS, SETS, Collection
 from evaluation.run import Run, read_trec, write_trec
 from evaluation.statistics.bootstrap import Difference
+from evaluation.statistics.multiple import correct
 from evaluation.statistics.summary import Comparison
 from evaluation.tasks.candidates import measure_candidates
 from indexer.index.backends.exact import ExactIndex
@@ -168,6 +169,26 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
     assert first["low"] <= first["value"] <= first["high"]
     turned = flat(run("evaluate", "compare", b, a, "--set", "demo"))
     assert "Resolvable: bm25-facet is better than hashing:ot" in turned
+
+
+def test_the_best_of_several_is_corrected_for_all_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was chosen by the same queries: of three systems three comparisons count, here and in the report."""
+    seen: list[int] = []
+
+    def counting(found: list[Comparison], *, n_family: int = 0) -> list[Comparison]:
+        seen.append(n_family)
+        return correct(found, n_family=n_family)
+
+    monkeypatch.setattr("evaluation.report.report.correct", counting)
+    given = (*QUICK, "--system", "bm25", "--report", tmp_path / "report.html")
+    compared = json.loads(run("evaluate", *given, "--format", "json"))["comparisons"]
+    first, second = sorted((each["comparison"] for each in compared), key=lambda one: one["p_corrected"])
+    ps = sorted(each["difference"]["p"] for each in (first, second))
+    assert min(1.0, 3 * ps[0]) == pytest.approx(first["p_corrected"])
+    assert max(min(1.0, 3 * ps[0]), min(1.0, 2 * ps[1])) == pytest.approx(second["p_corrected"])
+    assert seen == [3]
 
 
 @pytest.mark.parametrize(
