@@ -389,6 +389,24 @@ def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
         run(*command, "--tune-encoder", workplace / "x", "--out", workplace / "y")
 
 
+def test_a_loss_that_is_no_number_ends_tuning(
+    workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written, and the step is named."""
+
+    class NoNumber(torch.nn.Module):
+        """A loss that is not a number."""
+
+        def forward(self, vectors: torch.Tensor, _labels: torch.Tensor) -> torch.Tensor:
+            return vectors.sum() * torch.nan
+
+    monkeypatch.setattr("models.training.rhetoric.tuning.build_loss", lambda *_, **__: NoNumber())
+    places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "tiny", "--device", "cpu")
+    with pytest.raises(InputError, match="The loss of step 1 is nan, so nothing was written"):
+        run("train", workplace / "corpus.jsonl", *places, "--tune-encoder", tmp_path / "tuned")
+    assert not (tmp_path / "tuned").exists()
+
+
 def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
     """The vectors it trains are those that the contextual encoder gives of the sentence alone."""
     from transformers import BertModel
