@@ -16,7 +16,7 @@ from models.errors import PaperNotFoundError, SentenceSelectionError
 from models.types import Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
-from service.resolve.authors import no_such_author
+from service.resolve.filter_names import no_such_name
 from service.resolve.near_ids import near_ids
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
@@ -232,7 +232,7 @@ def why_none(
     """A ``reason`` in words; ``None`` for none."""
     if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
         return seeds[0].missing
-    if reason is Reason.FILTERED_OUT and (unknown := no_such_author(snapshot, query.filters)):
+    if reason is Reason.FILTERED_OUT and (unknown := no_such_name(snapshot, query.filters)):
         return unknown
     return None if reason is None else DETAILS[reason]
 

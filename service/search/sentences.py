@@ -15,7 +15,7 @@ from models.text.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.context import check_deadline, stage
-from service.resolve.authors import no_such_author
+from service.resolve.filter_names import no_such_name
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, Reason, none_allowed
@@ -250,6 +250,6 @@ def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> tup
     reason = none_allowed(query.filters)
     if snapshot.allowed_papers(filters).any():
         reason = Reason.NO_SENTENCE_OF_THAT_FACET
-    elif unknown := no_such_author(snapshot, filters):
+    elif unknown := no_such_name(snapshot, filters):
         return reason, unknown
     return reason, DETAILS[reason]

@@ -20,7 +20,7 @@ from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Detail, Page, SearchAnswer, SearchQuery
 from service.web.address.asked import Asked, Order
-from service.web.browsed import with_authors
+from service.web.browsed import with_names
 from service.web.views.results.alignment import Source
 
 # Papers of a list that is saved as a whole.
@@ -53,7 +53,7 @@ class Answered:
 
 def named(engine: SearchEngine, asked: Asked) -> Asked:
     """The same by a paper's id, and with authors named as the collection spells them; raises QueryError."""
-    return with_authors(engine, by_id(engine, asked))
+    return with_names(engine, by_id(engine, asked))
 
 
 def by_id(engine: SearchEngine, asked: Asked) -> Asked:

@@ -1,26 +1,27 @@
-"""Papers that are listed without a query, and authors by a part of their names."""
+"""Papers that are listed without a query, and authors, venues and fields by a part of their names."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from models.errors import QueryError
 from models.types import Paper
 from service.api.dependencies.cursors import Paging
-from service.resolve.authors import authors_called
+from service.resolve.filter_names import NAMED, ONE, Named, is_known, names_called
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
 from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
 from service.web.address.links import Link
 
-_NAMED: Final = 3  # authors that are named where too many are called so
+_NAMED: Final = 3  # names that are told where there are too many
 
 
 @dataclass(frozen=True, slots=True)
 class Browsed:
     """A page of the papers that pass filters, the first of them number ``first``; ``total`` have all pages.
 
-    The cursors lead to the pages before and after, and are ``None`` where there is none.
+    The cursors lead to the pages before and after, and are ``None`` where there is none. ``detail`` says why
+    nothing passes, where that is known.
     """
 
     asked: Asked
@@ -29,6 +30,7 @@ class Browsed:
     first: int
     previous_cursor: str | None
     next_cursor: str | None
+    detail: str = ""
 
 
 def browse(paging: Paging, asked: Asked) -> Browsed:
@@ -44,43 +46,58 @@ def browse(paging: Paging, asked: Asked) -> Browsed:
         start + 1,
         paging.cursors.following(before, listing, engine),
         paging.cursors.following(found.next_page, listing, engine),
+        "" if found.total else name_unknown(engine, asked),
     )
 
 
-def with_authors(engine: SearchEngine, asked: Asked) -> Asked:
-    """The same with the names of authors as the collection spells them, where a part of one was given.
+def with_names(engine: SearchEngine, asked: Asked) -> Asked:
+    """The same with authors, venues and fields as the collection spells them, where a part was given.
 
-    Raises QueryError where more authors are called so than an address takes.
+    Raises QueryError where more are called so than an address takes.
     """
-    if not asked.authors:
-        return asked
-    names = dict.fromkeys(name for given in asked.authors for name in _authors(engine, given))
-    if len(names) > MAX_NAMES:
-        raise _too_many(len(names), list(names))
-    return replace(asked, authors=tuple(names))
+    spelt: dict[str, Any] = {}
+    for kind in NAMED:
+        found = _found(engine, asked, kind)
+        names = tuple(dict.fromkeys(name for called in found.values() for name in called))
+        if len(names) > MAX_NAMES:
+            raise _too_many(kind, names)
+        spelt[kind] = names
+    return replace(asked, **spelt)
 
 
-def authors_meant(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
-    """The same with one author each of those that are called as was given; none unless these are too many.
+def names_meant(engine: SearchEngine, asked: Asked) -> tuple[Named, tuple[Link, ...]] | None:
+    """The same with each one of those that are called as was given; ``None`` unless these are too many.
 
     Of many it is the first MAX_NAMES.
     """
-    found = {given: _authors(engine, given) for given in asked.authors}
-    if len({name for names in found.values() for name in names}) <= MAX_NAMES:
-        return ()
-    given = max(found, key=lambda each: len(found[each]))
-    kept = tuple(each for each in asked.authors if each != given)
-    return tuple(Link(name, asked.address(authors=(*kept, name))) for name in found[given][:MAX_NAMES])
+    for kind in NAMED:
+        found = _found(engine, asked, kind)
+        if len({name for names in found.values() for name in names}) <= MAX_NAMES:
+            continue
+        given = max(found, key=lambda each: len(found[each]))
+        kept = tuple(each for each in getattr(asked, kind) if each != given)
+        return kind, tuple(
+            Link(name, asked.address(**{kind: (*kept, name)})) for name in found[given][:MAX_NAMES]
+        )
+    return None
 
 
-def _authors(engine: SearchEngine, given: str) -> list[str]:
-    """The authors called so; the name itself, which then passes no paper, where nobody is."""
-    return authors_called(engine.snapshot, given) or [given]
+def name_unknown(engine: SearchEngine, asked: Asked) -> str:
+    """Which filter passes nothing as no name contains it, in words; empty where there is none such."""
+    for kind in NAMED:
+        given: tuple[str, ...] = getattr(asked, kind)
+        if given and not any(is_known(engine.snapshot, kind, name) for name in given):
+            return f"No {ONE[kind]}'s name contains {' or '.join(given)}."
+    return ""
 
 
-def _too_many(n_names: int, names: list[str]) -> QueryError:
-    some = ", ".join(names[:_NAMED])
+def _found(engine: SearchEngine, asked: Asked, kind: Named) -> dict[str, list[str]]:
+    """Those called as each name says; the name itself, which then passes no paper, where there is none."""
+    return {given: names_called(engine.snapshot, kind, given) or [given] for given in getattr(asked, kind)}
+
+
+def _too_many(kind: Named, names: tuple[str, ...]) -> QueryError:
     return QueryError(
-        f"{n_names:,} authors have this name, such as {some}; at most {MAX_NAMES} are allowed, so give more "
-        "of it."
+        f"{len(names):,} {kind} have this name, such as {', '.join(names[:_NAMED])}; at most {MAX_NAMES} are "
+        "allowed, so give more of it."
     )

@@ -226,7 +226,7 @@ def test_what_cannot_be_started_is_said(visit: VisitFn) -> None:
 def test_without_scripts_the_command_is_shown(visit: VisitFn) -> None:
     """Without JavaScript there is no form that does nothing, but what to type in a terminal."""
     page = visit("/batch", java_script_enabled=False)
-    expect(page.locator("form")).to_be_hidden()
+    expect(page.locator("#ask")).to_be_hidden()
     expect(page.get_by_text("curl")).to_be_visible()
 
 

@@ -19,6 +19,7 @@ from service.web.address.further import Further, facet_of, further_of, held, wit
 from service.web.address.given import (
     all_of,
     choice_of,
+    expect_in_order,
     expect_within_bounds,
     facets_of,
     number_of,
@@ -31,6 +32,8 @@ from service.web.address.validation import validated
 DEFAULT_LIMIT: Final = 10
 # Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
 MOST_PASTED: Final = 10_000
+# What is asked of the papers found, whatever they are to be similar to, and how they are shown.
+_BESIDE: Final = ("year_from", "year_to", "venues", "fields", "authors", "limit", "view", "order")
 _SEARCH: Final = "/v1/search"
 _RECOMMENDATIONS: Final = "/v1/recommendations"
 # What an address calls each part of a query; in this order they stand in it.
@@ -57,6 +60,9 @@ _NAMES: Final = {
     "cursor": "cursor",
     "opened": "open",
 }
+
+# All names of parameters, those that only forms send last.
+KNOWN: Final = (*_NAMES.values(), "add", "as", "in", "each", "ticked")
 
 
 class View(StrEnum):
@@ -149,6 +155,11 @@ class Asked:
         return not self.anything and bool(self._filters())
 
     @property
+    def beside(self) -> "Asked":
+        """Filters, view, order and number of results alone, which go with any query."""
+        return replace(Asked(), **{part: getattr(self, part) for part in _BESIDE})
+
+    @property
     def of_many(self) -> bool:
         """Whether several papers are asked with."""
         return bool(self.like or self.not_like)
@@ -164,20 +175,20 @@ class Asked:
             self, sentences=like[0], facets=like[1], unlike_sentences=unlike[0], unlike_facets=unlike[1]
         )
 
+    def without_own(self) -> "Asked":
+        """The same without the paper or text asked with, and what is chosen of it."""
+        left = replace(self, paper="", text="", title="", abstract="", sentences=(), facets=())
+        return replace(left, unlike_sentences=(), unlike_facets=())
+
     def start_from(self, paper: Further, by: Collection[Facet | None]) -> "Asked":
         """The same for ``paper``, whose sentences have the facets ``by``, in place of the one asked with.
 
         Of the facets that are chosen those stay that it has; it counts in those of its own, if any.
         """
         return replace(
-            self,
+            self.without_own(),
             paper=paper.name,
-            text="",
-            title="",
-            abstract="",
-            sentences=(),
             facets=held(paper.facets or self.facets, by),
-            unlike_sentences=(),
             unlike_facets=held(self.unlike_facets, by),
             like=without(self.like, paper.name),
             not_like=without(self.not_like, paper.name),
@@ -211,10 +222,7 @@ class Asked:
     def body(self) -> dict[str, Any]:
         """What is to be sent to ``path``; nothing stands in it that may be left out."""
         body: dict[str, Any] = self._seeds() if self.of_many else self._search()
-        body["filters"] = self._filters()
-        body["words"] = self.words
-        body["limit"] = self.limit
-        body["cursor"] = self.cursor
+        body |= {"filters": self._filters(), "words": self.words, "limit": self.limit, "cursor": self.cursor}
         return {name: value for name, value in body.items() if value not in ({}, [], "", None)}
 
     def request(self) -> SearchIn | RecommendationsIn:
@@ -233,12 +241,14 @@ class Asked:
             )
         if self.not_like and not (self.like or self._paper()):
             raise QueryError("There are only papers to avoid; add one to be similar to.")
+        expect_in_order(self.year_from, self.year_to)
         if self.of_many:
             return validated(RecommendationsIn, self.body())
         return validated(SearchIn, self.body())
 
     def listing(self) -> ListIn:
         """The papers that pass the filters, as a request to ``/v1/papers``; raises QueryError."""
+        expect_in_order(self.year_from, self.year_to)
         given = {**self._filters(), "limit": self.limit, "cursor": self.cursor or None}
         return validated(ListIn, given)
 

@@ -42,6 +42,12 @@ def expect_within_bounds(given: QueryParams) -> None:
             raise _too_much(f"{n_chars:,} characters of {what}", most)
 
 
+def expect_in_order(first: int | None, last: int | None) -> None:
+    """Raises QueryError for years of which the first comes after the last."""
+    if first is not None and last is not None and first > last:
+        raise QueryError(f"The first year, {first}, is after the last, {last}; change one of them.")
+
+
 def all_of(given: QueryParams, name: str) -> tuple[str, ...]:
     """All values of ``name``, each once; empty ones, which forms send, are none."""
     return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))

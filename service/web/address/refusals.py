@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fastapi import Response
+from starlette.datastructures import QueryParams
 
 from models.errors import (
     AkinError,
@@ -20,8 +21,9 @@ from models.errors import (
 from service.api.errors import ProblemPages
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
-from service.web.address.asked import DEFAULT_LIMIT, Asked
-from service.web.address.links import Link
+from service.resolve.filter_names import ONE, Named
+from service.web.address.asked import DEFAULT_LIMIT, KNOWN, Asked
+from service.web.address.links import Link, short
 from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {
@@ -46,6 +48,12 @@ def in_words(error: AkinError) -> str:
     return _LIST.sub(lambda found: ", ".join(str(int(number) + 1) for number in found[1].split(", ")), said)
 
 
+def not_here(asked: Asked) -> str:
+    """That the collection lacks the paper asked with, and which that is."""
+    named = short(asked.paper)
+    return f"This paper is not in this collection: {named}. Paste its title and abstract to ask with it."
+
+
 def mended(asked: Asked, error: InputError) -> Link | None:
     """The same query without what was wrong with it; ``None`` where that cannot be told."""
     if isinstance(error, CursorError):
@@ -55,15 +63,44 @@ def mended(asked: Asked, error: InputError) -> Link | None:
             ("sentences", "facets", "unlike_sentences", "unlike_facets"), ()
         )
         return Link("Search with the whole abstract", asked.address(**nothing))
-    without = replace(asked, year_from=None, year_to=None, limit=DEFAULT_LIMIT)
-    if _is_valid(asked) or not _is_valid(without):
+    if isinstance(error, PaperNotFoundError):
+        rest = asked.without_own()
+        return Link("Search without this paper", rest.address()) if asked.like else None
+    return None if _is_valid(asked) else _with_other_numbers(asked)
+
+
+def _with_other_numbers(asked: Asked) -> Link | None:
+    """The same without its years, its number of results, or both, whichever of these is valid first."""
+    changes: list[tuple[str, dict[str, Any]]] = [
+        ("Search without these years", {"year_from": None, "year_to": None}),
+        ("Search with ten results per page", {"limit": DEFAULT_LIMIT}),
+    ]
+    changes.append(("Search without these years, ten results per page", {**changes[0][1], **changes[1][1]}))
+    for words, change in changes:
+        if _is_valid(mended := replace(asked, **change)):
+            return Link(words, mended.address())
+    return None
+
+
+def without_names(asked: Asked, kind: Named) -> Link | None:
+    """The same query whatever the author, the venue or the field; ``None`` where nothing else is asked."""
+    return Link(f"Search without the {ONE[kind]}", asked.address(**{kind: ()})) if asked.anything else None
+
+
+def without_malformed(given: QueryParams) -> Link | None:
+    """What an address asks without the one parameter that cannot be read; ``None`` where nothing is left."""
+    for name in reversed(KNOWN):
+        rest = QueryParams([each for each in given.multi_items() if each[0] != name])
+        if name in given and (asked := _read(rest)) is not None:
+            return Link(f"Search without “{name}”", asked.address()) if asked.anything else None
+    return None
+
+
+def _read(given: QueryParams) -> Asked | None:
+    try:
+        return Asked.of(given)
+    except QueryError:
         return None
-    return Link("Search without these years, ten results per page", without.address())
-
-
-def without_authors(asked: Asked) -> Link | None:
-    """The same query for papers of any author; ``None`` where nothing else is asked."""
-    return Link("Search without the author", asked.address(authors=())) if asked.anything else None
 
 
 def _is_valid(asked: Asked) -> bool:

@@ -1,23 +1,28 @@
 """``GET /compare?a=ID&b=ID``: two papers side by side, of which the first may be a pasted one."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from models.errors import InputError
+from models.errors import InputError, PaperNotFoundError
 from service.access.policy import READ, Dialect, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.errors import slug_of, status_of
 from service.api.schemas.base import pasted_paper
 from service.match.side_by_side import side_by_side
+from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.web.address.asked import MOST_PASTED
+from service.web.address.links import short
 from service.web.address.refusals import in_words
 from service.web.render import render
 from service.web.views.results.sides import view_sides
 
 router = APIRouter(include_in_schema=False)
 _MAX_NAME_CHARS = 4_000
+_ORDINALS: Final = {"a": "first", "b": "second"}
 
 
 @router.get("/compare")
@@ -30,12 +35,34 @@ def compare_page(
     Where there is an ``abstract``, paper A is the one that was pasted.
     """
     given = {"a": a, "b": b, "title": title, "abstract": abstract}
+    if not any(given.values()):
+        return render("compare.html", 200, sides=None, problem="", missing="", **given)
     try:
         compared = side_by_side(engine, _pasted(title, abstract) if abstract else _named(a), _named(b))
     except InputError as error:
         request.state.problem = slug_of(error)
-        return render("compare.html", status_of(type(error)), sides=None, problem=in_words(error), **given)
-    return render("compare.html", 200, sides=view_sides(compared), problem="", **given)
+        missing = _missing(engine, {"b": b} if abstract else {"a": a, "b": b})
+        problem = _in_words(missing, given[missing]) if missing else in_words(error)
+        page = {"sides": None, "problem": problem, "missing": missing}
+        return render("compare.html", status_of(type(error)), **page, **given)
+    return render("compare.html", 200, sides=view_sides(compared), problem="", missing="", **given)
+
+
+def _missing(engine: SearchEngine, names: Mapping[str, str]) -> str:
+    """Which of two papers is not named, or not in the collection, the first first; empty where both are."""
+    for side, given in names.items():
+        try:
+            engine.names.position(given.strip())
+        except PaperNotFoundError:
+            return side
+    return ""
+
+
+def _in_words(missing: str, given: str) -> str:
+    which = _ORDINALS[missing]
+    if not given.strip():
+        return f"The {which} paper is not named yet: give its title, DOI, arXiv id or id."
+    return f"The {which} paper is not in this collection: {short(given.strip())}. Give another name of it."
 
 
 def _pasted(title: str, abstract: str) -> Seed:

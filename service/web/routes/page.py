@@ -4,8 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from models.errors import InputError
-from models.types import Facet
+from models.errors import InputError, PaperNotFoundError
+from models.types import Facet, Paper
 from service.access.policy import PAGE, READ, requires
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import Paging, PagingDep
@@ -15,13 +15,13 @@ from service.api.errors import slug_of, status_of
 from service.api.formats import Format
 from service.api.services import public_address, services_of
 from service.search.engine import SearchEngine
-from service.search.lookup import find_titles
+from service.search.lookup import find_titles, nearest_papers
 from service.web.address.asked import Asked
 from service.web.address.further import Further
 from service.web.address.links import Link
-from service.web.address.refusals import in_words, mended, without_authors
+from service.web.address.refusals import in_words, mended, not_here, without_malformed, without_names
 from service.web.answered import Answered, answer, by_id, named, read, whole_list
-from service.web.browsed import authors_meant, browse, with_authors
+from service.web.browsed import browse, names_meant, with_names
 from service.web.library import MAX_LIBRARY_BYTES
 from service.web.render import render
 from service.web.tables import TABLES
@@ -53,7 +53,7 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
             return _home(request, engine)
         engine = paging.engine(asked.cursor)
         asked = by_id(engine, asked)
-        asked = with_authors(engine, asked)
+        asked = with_names(engine, asked)
         if asked.browses:
             return _browsed(engine, paging, asked)
         answered = answer(engine, paging, answers, asked)
@@ -131,8 +131,10 @@ def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[s
         ),
         "titles": _titles(engine, asked),
         "problem": own_problem(answered),
-        "authors": (),
+        "called": (),
         "mended": None,
+        "near": (),
+        "unknown": "",
     }
 
 
@@ -143,17 +145,33 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
         query = view_query(asked, read(engine, asked))
     except InputError:
         query = None
-    authors = authors_meant(engine, asked)
+    meant = names_meant(engine, asked)
+    unknown = asked.paper if isinstance(error, PaperNotFoundError) else ""
+    mending = without_malformed(request.query_params) if asked == Asked() else mended(asked, error)
     return render(
         "results.html",
         status_of(type(error)),
         **_asked_views(engine, asked, query, name_seeds(engine, asked)),
         results=None,
         titles=(),
-        problem=in_words(error),
-        authors=authors,
-        mended=without_authors(asked) if authors else mended(asked, error),
+        problem=not_here(asked) if unknown else in_words(error),
+        called=meant[1] if meant else (),
+        mended=without_names(asked, meant[0]) if meant else mending,
+        near=_near(engine, asked) if unknown else (),
+        unknown=unknown,
     )
+
+
+def _near(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
+    """Papers that an unknown name may have meant, each in its place."""
+    return tuple(
+        Link(each.title or each.id, _started(asked, each))
+        for each in nearest_papers(engine, asked.paper, limit=_MOST_TITLES)
+    )
+
+
+def _started(asked: Asked, paper: Paper) -> str:
+    return asked.start_from(Further(paper.id), {at.facet for at in paper.sentences}).address()
 
 
 def _asked_views(
@@ -180,7 +198,4 @@ def _titles(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
         found = find_titles(engine, asked.text, limit=_MOST_TITLES).results
     except InputError:  # a text without a word in it
         return ()
-    return tuple(
-        Link(each.title, asked.start_from(Further(each.id), {at.facet for at in each.sentences}).address())
-        for each in (match.paper for match in found)
-    )
+    return tuple(Link(each.title, _started(asked, each)) for each in (match.paper for match in found))

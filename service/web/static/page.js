@@ -17,12 +17,14 @@ history.scrollRestoration = "manual";
 
 // Goes to a page of this service: `keep` where the reader stays at what they were doing.
 // Fields that differ from `sent`, what was typed in them since or not asked yet, stay as they are.
-async function go(address, { push = true, keep = false, top = 0, sent = new Map() } = {}) {
+// `to` is what to scroll to, where it is there.
+async function go(address, { push = true, keep = false, top = 0, to = "", sent = new Map() } = {}) {
   asking?.abort();
+  if (document.body.matches("[data-plain]")) return location.assign(address);
   if (address.length > LONGEST) return notice(TOO_LONG);
   const mine = (asking = new AbortController());
   const bar = setTimeout(() => busy(true), SLOW_MS);
-  const again = () => go(address, { push, keep, top, sent });
+  const again = () => go(address, { push, keep, top, to, sent });
   try {
     const answer = await fetch(address, { headers: { Accept: "text/html" }, signal: mine.signal });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -41,7 +43,9 @@ async function go(address, { push = true, keep = false, top = 0, sent = new Map(
     }
     shown = location.pathname + location.search;
     show(page, keep, sent);
-    if (!keep) scrollTo(0, top);
+    const place = document.getElementById(to);
+    if (place) place.scrollIntoView();
+    else if (!keep) scrollTo(0, top);
   } catch (error) {
     if (error.name === "AbortError") return;
     failed(again);
@@ -69,11 +73,13 @@ function show(page, keep, sent) {
   const newBox = page.querySelector(".top .find");
   if (box && newBox) {
     if (!keep) box.replaceWith(newBox);
+    else renew(box, newBox, "[type=hidden]");
   } else if (newBox) {
     document.querySelector(".top .name").after(newBox);
   } else {
     box?.remove();
   }
+  document.getElementById("skips").replaceWith(page.getElementById("skips"));
   main.replaceChildren(...page.getElementById("main").childNodes);
   for (const name of open) main.querySelector(`.asked details.${name.split(" ")[0]}`)?.setAttribute("open", "");
   begin();
@@ -93,6 +99,12 @@ function show(page, keep, sent) {
   const title = document.getElementById("results-title") ?? main.querySelector("h1");
   const problem = main.querySelector("[role=alert]");
   told.textContent = (problem ?? title)?.textContent.trim() ?? "";
+}
+
+// What of `box` is called so is that of `newBox`; what is typed in it stays.
+function renew(box, newBox, selector) {
+  for (const each of box.querySelectorAll(selector)) each.remove();
+  box.prepend(...newBox.querySelectorAll(selector));
 }
 
 // One card is opened: of the page that shows it so, its drawing alone is put in place.
@@ -187,7 +199,16 @@ function addressOf(form, given) {
 }
 
 function ours(link) {
-  return link && link.origin === location.origin && link.pathname === "/" && link.search && !link.hash && !link.download;
+  if (!link || link.origin !== location.origin || link.pathname !== "/" || !link.search || link.download) return false;
+  // Without scripts a page of results opens at them; links within this page begin with their mark.
+  return !link.hash || (link.hash === "#results" && !link.getAttribute("href").startsWith("#"));
+}
+
+// What is asked from among the results is shown where they are: in one column the whole query stands above them.
+function went(link) {
+  const keep = Boolean(link.closest(".asked, .summary"));
+  const to = !keep && link.closest(".results") && matchMedia("(max-width: 60rem)").matches ? "results" : "";
+  go(link.pathname + link.search, { keep, to });
 }
 
 document.addEventListener("click", (event) => {
@@ -198,7 +219,7 @@ document.addEventListener("click", (event) => {
     (link.matches(".why") ? open : expand)(link);
   } else if (link instanceof HTMLAnchorElement && ours(link)) {
     event.preventDefault();
-    go(link.href, { keep: Boolean(link.closest(".asked, .summary")) });
+    went(link);
   }
 });
 

@@ -70,7 +70,8 @@ export function suggest(box, go) {
       box.form.requestSubmit();
     } else {
       box.value = "";
-      go(`/?${new URLSearchParams({ paper: id })}`);
+      const kept = [...box.form.querySelectorAll("[type=hidden]")].map((each) => [each.name, each.value]);
+      go(`/?${new URLSearchParams([["paper", id], ...kept])}`);
     }
   }
 
@@ -83,6 +84,7 @@ export function suggest(box, go) {
         item.setAttribute("aria-selected", "false");
         const title = document.createElement("span");
         title.className = "title";
+        title.dir = "auto";
         title.textContent = title.title = paper.title || paper.id;
         const about = document.createElement("span");
         about.className = "about";

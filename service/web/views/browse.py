@@ -23,7 +23,7 @@ class ListedPaper:
 
 @dataclass(frozen=True, slots=True)
 class BrowseView:
-    """A page of the list and where to go on from it."""
+    """A page of the list and where to go on from it; ``detail`` says why it is empty, where that is known."""
 
     papers: tuple[ListedPaper, ...]
     total: int
@@ -31,6 +31,7 @@ class BrowseView:
     last: int
     previous: str
     next: str
+    detail: str
 
 
 def view_browsed(browsed: Browsed) -> BrowseView:
@@ -43,6 +44,7 @@ def view_browsed(browsed: Browsed) -> BrowseView:
         last=browsed.first + len(papers) - 1,
         previous=asked.address(cursor=browsed.previous_cursor) if browsed.previous_cursor else "",
         next=asked.address(cursor=browsed.next_cursor) if browsed.next_cursor else "",
+        detail=browsed.detail,
     )
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from models.facets import counted_as
+from models.text.sentences import split_sentences
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
-from service.web.address.asked import Asked
+from service.web.address.asked import MOST_PASTED, Asked
 from service.web.address.links import Link, toggled
 from service.web.views.results.cards import in_short, web_address
 
 _FACETS: Final = (Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER)
+_SEVERAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,10 @@ class QuerySentence:
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """The paper or text that is asked with; ``facets`` and ``unlike`` are links that choose them."""
+    """The paper or text that is asked with; ``facets`` and ``unlike`` are links that choose them.
+
+    ``as_abstract`` asks with a text of several sentences as with an abstract.
+    """
 
     title: str
     about: str
@@ -38,6 +43,7 @@ class QueryView:
     whole: Link
     facets: tuple[Link, ...]
     unlike: tuple[Link, ...]
+    as_abstract: Link | None
 
 
 def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
@@ -46,7 +52,7 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
         return None
     facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
     if asked.text:  # the facets of what it is compared with
-        facets = [] if asked.of_many else list(_FACETS)
+        facets = list(_FACETS)
     out = PaperOut.model_validate(paper)
     return QueryView(
         title=paper.title,
@@ -60,7 +66,16 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
         ),
         facets=tuple(_facet_link(asked, facet) for facet in facets),
         unlike=tuple(_unlike_link(asked, facet) for facet in facets),
+        as_abstract=_as_abstract(asked),
     )
+
+
+def _as_abstract(asked: Asked) -> Link | None:
+    """Asks with the sentences of a text apart; its facets were those of what it is compared with."""
+    if len(asked.text) > MOST_PASTED or len(split_sentences(asked.text)) < _SEVERAL:
+        return None
+    pasted = asked.address(text="", abstract=asked.text, facets=())
+    return Link("Treat this as an abstract and choose sentences", pasted)
 
 
 def _whole(asked: Asked) -> str:

@@ -8,12 +8,14 @@ from models.errors import PaperNotFoundError
 from models.types import Facet, Paper
 from service.api.schemas.search.recommendations import RecommendationsOut, UnresolvedOut
 from service.search.engine import SearchEngine
+from service.search.query import SeedReason
 from service.web.address.asked import Asked
 from service.web.address.further import Further, held, without
 from service.web.address.links import Link
 from service.web.answered import Answered
 
 _EVERYTHING: Final = "everything"
+_NOT_INDEXED: Final = "No paper here has this title or id."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,10 @@ def _places(asked: Asked) -> Iterator[tuple[Further, tuple[bool, int]]]:
         yield further, (True, number)
 
 
+def _why_lost(lost: UnresolvedOut) -> str:
+    return _NOT_INDEXED if lost.reason is SeedReason.NOT_INDEXED else lost.detail
+
+
 def _paper(engine: SearchEngine, name: str) -> Paper | None:
     try:
         return engine.snapshot.paper(engine.names.position(name))
@@ -118,6 +124,6 @@ def _seed(
         start=asked.start_from(further, facets).address(),
         respect=", ".join(further.facets),
         choices=respects(further.facets, facets) if paper is not None else (),
-        problem="" if lost is None else lost.detail,
+        problem="" if lost is None else _why_lost(lost),
         meant=() if lost is None else tuple(Link(each.title, instead(each.id)) for each in lost.did_you_mean),
     )

@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from service.web.address.asked import Asked
-from service.web.address.links import toggled
+from service.web.address.links import short, toggled
 from service.web.views.seeds import SeedView
 
-# Characters of a title in the line.
-_LONGEST_TITLE: Final = 60
 _START: Final = "/"
 
 
@@ -54,34 +52,16 @@ def filters_of(asked: Asked) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def short(title: str, most: int = _LONGEST_TITLE) -> str:
-    """``title``, cut behind a word where it is longer than ``most`` characters."""
-    if len(title) <= most:
-        return title
-    kept = title[:most].rsplit(" ", 1)[0] if " " in title[:most] else title[:most]
-    return f"{kept.rstrip(' ,;:.')} …"
-
-
 def _own(asked: Asked, title: str) -> Iterator[Part]:
     if not (asked.paper or asked.text or asked.abstract):
         return
-    rest = replace(
-        asked,
-        paper="",
-        text="",
-        title="",
-        abstract="",
-        sentences=(),
-        facets=(),
-        unlike_sentences=(),
-        unlike_facets=(),
-    )
+    rest = asked.without_own()
     words = asked.text or title or asked.paper or "your text"
     named = short(words)
     yield Part(
         "that say something like" if asked.text else "similar to",
         f"“{named}”" if asked.text else named,
-        rest.address() if asked.like or rest.browses else _START,
+        rest.address() if rest.anything or rest.browses else _START,
         words if named != words else "",
     )
     first = "in their" if asked.text else "in"

@@ -93,7 +93,8 @@ def test_no_string_of_a_query_runs(visit_at: VisitFn, hostile: str) -> None:
         for asked in (pasted, {"text": words[:900], "like": some, **filters}):
             answer = page.goto(f"/?{urlencode(asked, doseq=True)}", wait_until="domcontentloaded")
             assert answer is not None
-            assert 200 == answer.status
+            # A name is looked for as a part of one: where too many have it, that is said.
+            assert answer.status in {200, 422}
     assert [] == ran
 
 

@@ -13,6 +13,7 @@ from service.search.query import Reason
 from service.web.address.asked import Asked, Order, View
 from service.web.address.links import Link
 from service.web.answered import MOST_SAVED, MOST_SORTED, Answered, sources
+from service.web.browsed import name_unknown
 from service.web.saved import to_keep
 from service.web.views.results.cards import Card, make_cards
 from service.web.views.results.rows import Row, make_rows
@@ -77,7 +78,7 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         ),
         heading=_heading(answered),
         first=answered.first,
-        detail=_NO_SEED if out.reason is Reason.NO_SEED_RESOLVED else out.detail or "",
+        detail=_why_none(answered),
         warnings=tuple(each.message for each in out.warnings),
         took=f"{out.took_ms:,.0f} ms" if out.took_ms >= 1 else "under 1 ms",
         next=asked.address(cursor=out.next_cursor) if out.next_cursor else "",
@@ -96,6 +97,15 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         kept=orjson.dumps(to_keep(asked)).decode("utf-8", "replace"),
         curl=curl(asked, base_url, keyed=keyed),
     )
+
+
+def _why_none(answered: Answered) -> str:
+    """Why there are no results, as the page says it: it takes parts of names."""
+    out = answered.out
+    if out.reason is Reason.NO_SEED_RESOLVED:
+        return _NO_SEED
+    unknown = name_unknown(answered.engine, answered.asked) if out.reason is Reason.FILTERED_OUT else ""
+    return unknown or out.detail or ""
 
 
 def _heading(answered: Answered) -> str:

@@ -1,0 +1,81 @@
+"""Authors, venues and fields by a part of their names."""
+
+from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexer.snapshot.snapshot import Snapshot
+from models.counts import counted
+from models.types import Filters
+from service.context import check_deadline
+from service.resolve.titles import fold
+
+# What of filters has names, as they call it.
+Named = Literal["authors", "venues", "fields"]
+NAMED: Final[tuple[Named, ...]] = ("authors", "venues", "fields")
+# What one of them is called.
+ONE: Final[dict[Named, str]] = {"authors": "author", "venues": "venue", "fields": "field"}
+_COLUMNS: Final[dict[Named, str]] = {"authors": "authors", "venues": "venue", "fields": "fields"}
+_MOST_READ: Final = 3  # names that are looked for, as each is held against all
+_MOST_MEANT: Final = 3
+_MOST_CHARS: Final = 80  # of a name that is told
+_KEPT: WeakKeyDictionary[Snapshot, dict[Named, tuple[Any, Any]]] = WeakKeyDictionary()
+
+
+def names_called(snapshot: Snapshot, kind: Named, given: str) -> list[str]:
+    """The one called so, or else those in whose names each word of ``given`` begins a word, sorted."""
+    check_deadline()
+    if is_known(snapshot, kind, given):
+        return [given]
+    if not len(snapshot):
+        return []
+    (words,) = (text.split() for text in fold(pa.array([given])).to_pylist())
+    names, folded = _names_of(snapshot, kind)
+    for word in words:
+        holding = pc.match_substring(folded, word)
+        names, folded = names.filter(holding), folded.filter(holding)
+    return sorted(
+        name
+        for name, text in zip(names.to_pylist(), folded.to_pylist(), strict=True)
+        if words and all(any(part.startswith(word) for part in text.split()) for word in words)
+    )
+
+
+def is_known(snapshot: Snapshot, kind: Named, name: str) -> bool:
+    """Whether a paper of the collection has this author, venue or field."""
+    only: dict[str, Any] = {kind: (name,)}
+    return bool(snapshot.allowed_papers(Filters(**only)).any())
+
+
+def no_such_name(snapshot: Snapshot, filters: Filters) -> str:
+    """Why no paper passes filters whose names nobody and nothing has, and what may be meant; else empty."""
+    return next(filter(None, (_no_such(snapshot, kind, getattr(filters, kind)) for kind in NAMED)), "")
+
+
+def _no_such(snapshot: Snapshot, kind: Named, names: tuple[str, ...]) -> str:
+    if not names or any(is_known(snapshot, kind, given) for given in names):
+        return ""
+    called = [names_called(snapshot, kind, given) for given in names[:_MOST_READ]]
+    meant = list(dict.fromkeys(name for found in called for name in found))
+    said = (
+        f"No paper matches the filters, because no {ONE[kind]} is called exactly {names[0][:_MOST_CHARS]}; "
+    )
+    if not meant:
+        return f"{said}give the full name of another, or leave it out."
+    some = ", ".join(name[:_MOST_CHARS] for name in meant[:_MOST_MEANT])
+    n_more = len(meant) - _MOST_MEANT
+    more = f" or {counted(n_more, 'other')}" if n_more > 0 else ""
+    return f"{said}did you mean {some}{more}? Give full names."
+
+
+def _names_of(snapshot: Snapshot, kind: Named) -> tuple[Any, Any]:
+    """Every name of one kind in a snapshot, and the same folded; kept as long as the snapshot is."""
+    kept = _KEPT.setdefault(snapshot, {})
+    if kind not in kept:
+        column = snapshot.column(_COLUMNS[kind])
+        each = pc.list_flatten(column) if pa.types.is_list(column.type) else pc.drop_null(column)
+        names = pc.unique(each)
+        kept[kind] = (names, fold(names))
+    return kept[kind]

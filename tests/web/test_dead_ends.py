@@ -1,0 +1,257 @@
+"""What a page says of a query that it cannot answer, or that finds nothing, and the links that lead on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import pytest
+from fastapi.testclient import TestClient
+
+from models.encoder import Encoder
+from models.types import Facet
+from service.web.address.asked import Asked, Order, View
+from service.web.address.further import Further
+from service.web.address.given import MAX_NAMES
+from tests.support.builds import build_quietly, write_corpus
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
+
+OTHER, THIRD = "demo:p02-m00", "demo:p03-m00"
+SEVERAL = "Rivers flood towns. We fit a graph network. It forecasts floods."
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo corpus."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def venues(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client of a service over papers of many venues and two fields; one is written from right to left."""
+    names = ["Journal of Rope", "Rope and Sail", "Kites"]
+    names += [f"Workshop {number:02}" for number in range(MAX_NAMES + 1)]
+    papers: list[dict[str, object]] = [
+        {"id": f"p{number}", "title": f"Title {number}", "abstract": "We do.", "venue": name}
+        for number, name in enumerate(names)
+    ]
+    papers[0] |= {"fields": ["Machine learning", "Ropes"], "authors": ["דנה לוי"]}
+    papers[1] |= {"title": "חבלים ומפרשים", "abstract": "אנחנו קושרים חבלים.", "authors": ["Bo Chen"]}
+    folder = tmp_path_factory.mktemp("venues")
+    build_quietly(write_corpus(folder / "papers.jsonl", papers), folder / "data", hashing)
+    with client_of(folder / "data") as client:
+        yield client
+
+
+def box(page: Page) -> dict[str, str]:
+    """The box to find papers in, at the top."""
+    return page.all("input", id="find")[0]
+
+
+def mending(page: Page) -> Asked:
+    """What the main link of a refusal asks."""
+    return asked_by(page.all("a", class_="main")[0]["href"])
+
+
+def links(page: Page) -> list[Asked]:
+    """What the links of a page ask."""
+    return [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+
+
+@pytest.mark.parametrize("name", ["10.1234/nowhere", "arXiv:2212.99999"])
+def test_a_paper_that_is_not_here_may_be_pasted(client: TestClient, name: str) -> None:
+    """What was typed stays in the box, the paper is named, and a form takes its abstract, filters kept."""
+    page = page_at(client, f"/?{urlencode({'text': name, 'from': 2015})}", status=404)
+    assert f"This paper is not in this collection: {name}." in page.text
+    assert name == box(page)["value"]
+    assert page.all("textarea", name="abstract")
+    assert ["2015", "2015"] == [each["value"] for each in page.all("input", type="hidden", name="from")]
+
+
+def test_a_mistyped_id_leads_to_the_papers_near_it(client: TestClient) -> None:
+    """Each in its place, with the same filters."""
+    page = page_at(client, f"/?paper={PAPER}x&from=2000", status=404)
+    assert Asked(paper=PAPER, year_from=2000) in links(page)
+
+
+def test_the_others_are_searched_for_without_a_paper_that_is_not_here(client: TestClient) -> None:
+    """A link leaves it out; without others there is none."""
+    page = page_at(client, f"/?paper=nowhere&like={OTHER}&not={THIRD}&to=2020", status=404)
+    assert "not in this collection: nowhere." in page.text
+    rest = Asked(like=(Further(OTHER),), not_like=(Further(THIRD),), year_to=2020)
+    assert "Search without this paper" in page.text
+    assert rest == mending(page)
+    assert "Search without this paper" not in page_at(client, "/?paper=nowhere&to=2020", status=404).text
+
+
+def test_a_further_paper_that_is_not_here_is_told_in_words_of_the_page(client: TestClient) -> None:
+    """And which papers may be meant; no names of the API stand on the page."""
+    page = page_at(client, f"/?paper={PAPER}&like={OTHER}x")
+    assert "No paper here has this title or id." in page.text
+    assert "did_you_mean" not in page.text
+    assert "Did you mean" in page.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("from=9999", "Search without these years"),
+        ("n=1000", "Search with ten results per page"),
+        ("from=9999&n=1000", "Search without these years, ten results per page"),
+    ],
+)
+def test_a_link_mends_what_is_wrong_alone(client: TestClient, wrong: str, words: str) -> None:
+    """Its words say what it leaves out."""
+    page = page_at(client, f"/?paper={PAPER}&{wrong}", status=422)
+    assert f"{words}Start again" in page.text.replace("\n", "").replace("  ", "")
+    assert Asked(paper=PAPER) == mending(page)
+
+
+@pytest.mark.parametrize("query", [f"paper={PAPER}&", ""])
+def test_years_the_wrong_way_round_are_told(client: TestClient, query: str) -> None:
+    """Of a search and of a list."""
+    page = page_at(client, f"/?{query}from=2020&to=2010", status=422)
+    assert "The first year, 2020, is after the last, 2010" in page.text
+
+
+@pytest.mark.parametrize(
+    "wrong", ["from=soon", "view=map", "facet=colour", "paper=two", "words=x", "in=x", "each=x", "open=x"]
+)
+def test_a_malformed_value_can_be_left_out(client: TestClient, wrong: str) -> None:
+    """A link asks the rest of the address."""
+    page = page_at(client, f"/?text=floods&paper=one&like={OTHER}&to=2020&{wrong}", status=422)
+    name = wrong.split("=", maxsplit=1)[0]
+    assert f"Search without “{name}”" in page.text
+    own = "" if name == "paper" else "one"
+    assert Asked(text="floods", paper=own, like=(Further(OTHER),), year_to=2020) == mending(page)
+
+
+def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
+    """Of an address that is wrong as a whole, or in two ways."""
+    for query in ("from=soon", f"paper={PAPER}&from=soon&to=late"):
+        assert "Search without" not in page_at(client, f"/?{query}", status=422).text
+
+
+@pytest.mark.parametrize("asked", [
+    Asked(paper=PAPER, not_like=(Further(OTHER),), year_from=2015),
+    Asked(text="floods", year_from=2015),
+    Asked(paper=PAPER, not_like=(Further(OTHER),)),
+])  # fmt: skip
+def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: Asked) -> None:
+    """Papers to avoid and filters, too."""
+    page = page_at(client, asked.address())
+    assert asked.without_own() == asked_by(page.all("a", id="part-1")[0]["href"])
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("venue=rope", Asked(venues=("Journal of Rope", "Rope and Sail"))),
+        ("venue=kites", Asked(venues=("kites",))),
+        ("field=learn", Asked(fields=("Machine learning",))),
+    ],
+)
+def test_a_part_of_the_name_of_a_venue_or_field_is_enough(
+    venues: TestClient, query: str, asked: Asked
+) -> None:
+    """As of an author's; the whole name, however it is written, is that one alone."""
+    page = page_at(venues, f"/?{query}")
+    kept = {
+        name: [each["value"] for each in page.all("input", type="hidden", name=name) if "id" not in each]
+        for name in ("venue", "field")
+    }
+    assert {"venue": [*asked.venues] * 2, "field": [*asked.fields] * 2} == kept
+    assert ranked_ids(page)
+    assert ranked_ids(page_at(venues, f"/?text=title&{query}"))
+
+
+def test_venues_that_are_too_many_are_linked(venues: TestClient) -> None:
+    """Each with the rest of the query, which can be asked without the venue as well."""
+    page = page_at(venues, "/?text=title&venue=work", status=422)
+    assert f"{MAX_NAMES + 1} venues have this name, such as Workshop 00" in page.text
+    assert Asked(text="title", venues=("Workshop 00",)) in links(page)
+    assert "Search without the venue" in page.text
+    assert Asked(text="title") == mending(page)
+
+
+@pytest.mark.parametrize("part", ["venue", "field", "author"])
+def test_a_name_that_nobody_has_is_told(venues: TestClient, part: str) -> None:
+    """In a list and in a search, in words that hold for parts of names."""
+    for query in ("", "text=title&"):
+        assert f"No {part}'s name contains zzz." in page_at(venues, f"/?{query}{part}=zzz").text
+
+
+@pytest.mark.parametrize("part", ["venues", "fields"])
+def test_programs_learn_which_name_is_unknown(venues: TestClient, part: str) -> None:
+    """And which may be meant."""
+    body = {"query": {"text": "we do"}, "filters": {part: ["rope"]}}
+    said = venues.post("/v1/search", json=body).json()["detail"]
+    assert f"no {part[:-1]} is called exactly rope; did you mean " in said
+
+
+def test_text_runs_its_own_way(venues: TestClient) -> None:
+    """Titles, sentences and names may be of another script than the page."""
+    page = page_at(venues, "/?paper=p1&n=3")
+    assert {"auto"} == {each["dir"] for each in page.all("h1") + page.all("p", class_="abstract")}
+    assert {"auto"} == {each["dir"] for each in page.all("h3")}
+    assert ["auto"] == [each["dir"] for each in page.all("a", id="part-1")]
+    listed = page_at(venues, "/?author=דנה")
+    assert {"auto"} == {each["dir"] for each in listed.all("h3") + listed.all("p", class_="opening")}
+    assert listed.all("bdi")
+
+
+def test_a_text_of_several_sentences_may_be_an_abstract(client: TestClient) -> None:
+    """A link asks so, with the filters; the box takes longer texts, and the service refuses them."""
+    asked = Asked(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
+    page = page_at(client, asked.address())
+    pasted = asked_by(page.all("a", id="as-abstract")[0]["href"])
+    assert Asked(abstract=SEVERAL, year_from=2015, limit=25) == pasted
+    assert 3 == len(page_at(client, pasted.address()).all("li", class_="choice"))
+    assert [] == page_at(client, "/?text=We+count+floods.").all("a", id="as-abstract")
+    long = page_at(client, Asked(text=SEVERAL * 40).address(), status=422)
+    assert "at most 2,000 characters" in long.text
+    assert Asked(abstract=SEVERAL * 40) == asked_by(long.all("a", id="as-abstract")[0]["href"])
+    assert "maxlength" not in box(long)
+
+
+def test_a_text_beside_further_papers_keeps_its_facets(client: TestClient) -> None:
+    """What it is compared with can be chosen as without them."""
+    page = page_at(client, f"/?text=floods&like={OTHER}")
+    (method,) = page.all("a", id="facet-method")
+    asked = Asked(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
+    assert asked == asked_by(method["href"])
+    assert 10 == len(page_at(client, asked.address()).all("article"))
+
+
+def test_the_box_at_the_top_keeps_how_results_are_shown(client: TestClient) -> None:
+    """Filters, view, order and number of results; not what was asked with."""
+    asked = Asked(
+        paper=PAPER,
+        like=(Further(OTHER),),
+        year_from=2000,
+        fields=("Hydrology",),
+        limit=25,
+        view=View.TABLE,
+        order=Order.YEAR,
+    )
+    top = client.get(asked.address()).text.partition('role="search"')[2].partition("</form>")[0]
+    kept = [(each["name"], each["value"]) for each in Page(top).all("input", type="hidden")]
+    assert list(asked.beside.parameters()) == kept
+    assert {"from", "field", "n", "view", "sort"} == {name for name, _ in kept}
+
+
+def test_two_papers_to_compare_are_asked_for(client: TestClient) -> None:
+    """Before any is named without an alarm; then it is said which one is missing."""
+    empty = page_at(client, "/compare")
+    assert not any(each.get("role") == "alert" for _, each in empty.tags)
+    assert box(empty)
+    for names, said in (
+        (f"a={quote(PAPER)}&b=none", "The second paper is not in this collection: none."),
+        (f"a=none&b={quote(PAPER)}", "The first paper is not in this collection: none."),
+        (f"a={quote(PAPER)}", "The second paper is not named yet"),
+    ):
+        page = client.get(f"/compare?{names}")
+        assert said in page.text
+        assert 1 == page.text.count("aria-invalid")
+    assert box(page_at(client, "/batch"))

@@ -1,0 +1,124 @@
+"""The page in a browser where habits count: back, on a phone, on paper, by keyboard and without scripts."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.examples.page_queries import ASKED, ID, PAPER
+from tests.support.servers.browser import VisitFn, barriers
+
+PHONE = {"width": 390, "height": 800}
+
+
+@pytest.mark.parametrize("way", ["link", "box", "title"])
+def test_back_to_a_library(visit: VisitFn, way: str) -> None:
+    """Whoever starts from one of its papers, or looks for another, has the list again with Back."""
+    page = visit("/library", viewport=PHONE)
+    page.locator("#list").fill(f"{PAPER['title']}\nNobody Has This")
+    page.get_by_role("button", name="Match these papers").click()
+    found = page.get_by_role("heading", level=1, name="1 of 2 papers are in this collection")
+    expect(found).to_be_visible()
+    if way == "link":
+        page.get_by_role("link", name="Search from this one").click()
+    else:
+        page.locator("#find").fill("pocket predict")
+        if way == "title":
+            page.locator(".top .titles li").first.click()
+        else:
+            page.keyboard.press("Enter")
+    expect(page.locator("article.card")).to_have_count(10)
+    page.go_back()
+    expect(found).to_be_visible()
+    expect(page.locator(".lacking")).to_contain_text("Nobody Has This")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_next_papers_are_in_sight_on_a_phone(visit: VisitFn, *, scripts: bool) -> None:
+    """Not the whole query above them; on a wide window the page begins at its top."""
+    page = visit(ASKED, viewport=PHONE, java_script_enabled=scripts)
+    page.get_by_role("link", name="Next papers").click()
+    expect(page.locator("#results-title")).to_contain_text("11 to 20")
+    expect(page.locator("#results-title")).to_be_in_viewport()
+    expect(page.locator("#asked h1")).not_to_be_in_viewport()
+    assert scripts != page.url.endswith("#results")
+
+
+def test_the_next_papers_begin_at_the_top_of_a_wide_window(visit: VisitFn) -> None:
+    """Beside the query."""
+    page = visit(ASKED)
+    page.get_by_role("link", name="Next papers").click()
+    expect(page.locator("#results-title")).to_contain_text("11 to 20")
+    assert 0 == page.evaluate("scrollY")
+
+
+def test_what_is_found_at_the_top_keeps_the_filters(visit: VisitFn) -> None:
+    """Those that were set since, too, by a title and by words."""
+    page = visit(f"{ASKED}&view=table")
+    page.locator("summary", has_text="Edit the search").click()
+    page.locator("#filters-title").click()
+    page.locator("#from").fill("2001")
+    page.locator("#apply").click()
+    page.wait_for_url("**from=2001**")
+    expect(page.locator(".top .find [name=from]")).to_have_value("2001")
+    page.locator("#find").fill("pocket predict")
+    page.locator(".top .titles li").first.click()
+    page.wait_for_url("**from=2001**view=table**")
+    assert [ID] == parse_qs(urlsplit(page.url).query)["paper"]
+    page.locator("#find").fill("how floods are forecast")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**text=how**")
+    assert {"text", "from", "view"} == set(parse_qs(urlsplit(page.url).query))
+
+
+def test_without_scripts_nothing_is_offered_that_needs_them(visit: VisitFn, site: str) -> None:
+    """A saved search cannot be deleted there, and the page says so."""
+    body = {"name": "Mine", "search": {"query": {"text": "floods"}}}
+    saved = httpx.post(f"{site}/v1/queries", json=body).raise_for_status().json()
+    page = visit("/saved", java_script_enabled=False)
+    expect(page.locator(".kept li").first).to_be_visible()
+    assert 0 == page.get_by_role("button", name="Delete").count()
+    expect(page.get_by_text("Deleting a search needs JavaScript")).to_be_visible()
+    page.goto(f"/saved/{saved['id']}")
+    assert [] == [each for each in page.locator(".change").all() if each.is_visible()]
+    httpx.delete(f"{site}/v1/queries/{saved['id']}").raise_for_status()
+
+
+def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
+    """What cannot be clicked on paper is left out."""
+    page = visit(f"{ASKED}&facet=method&like=demo:p01-m00", viewport={"width": 800, "height": 1000})
+    page.emulate_media(media="print")
+    for shown in (".card .closeness", ".card .strength", ".choice .text", ".seeds li"):
+        expect(page.locator(shown).first).to_be_visible()
+    hidden = ".to-results, .keep, .save, .results-head .row, .away, .chips, .legend, .seeds > p, .drop, .go a"
+    assert page.locator(hidden).count() > 20
+    assert [] == [each for each in page.locator(hidden).all() if each.is_visible()]
+    page.emulate_media(media="screen")
+
+
+def test_the_results_are_skipped_to(visit: VisitFn) -> None:
+    """The second link of a page of results leads to them, also where it came without loading a page."""
+    page = visit("/")
+    assert 1 == page.locator("#skips a").count()
+    page.locator("#find").fill("how floods are forecast")
+    page.keyboard.press("Enter")
+    expect(page.locator("article.card")).to_have_count(10)
+    page.locator("#skips a").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#results-title")).to_be_focused()
+    expect(page.locator("article.card")).to_have_count(10)
+    assert [] == barriers(page, of="layout")
+
+
+def test_a_long_title_is_cut_with_a_sign(visit: VisitFn) -> None:
+    """In the column of the query as on the cards; whole it is where it is pointed at."""
+    title = "A very long title of a draft on floods and towns " * 12
+    page = visit("/")
+    page.goto("/?title=" + title.strip().replace(" ", "+") + "&abstract=We+fit+a+network.")
+    heading = page.locator("#asked h1")
+    assert title.strip() == heading.get_attribute("title")
+    assert ["6", "hidden"] == heading.evaluate(
+        "each => [getComputedStyle(each).webkitLineClamp, getComputedStyle(each).overflowY]"
+    )
+    assert heading.evaluate("each => each.scrollHeight > each.clientHeight")
