@@ -89,6 +89,7 @@ LEFT = {
     "docs/explanation/architecture.md: ": NOT_CODE,
     "docs/how-to/functions.md: phrase list": NOT_CODE,
     "docs/how-to/training.md: texts.jsonl": "the layout of files, which evaluation/sets/pairs.py reads",
+    "docs/how-to/training.md: [facets]": "tests/akin/training/test_training_heads.py has such tables",
     "docs/how-to/programs.md: akin worker": "never ends: tests/trials/outages/test_batch_workers.py",
     "docs/adding/encoder.md: akin convert": "needs a checkpoint: tests/models/encoders/test_checkpoints.py",
     "docs/adding/reader.md: pytest": "the contract itself, which the tests run",

@@ -519,7 +519,7 @@ def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Cli
         shown = collection.search(text="whales sing songs", limit=2)._repr_html_() or ""
         liked = collection.recommend([DEMO[0]["id"], DEMO[1]["id"]], limit=1)._repr_html_() or ""
     assert "2 of 10 papers similar to “whales sing songs”" in shown
-    assert "Whales" in shown.split("<h3>")[1]
+    assert "Whales" in shown.split('<h3 dir="auto">')[1]
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
     assert 'class="sentence w' in shown

@@ -124,6 +124,6 @@ def test_full_segments_stay_apart(data: Path) -> None:
 def test_nothing_indexed_and_another_catalog_are_clear_errors(data: Path, tmp_path: Path) -> None:
     """An empty folder says what to run; a catalog of another collection is refused."""
     (tmp_path / "empty").mkdir()
-    assert "index a corpus first" in flat(run("status", "--data", tmp_path / "empty", status=1))
+    assert "nothing is indexed here" in flat(run("status", "--data", tmp_path / "empty", status=1))
     with Catalog.open(tmp_path / "other.sqlite3") as other, pytest.raises(StorageError):
         status_of(data, other, tmp_path / "other.sqlite3")

@@ -36,8 +36,9 @@ from tests.support.trials.crashes import (
 
 def copy(data: Path, acknowledge: Acknowledge) -> None:
     """``akin backup``, unless it is done."""
-    if not (data / "copy").exists():
-        back_up(data, data / "copy", catalog=data / CATALOG_FILE)
+    copy = data.with_name("copy")
+    if not copy.exists():
+        back_up(data, copy, catalog=data / CATALOG_FILE)
     acknowledge()
 
 
@@ -89,7 +90,7 @@ def _looked_at(scratch: Path, command: str) -> dict[str, Any]:
     """What stands in the folder afterwards, as another process finds it."""
     report, data = scratch / "report", scratch / "data"
     if in_child(
-        lambda: report.write_bytes(orjson.dumps(_look(data, data / "copy" if command == "backup" else data)))
+        lambda: report.write_bytes(orjson.dumps(_look(data, scratch / "copy" if command == "backup" else data)))
     ):
         raise AssertionError(f"{command}: the process that looked failed")
     found: dict[str, Any] = orjson.loads(report.read_bytes())
@@ -106,13 +107,13 @@ def _look(data: Path, served: Path) -> dict[str, State | Sequence[str]]:
     left = [
         path for path in (data / "building").rglob("*") if path.suffix != ".lock" and path.name not in kept
     ]
-    left += [path for path in data.rglob("*") if path.suffix in {".unfinished", ".new"}]
+    left += [path for path in data.parent.rglob("*") if path.suffix in {".unfinished", ".new"}]
     # What is being removed already, the next publication removes.
     left += [data / "segments" / name for name in numbered(data / "segments") if name not in named]
     return {
         "served": state_of(open_snapshot(served)),
         "catalog": in_catalog,
-        "left": [str(path.relative_to(data)) for path in left],
+        "left": [str(path.relative_to(data.parent)) for path in left],
     }
 
 
