@@ -89,9 +89,8 @@ def _given(template: Path, scratch: Path, command: str, step: int) -> tuple[int,
 def _looked_at(scratch: Path, command: str) -> dict[str, Any]:
     """What stands in the folder afterwards, as another process finds it."""
     report, data = scratch / "report", scratch / "data"
-    if in_child(
-        lambda: report.write_bytes(orjson.dumps(_look(data, scratch / "copy" if command == "backup" else data)))
-    ):
+    served = scratch / "copy" if command == "backup" else data
+    if in_child(lambda: report.write_bytes(orjson.dumps(_look(data, served)))):
         raise AssertionError(f"{command}: the process that looked failed")
     found: dict[str, Any] = orjson.loads(report.read_bytes())
     return found
