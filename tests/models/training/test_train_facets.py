@@ -202,7 +202,7 @@ def test_other_files_are_no_taggers(tmp_path: Path) -> None:
 
 def test_shipped_taggers_were_made_with_the_default_settings() -> None:
     """What the weights' README says: a changed default without new weights is caught here."""
-    for name, settings in (("facets-minilm.safetensors", TaggerSettings()), (SURFACE_FILE, SURFACE)):
+    for name, settings in (("facets-minilm.safetensors.gz", TaggerSettings()), (SURFACE_FILE, SURFACE)):
         told = read_metadata(SHIPPED_WEIGHTS / name)
         assert json.loads(json.dumps(asdict(settings))) == told["settings"]
         assert (1_668 < told["n_papers"]) if settings.layers else (1_668 == told["n_papers"])
@@ -222,7 +222,7 @@ def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) ->
 
 def test_states_of_other_papers_are_refused() -> None:
     """A tagger that reads layers does not answer without them, nor one of text alone with them."""
-    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors")
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors.gz")
     with pytest.raises(EncoderError, match="hidden states of 0 papers for 2; it reads layers"):
         tagger.tag(labelled(2), [])
 
