@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +80,19 @@ class Heads:
         ``load_annotator`` finds them there. Raises EncoderError for layers that the encoder does not have.
         """
         tagger, functions = folder / TAGGER, folder / FUNCTIONS
+        encoder = cache(partial(load_encoder, str(folder), device=device))  # once, and only if one is trained
         shown: list[RenderableType] = []
         if self._facets is not None and not tagger.exists():
             asked = TaggerSettings(
                 layers=self._facets.layers, n_epochs=self._facets.n_epochs, seed=self._seed
             )
-            encoder = load_encoder(str(folder), device=device)
-            measured = train_facets(self._labelled, encoder, asked, out=tagger, on_progress=on_progress)
+            measured = train_facets(self._labelled, encoder(), asked, out=tagger, on_progress=on_progress)
             shown += [] if measured is None else [facet_tables(measured)]
             shown.append(Text(f"Wrote {tagger}, trained on {len(self._labelled.learnt):,} abstracts."))
         if self._functions is not None and self._found is not None and not functions.exists():
             told = train_functions(
                 self._found,
-                load_encoder(str(folder), device=device),
+                encoder(),
                 self._functions.layers,
                 HeadSettings(dim=self._functions.dim, n_epochs=self._functions.n_epochs, seed=self._seed),
                 out=functions,
