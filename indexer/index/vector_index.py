@@ -60,12 +60,14 @@ class VectorIndex(Protocol):
         queries: Float32[np.ndarray, "n_query dim"],
         k: int,
         *,
+        together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
         """The ``k`` nearest rows to each query, or of those rows that are ``allowed``.
 
-        Best first, equal scores in row order. Fewer than ``k`` come back only where fewer are allowed; which
-        rows come back is approximate in ``hnsw``, ``ivfpq`` and ``ivfsq``, their number and scores never are.
+        ``together``: one list, of the rows nearest to any of the queries, each scored by its nearest. Best
+        first, equal scores in row order. Fewer than ``k`` come back only where fewer are allowed; which rows
+        come back is approximate in ``hnsw``, ``ivfpq`` and ``ivfsq``, their number and scores never are.
 
         Raises:
             InputError: if ``k`` is under 1, or a query is not finite or not of the index's dimension.
@@ -81,12 +83,13 @@ class VectorIndex(Protocol):
 class Lookup:
     """What one of several indexes is asked for: the ``k`` rows nearest to ``queries``, of those ``allowed``.
 
-    ``number`` says which index; its rows are numbered from 0.
+    To each, or, ``together``, to any of them. ``number`` says which index; its rows are numbered from 0.
     """
 
     number: int
     queries: Float32[np.ndarray, "n_query dim"]
     k: int
+    together: bool
     allowed: Bool[np.ndarray, " n_rows"] | None
 
 
@@ -104,7 +107,8 @@ def look_up_here(
     """What each look-up finds in its index of ``n_rows`` rows, on spare cores for ``worth_threads`` rows."""
 
     def found(each: Lookup) -> Hits:
-        return indexes[each.number].search(each.queries, each.k, allowed=each.allowed)
+        index = indexes[each.number]
+        return index.search(each.queries, each.k, together=each.together, allowed=each.allowed)
 
     worth_it = sum(n_rows[each.number] for each in lookups) >= worth_threads
     return on_spare_cores([partial(found, each) for each in lookups], worth_it=worth_it)
@@ -131,6 +135,7 @@ class JoinedIndex:
         queries: Float32[np.ndarray, "n_query dim"],
         k: int,
         *,
+        together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
         """As ``VectorIndex.search``, over all rows.
@@ -146,13 +151,12 @@ class JoinedIndex:
             for place, own in zip(places, own_allowed, strict=True)
         ]
         most = [min(k, n) for n in n_rows]
+        ks = [min(at_most, _share(k, n, sum(n_rows))) for at_most, n in zip(most, n_rows, strict=True)]
+        n_lists = 1 if together else len(queries)
         found = self._hits(
-            [
-                Lookup(number, queries, min(most[number], _share(k, n, sum(n_rows))), own_allowed[number])
-                for number, n in enumerate(n_rows)
-            ]
+            [Lookup(number, queries, own, together, own_allowed[number]) for number, own in enumerate(ks)]
         )
-        best = _merged(found, len(queries), k)
+        best = _merged(found, n_lists, k)
         # Equal ones too: of equal scores the first rows are the best.
         short = {
             number: np.flatnonzero(own.scores[:, -1] >= best.scores[:, -1])
@@ -164,13 +168,19 @@ class JoinedIndex:
             return best
         wider = self._hits(
             [
-                Lookup(number, queries[which], most[number], own_allowed[number])
+                Lookup(
+                    number,
+                    queries if together else queries[which],
+                    most[number],
+                    together,
+                    own_allowed[number],
+                )
                 for number, which in short.items()
             ]
         )
         for (number, which), hits in zip(short.items(), wider, strict=True):
             found[number] = _replaced(found[number], which, hits)
-        return _merged(found, len(queries), k)
+        return _merged(found, n_lists, k)
 
     def _hits(self, lookups: Sequence[Lookup]) -> list[Hits]:
         """What each finds, by the rows among all."""
@@ -179,7 +189,7 @@ class JoinedIndex:
         return [
             self._among_all(next(found), each.number)
             if each.k and len(each.queries)
-            else _nothing(len(each.queries), each.k)
+            else _nothing(1 if each.together else len(each.queries), each.k)
             for each in lookups
         ]
 

@@ -31,7 +31,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class ShardLookup:
-    """What a segment is asked for, by name: the ``k`` rows nearest to ``queries``.
+    """What a segment is asked for, by name: the ``k`` rows nearest to ``queries``, to each or ``together``.
 
     They are near in what sentences are about or, ``by_function``, in what they do. ``allowed`` are the flags
     of its rows, eight to a byte; ``None`` for all.
@@ -41,6 +41,7 @@ class ShardLookup:
     by_function: bool
     queries: Float32[np.ndarray, "n_query dim"]
     k: int
+    together: bool
     allowed: UInt8[np.ndarray, " n_bytes"] | None
 
 
@@ -137,4 +138,4 @@ def _hits(segment: Segment, asked: ShardLookup) -> Hits:
     allowed = None
     if asked.allowed is not None:
         allowed = np.unpackbits(asked.allowed, count=segment.entry.n_rows).astype(bool)
-    return index.search(asked.queries, asked.k, allowed=allowed)
+    return index.search(asked.queries, asked.k, together=asked.together, allowed=allowed)

@@ -54,7 +54,8 @@ class _Held:
         asked = []
         for each in lookups:
             allowed = None if each.allowed is None else np.packbits(each.allowed)
-            asked.append(ShardLookup(self.names[each.number], by_function, each.queries, each.k, allowed))
+            name = self.names[each.number]
+            asked.append(ShardLookup(name, by_function, each.queries, each.k, each.together, allowed))
         return self._asked("search", [each.number for each in lookups], asked)
 
     def rows(self, wanted: Sequence[tuple[int, Int64[np.ndarray, "..."]]]) -> list[np.ndarray]:

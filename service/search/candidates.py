@@ -23,9 +23,9 @@ CANDIDATES_PER_RESULT: Final = 5
 # abstracts 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), at 6 ms more.
 MORE_CANDIDATES: Final = 5
 
-# How to widen. On 20,000 real abstracts 1.15 searches for a paper suffice, and a query takes three quarters
-# of the time that 3 hits a paper take, with the same results.
-_HITS_PER_PAPER: Final = 1.5
+# How to widen: rows nearest to any sentence of the query, for each paper wanted. Measured:
+# docs/decisions/retrieval/candidates.md.
+_HITS_PER_PAPER: Final = 2
 _WIDEN: Final = 2
 # So few distances are all asked for at once: in a small collection a second search would follow in any case.
 ALL_AT_ONCE: Final = 32_768
@@ -191,9 +191,9 @@ def find_candidates(
     """The ``n_papers`` allowed papers nearest by single match, best first; fewer only when fewer are allowed.
 
     A paper's score is -min over (query sentence, its sentence) of L2. The search widens until there are
-    enough papers and, if ``exact``, until the list is what an unlimited one would give: a paper absent from
-    every sentence's hits is farther than the nearest of the hit lists' ends. Up to ``at_once`` distances are
-    all asked for. Ties are broken by position. Raises DeadlineError.
+    enough papers. If ``exact``, the list is what an unlimited one would give: a paper absent from the rows
+    nearest to any sentence is farther than the last of them. If not, every sentence has hits of its own. Up
+    to ``at_once`` distances are all asked for. Ties are broken by position. Raises DeadlineError.
     """
     n_allowed = int(np.count_nonzero(allowed))
     wanted = min(n_papers, n_allowed)
@@ -211,12 +211,12 @@ def find_candidates(
     if exact and n_rows * len(query) <= at_once:
         n_hits = n_rows
     elif exact:
-        n_hits = int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER)
+        n_hits = (wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER
     else:
         n_hits = max(_MIN_HITS, _HITS_OF_ALL * wanted // len(query))
     while True:
         n_hits = min(n_hits, n_rows)
-        papers, scores, unseen = _nearest(snapshot, query, n_hits, allowed_rows)
+        papers, scores, unseen = _nearest(snapshot, query, n_hits, allowed_rows, together=exact)
         papers, scores = papers[allowed[papers]], scores[allowed[papers]]
         enough = len(papers) >= wanted and (not exact or scores[wanted - 1] >= unseen)
         if enough or n_hits == n_rows:
@@ -232,12 +232,18 @@ def _nearest(
     query: Float32[np.ndarray, "n_query dim"],
     n_hits: int,
     allowed_rows: Bool[np.ndarray, " n_rows"] | None,
+    *,
+    together: bool,
 ) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"], float]:
-    """The papers among the hits of all sentences, best first, their scores, and what bounds those unseen."""
+    """The papers among the hits, best first, their scores, and what bounds those unseen.
+
+    ``n_hits`` are those of all sentences of a batch ``together``, or of each.
+    """
     papers, scores, unseen = [], [], -np.inf
     for start in range(0, len(query), _BATCH):
         check_deadline()
-        hits = snapshot.index.search(query[start : start + _BATCH], n_hits, allowed=allowed_rows)
+        batch = query[start : start + _BATCH]
+        hits = snapshot.index.search(batch, n_hits, together=together, allowed=allowed_rows)
         found = hits.rows >= 0
         papers.append(snapshot.paper_of_row[hits.rows[found]])
         scores.append(hits.scores[found])

@@ -104,6 +104,62 @@ def test_exact_backends_agree_bit_for_bit(
     np.testing.assert_array_equal(expected.scores, hits.scores)
 
 
+def together_truth(
+    rows: np.ndarray, queries: np.ndarray, k: int, allowed: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As ``truth``, for the rows nearest to any of the queries: one list."""
+    distances = [((rows.astype(np.float64) - q.astype(np.float64)) ** 2).sum(1) for q in queries]
+    nearest = np.sqrt(np.min(distances, axis=0))
+    if allowed is not None:
+        nearest[~allowed] = np.inf
+    order = np.argsort(nearest, kind="stable")[:k]
+    return order[None], nearest[order][None]
+
+
+@pytest.mark.usefixtures("no_scans")
+@pytest.mark.parametrize("k", [1, 30, 500])
+@pytest.mark.parametrize("share", [1, 0.5, 0.05])
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_nearest_rows_to_any_query_are_found(
+    name: str, share: float, k: int, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex]
+) -> None:
+    """One list for all queries: the rows nearest to any of them, each once, at its least distance."""
+    queries, allowed = queries[3:], filter_of(share)
+    expected, distances = together_truth(rows, queries, k, allowed)
+    hits = indexes[name].search(queries, k, together=True, allowed=allowed)
+    assert (1, k) == hits.rows.shape == hits.scores.shape
+    assert allowed[hits.rows].all()
+    assert len(np.unique(hits.rows)) == k
+    steps, order = np.diff(hits.scores), np.diff(hits.rows)
+    assert ((steps < 0) | ((steps == 0) & (order > 0))).all()
+    _, own = together_truth(rows[hits.rows[0]], queries, k)
+    np.testing.assert_allclose(-hits.scores, own, atol=1e-6)
+    if name in EXACT:
+        np.testing.assert_allclose(-hits.scores, distances, atol=2e-6)
+    assert recall(expected, hits.rows) >= (0.9999 if name in EXACT and k > 1 else 0.95 if k > 1 else 0)
+
+
+@pytest.mark.usefixtures("no_scans")
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_one_list_is_completed_where_faiss_falls_short(
+    name: str,
+    rows: np.ndarray,
+    queries: np.ndarray,
+    indexes: dict[str, VectorIndex],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As for a list for each query: all k rows come back, or as many as are allowed."""
+    monkeypatch.setattr(type(indexes[name]), "usual_effort", lambda *_: Effort(1, 20, 0))
+    distances = np.linalg.norm(rows.astype(np.float32)[:, None] - queries, axis=2).min(axis=1)
+    allowed = distances > np.sort(distances)[-50]
+    for k in (20, 60):
+        hits = indexes[name].search(queries, k, together=True, allowed=allowed)
+        expected, _ = together_truth(rows, queries, min(k, int(allowed.sum())), allowed)
+        np.testing.assert_array_equal(expected[0], hits.rows[0, : expected.shape[1]])
+        assert (hits.rows[0, expected.shape[1] :] == -1).all()
+        assert (hits.scores[0, expected.shape[1] :] == -np.inf).all()
+
+
 @pytest.mark.usefixtures("no_scans")
 @pytest.mark.parametrize("share", [1, 0.5, 0.05])
 @pytest.mark.parametrize("name", APPROXIMATE)

@@ -308,9 +308,11 @@ def test_a_poor_backend_is_found_out(hashed_data: Path, monkeypatch: pytest.Monk
 class PoorIndex(ExactIndex):
     """Finds what is farthest from each query."""
 
-    def search(self, queries: np.ndarray, k: int, *, allowed: np.ndarray | None = None) -> Hits:
+    def search(
+        self, queries: np.ndarray, k: int, *, together: bool = False, allowed: np.ndarray | None = None
+    ) -> Hits:
         """The rows nearest to the query's opposite."""
-        return super().search(-queries, k, allowed=allowed)
+        return super().search(-queries, k, together=together, allowed=allowed)
 
 
 def test_depth_20_of_an_exhaustive_ranking(hashed_data: Path, hashed_snapshot: Snapshot) -> None:

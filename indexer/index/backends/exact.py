@@ -35,8 +35,9 @@ class ExactIndex:
         queries: Float32[np.ndarray, "n_query dim"],
         k: int,
         *,
+        together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
         """See ``VectorIndex``."""
         check_search(self._rows, queries, k=k, allowed=allowed)
-        return nearest_rows(self._rows, queries, k=k, allowed=allowed)
+        return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)

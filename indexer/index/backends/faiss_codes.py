@@ -17,7 +17,13 @@ import faiss
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
+from indexer.index.backends.nearest import (
+    check_rows,
+    check_search,
+    nearest_rows,
+    rescored,
+    rescored_together,
+)
 from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError, SnapshotCorruptError, StorageError
 from models.types import Hits, unseen
@@ -29,6 +35,10 @@ ADD_ROWS = 16_384
 # Reading a row for one query's re-scoring, in rows of an exact scan (which reads a row once for all queries
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
+# What finding rows for several queries together takes is what each takes for its share of them, but for no
+# fewer than this; and of all rows, one query may have proposed so many times those wanted. Measured:
+# docs/decisions/retrieval/candidates.md.
+_SMALLEST_SHARE, _PROPOSED_BY_ONE = 20, 2
 _SEED = 20_240_611
 AddRows = Callable[[Float32[np.ndarray, "n dim"]], object]
 
@@ -148,18 +158,28 @@ class FaissCodesIndex(ABC):
         queries: Float32[np.ndarray, "n_query dim"],
         k: int,
         *,
+        together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
         """See ``VectorIndex``."""
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
-        effort = self.usual_effort(k, max(n_allowed, 1)).times(self.effort, k=k)
+        own_k = max(math.ceil(k / len(queries)), _SMALLEST_SHARE) if together else k
+        effort = self.usual_effort(own_k, max(n_allowed, 1)).times(self.effort, k=own_k)
         if scan_is_cheaper(n_allowed, effort.cost_rows):
-            return nearest_rows(self._rows, queries, k=k, allowed=allowed)
+            return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
+        n_proposed, n_all = effort.n_proposed, max(effort.n_proposed * len(queries), _PROPOSED_BY_ONE * k)
+        if together:
+            n_proposed = min(n_all, max(n_proposed, _PROPOSED_BY_ONE * k))
         try:
-            proposed = self._proposed(queries, effort.breadth, min(effort.n_proposed, n_allowed), allowed)
+            squared, proposed = self._proposed(queries, effort.breadth, min(n_proposed, n_allowed), allowed)
         except DeviceFullError:
-            return nearest_rows(self._rows, queries, k=k, allowed=allowed)
+            return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
+        if together:
+            nearest = _nearest_of(squared, proposed, n_all)
+            hits = rescored_together(self._rows, queries, proposed=nearest, k=k)
+            short = bool(hits.rows[0, -1] < 0)
+            return nearest_rows(self._rows, queries, k=k, together=True, allowed=allowed) if short else hits
         hits = rescored(self._rows, queries, proposed=proposed, k=k)
         return self._completed(hits, queries, allowed=allowed)
 
@@ -169,12 +189,12 @@ class FaissCodesIndex(ABC):
         breadth: int,
         n: int,
         allowed: Bool[np.ndarray, " n_rows"] | None,
-    ) -> Int64[np.ndarray, "n_query n"]:
-        """Row numbers by FAISS, -1 where it found no more; raises DeviceFullError."""
+    ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
+        """Squared distances by FAISS and row numbers, -1 where it found no more; raises DeviceFullError."""
         parameters = self._parameters(breadth, selector(allowed))
         with _one_thread():
-            numbers: np.ndarray = self._index.search(queries, n, params=parameters)[1]
-            return numbers
+            found: tuple[np.ndarray, np.ndarray] = self._index.search(queries, n, params=parameters)
+            return found
 
     def _completed(
         self,
@@ -212,6 +232,19 @@ def scan_is_cheaper(n_allowed: int, cost_rows: int = 0) -> bool:
 def selector(allowed: Bool[np.ndarray, " n_rows"] | None) -> Any:
     """The rows FAISS may return, as it wants them: one bit each, lowest first; ``None`` allows all."""
     return None if allowed is None else faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+
+
+def _nearest_of(
+    squared: Float32[np.ndarray, "n_query n_proposed"],
+    proposed: Int64[np.ndarray, "n_query n_proposed"],
+    n: int,
+) -> Int64[np.ndarray, " n_nearest"]:
+    """The rows of the ``n`` nearest proposals, whichever query they are for, each once, in row order."""
+    distances, rows = np.where(proposed >= 0, squared, np.inf).ravel(), proposed.ravel()
+    if n < len(rows):
+        rows = rows[np.argpartition(distances, n - 1)[:n]]
+    rows = np.sort(rows[rows >= 0])
+    return rows[np.diff(rows, prepend=-1) > 0]  # as np.unique, in a fifth of its time
 
 
 def only_allowed(

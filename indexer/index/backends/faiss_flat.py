@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.faiss_codes import ADD_ROWS, only_allowed, scan_is_cheaper, selector
 from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
-from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
+from indexer.index.backends.nearest import best_together, check_rows, check_search, nearest_rows, rescored
 from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError
 from models.types import Hits, unseen
@@ -60,6 +60,7 @@ class FlatIndex:
         queries: Float32[np.ndarray, "n_query dim"],
         k: int,
         *,
+        together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
         """See ``VectorIndex``.
@@ -77,9 +78,9 @@ class FlatIndex:
                 break
             hits = rescored(self._rows, queries, proposed=proposed, k=k)
             if _settled(hits, squared[:, -1], queries):
-                return hits
+                return best_together(hits) if together else hits
             n_proposed *= 4
-        return nearest_rows(self._rows, queries, k=k, allowed=allowed)
+        return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
 
     def _first_proposals(self, k: int, n_allowed: int) -> int:
         """On a GPU, which knows no filter, as many as hold ``k`` allowed ones if the filter is even."""

@@ -74,11 +74,12 @@ class IvfSqIndex(IvfIndex):
         breadth: int,
         n: int,
         allowed: Bool[np.ndarray, " n_rows"] | None,
-    ) -> Int64[np.ndarray, "n_query n"]:
+    ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
         if self._gpu is None:
             return super()._proposed(queries, breadth, n, allowed)
         parameters, n = self._parameters(min(breadth, MOST_SELECTED), None), min(n, MOST_SELECTED)
-        return only_allowed(self._gpu.search(self._index, queries, n, parameters=parameters)[1], allowed)
+        squared, numbers = self._gpu.search(self._index, queries, n, parameters=parameters)
+        return squared, only_allowed(numbers, allowed)
 
     def usual_effort(self, k: int, n_allowed: int) -> Effort:
         """See ``FaissCodesIndex``."""

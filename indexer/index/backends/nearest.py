@@ -67,29 +67,34 @@ def nearest_rows(
     queries: Float32[np.ndarray, "n_query dim"],
     *,
     k: int,
+    together: bool = False,
     allowed: Bool[np.ndarray, " n_rows"] | None = None,
     block_rows: int = _BLOCK_ROWS,
 ) -> Hits:
     """The ``k`` nearest of the ``allowed`` rows (all by default), by comparing every one.
 
-    ``rows`` has shape (n_rows, dim). Equal distances come in row order. Memory beside the result: a few
-    MiB a core, for the distances of ``block_rows`` rows at a time; blocks are compared on idle cores.
+    To each query, or, ``together``, to any of them, which gives one list. ``rows`` has shape (n_rows, dim).
+    Equal distances come in row order. Memory beside the result: a few MiB a core, for the distances of
+    ``block_rows`` rows at a time; blocks are compared on idle cores.
     """
     numbers = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed)
-    block_rows = max(block_rows, k)
+    block_rows, n_lists = max(block_rows, k), 1 if together else len(queries)
     best_of_threads: dict[int, UInt64[np.ndarray, "n_query k"]] = {}
 
     def compare(block: Int64[np.ndarray, " n_block"]) -> None:
-        best = best_of_threads.setdefault(get_ident(), np.full((len(queries), k), _NO_ROW))
-        distances = np.empty((len(queries), len(block)), np.float32)
-        _distances_to_all(_bits(rows), block, queries, distances)
+        best = best_of_threads.setdefault(get_ident(), np.full((n_lists, k), _NO_ROW))
+        if together:
+            distances = _distances_to_any(rows, queries, block)[None]
+        else:
+            distances = np.empty((len(queries), len(block)), np.float32)
+            _distances_to_all(_bits(rows), block, queries, distances)
         keys = _keys(distances, np.broadcast_to(block, distances.shape))
-        for query, row_keys in enumerate(keys):
+        for own, row_keys in zip(best, keys, strict=True):
             if len(block) == len(numbers) <= k:  # all of them are wanted
-                best[query, : len(block)] = np.sort(row_keys)
+                own[: len(block)] = np.sort(row_keys)
                 continue
-            better = row_keys[row_keys < best[query, -1]]
-            best[query] = _smallest(np.concatenate((best[query], better)), k)
+            better = row_keys[row_keys < own[-1]]
+            own[:] = _smallest(np.concatenate((own, better)), k)
 
     blocks = range(0, max(len(numbers), 1), block_rows)
     tasks = [partial(compare, numbers[start : start + block_rows]) for start in blocks]
@@ -121,6 +126,33 @@ def rescored(
     missing = max(0, k - keys.shape[1])
     padded = np.pad(keys, ((0, 0), (0, missing)), constant_values=_NO_ROW)
     return _hits(np.stack([_smallest(row_keys, k) for row_keys in padded]))
+
+
+def rescored_together(
+    rows: np.ndarray,
+    queries: Float32[np.ndarray, "n_query dim"],
+    *,
+    proposed: Int64[np.ndarray, " n_proposed"],
+    k: int,
+) -> Hits:
+    """Of the row numbers ``proposed``, each once, the ``k`` that are nearest to any of the queries: one list.
+
+    ``rows`` has shape (n_rows, dim). Equal distances come in row order.
+    """
+    before = disk_reads()
+    first = _distances_to_any(rows, queries, proposed[:_FIRST_ROWS])
+    if disk_reads() > before:
+        prefetch(rows, proposed[_FIRST_ROWS:])
+    rest = _distances_to_any(rows, queries, proposed[_FIRST_ROWS:])
+    keys = _keys(np.concatenate((first, rest)), proposed)
+    return _hits(_smallest(np.pad(keys, (0, max(0, k - len(keys))), constant_values=_NO_ROW), k)[None])
+
+
+def best_together(hits: Hits) -> Hits:
+    """The k rows nearest to any of the queries, whose own k nearest ``hits`` holds, all found: one list."""
+    rows, scores = best_of_owners(hits.rows.ravel(), hits.scores.ravel())
+    k = hits.rows.shape[1]
+    return Hits(rows[None, :k], scores[None, :k])
 
 
 def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
@@ -159,6 +191,16 @@ def best_of_owners(
         best = best << _HALF | best >> _HALF
     best.sort()
     return best.astype(np.uint32).astype(np.int64), -_distances_of(best)
+
+
+def _distances_to_any(
+    rows: np.ndarray, queries: Float32[np.ndarray, "n_query dim"], numbers: Int64[np.ndarray, " n"]
+) -> Float32[np.ndarray, " n"]:
+    """From each of the rows of these ``numbers`` to the query nearest to it."""
+    distances = np.empty((len(queries), len(numbers)), np.float32)
+    _distances_to_all(_bits(rows), numbers, queries, distances)
+    nearest: Float32[np.ndarray, " n"] = distances.min(axis=0)
+    return nearest
 
 
 def _bits(rows: np.ndarray) -> np.ndarray:

@@ -20,7 +20,10 @@ def drawn_rows(kind: str) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["anywhere", "sorted", "equal"])
 @pytest.mark.parametrize("n_allowed", [None, 30, 500])
 @pytest.mark.parametrize("k", [1, 40, N_ROWS])
-def test_several_indexes_find_what_one_does(kind: str, n_allowed: int | None, k: int) -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_several_indexes_find_what_one_does(
+    kind: str, n_allowed: int | None, k: int, *, together: bool
+) -> None:
     """The same rows, whichever index has them and however many there are of it."""
     rows, generator = drawn_rows(kind), np.random.default_rng(1)
     queries = rows[generator.integers(N_ROWS, size=5)]
@@ -30,7 +33,19 @@ def test_several_indexes_find_what_one_does(kind: str, n_allowed: int | None, k:
         allowed[generator.choice(N_ROWS // 2 + n_allowed // 2, n_allowed, replace=False)] = True
     own = np.split(rows, [10, 11, 300, 410])
     joined = JoinedIndex.of([ExactIndex(each) for each in own], [len(each) for each in own])
-    expected = ExactIndex(rows).search(queries, k, allowed=allowed)
-    found = joined.search(queries, k, allowed=allowed)
+    expected = ExactIndex(rows).search(queries, k, together=together, allowed=allowed)
+    found = joined.search(queries, k, together=together, allowed=allowed)
+    assert np.array_equal(expected.rows, found.rows)
+    assert np.array_equal(expected.scores, found.scores)
+
+
+def test_an_index_with_more_of_the_best_is_asked_again_for_all_queries() -> None:
+    """Where one index has all that is near, the list for all queries together is still that of one index."""
+    rows = np.arange(N_ROWS * DIM, dtype=np.float32).reshape(N_ROWS, DIM)
+    own = np.split(rows, [300, 410])
+    joined = JoinedIndex.of([ExactIndex(each) for each in own], [len(each) for each in own])
+    queries = rows[310:400:20]
+    expected = ExactIndex(rows).search(queries, 40, together=True)
+    found = joined.search(queries, 40, together=True)
     assert np.array_equal(expected.rows, found.rows)
     assert np.array_equal(expected.scores, found.scores)

@@ -253,12 +253,14 @@ class Forgetful:
     def __init__(self, index: VectorIndex, n_rows: int) -> None:
         self._index, self._n_rows = index, n_rows
 
-    def search(self, queries: np.ndarray, k: int, *, allowed: np.ndarray | None = None) -> Hits:
+    def search(
+        self, queries: np.ndarray, k: int, *, together: bool = False, allowed: np.ndarray | None = None
+    ) -> Hits:
         """As the exact index over the rows not overlooked; all rows where all are asked for."""
         kept = np.random.default_rng(k).random(self._n_rows) < 0.7
         kept = kept if allowed is None else kept & allowed
         exhausted = k >= np.count_nonzero(kept)
-        return self._index.search(queries, k, allowed=allowed if exhausted else kept)
+        return self._index.search(queries, k, together=together, allowed=allowed if exhausted else kept)
 
     def save(self, path: Path) -> None:
         """Never."""

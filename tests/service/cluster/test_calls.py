@@ -124,7 +124,7 @@ def test_a_shard_does_nothing_for_a_request_without_time(hashed_data: Path) -> N
     shard = Shard(hashed_data, device="cpu")
     shard.open(generation, [entry.name])
     queries = np.zeros((1, manifest.encoder.dim), dtype=np.float32)
-    lookups = [ShardLookup(entry.name, by_function=False, queries=queries, k=3, allowed=None)]
+    lookups = [ShardLookup(entry.name, by_function=False, queries=queries, k=3, together=False, allowed=None)]
     rows = [(entry.name, np.array([0, 2]))]
     for left_s in (0.0, -1.0):
         with pytest.raises(DeadlineError):
