@@ -1,5 +1,9 @@
 """Compiles every loop that numba runs, so that no search waits for it: ``python -m akin.compiling``."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
@@ -7,6 +11,30 @@ from indexer.index.backends.nearest import nearest_rows, rescored, widened
 from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.transport import SERVING, Scorer, best_papers, score_papers
 from service.resolve.near_ids import near_ids
+
+_begun: list[subprocess.Popen[bytes]] = []
+
+
+def compile_beside() -> None:
+    """Have another process compile all loops, unless that was done or begun; nobody waits for it.
+
+    Called where papers are indexed, which takes as long, so that the first search after it does not take half
+    a minute. Where no machine code can be kept, nothing is done.
+    """
+    # The last loop that ``compile_all`` calls.
+    kept_in = getattr(getattr(add_products, "stats", None), "cache_path", None)
+    if _begun or kept_in is None or any(Path(kept_in).glob(f"*{add_products.__name__}*.nbi")):
+        return
+    # -P: a folder "akin" where somebody works is not this package.
+    command = [sys.executable, "-P", "-m", "akin.compiling"]
+    nothing = subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+        )
+    except OSError:  # no more processes: the first search compiles
+        return
+    _begun.append(process)
 
 
 def compile_all() -> None:
@@ -22,6 +50,7 @@ def compile_all() -> None:
         nearest_rows(stored, near[:1], k=1)
         widened(stored, np.array([0]))
         rescored(stored, near[:1], proposed=np.array([[0, -1]]), k=1)
+    near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
     postings = np.array([0], np.uint32), np.array([1], np.uint8)
     for mapped in postings:
         mapped.setflags(write=False)
@@ -31,7 +60,6 @@ def compile_all() -> None:
     add_shared(*postings, one - 1, one, weight, tempered, np.zeros(1))
     nearest_of(weight, weight, np.array([True]), one, weight.copy())
     add_products(bounds, *postings, one - 1, weight, weight, tempered, np.zeros(1))
-    near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import orjson
 from akin.client.params import NewPaper
 from akin.client.signatures import spelt
 from akin.client.uploads import parts_of
+from akin.compiling import compile_beside
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
 from indexer.encoding.arguments import arguments_for, load_models
@@ -64,6 +65,7 @@ def index(
     given = list(parts_of(papers))
     if not given:
         raise InputError("There is no paper to index: the list is empty.")
+    compile_beside()
     with TemporaryDirectory(prefix="akin-") as scratch:
         file = Path(scratch) / "papers.jsonl"
         try:

@@ -1,10 +1,14 @@
 """Machine code: no request waits for a loop to be compiled."""
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.builds import write_corpus
 
 _REQUESTS = """
 import gc
@@ -50,6 +54,33 @@ with TestClient(create_app(Settings(data=sys.argv[1], device="cpu"))) as client:
 late = compiled() - known
 assert not late, late
 """
+
+
+def machine_code(folder: Path) -> set[Path]:
+    """What numba keeps in its folder."""
+    return {path for path in folder.rglob("*.nb?") if path.suffix in (".nbi", ".nbc")}
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("way", ["command", "library"])
+def test_indexing_has_the_loops_compiled(tmp_path: Path, way: str) -> None:
+    """After the first ``akin index``, or ``akin.index``, another process compiles what searches will need."""
+    papers: list[dict[str, object]] = [
+        {"id": f"p{n}", "title": f"Title {n}", "abstract": f"Sentence {n}."} for n in range(3)
+    ]
+    corpus, data, kept = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", tmp_path / "kept"
+    command = ["-m", "akin", "index", str(corpus), "--data", str(data), "--encoder", "hashing"]
+    library = ["-c", f"import akin; akin.index({str(corpus)!r}, {str(data)!r}, encoder='hashing')"]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(kept)}
+    arguments = command if way == "command" else library
+    subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=True)
+    waited_until = time.monotonic() + 300
+    while not any("add_products" in path.name and path.suffix == ".nbi" for path in machine_code(kept)):
+        assert time.monotonic() < waited_until, "nothing compiled the loops"
+        time.sleep(0.5)
+    known = machine_code(kept)
+    subprocess.run([sys.executable, "-m", "akin.compiling"], env=environment, check=True)
+    assert known == machine_code(kept)
 
 
 @pytest.mark.system

@@ -136,7 +136,32 @@ def test_the_nearest_rows_to_any_query_are_found(
     np.testing.assert_allclose(-hits.scores, own, atol=1e-6)
     if name in EXACT:
         np.testing.assert_allclose(-hits.scores, distances, atol=2e-6)
-    assert recall(expected, hits.rows) >= (0.9999 if name in EXACT and k > 1 else 0.95 if k > 1 else 0)
+    if k > 1:  # one row may be as near as another
+        assert recall(expected, hits.rows) >= (0.9999 if name in EXACT else 0.95)
+
+
+@pytest.mark.usefixtures("no_scans")
+@pytest.mark.parametrize("case", ["repeated", "one has all", "filtered"])
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_sentences_with_the_same_neighbours_hide_none(
+    name: str,
+    case: str,
+    rows: np.ndarray,
+    indexes: dict[str, VectorIndex],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One list has all rows, found by FAISS, where queries repeat, and where all are near one of them."""
+    own, allowed = clustered(4, DIM, seed=1).astype(np.float32), filter_of(0.3 if case == "filtered" else 1)
+    queries = np.repeat(own, 4, axis=0)
+    if case == "one has all":
+        queries[4:] += 5
+
+    def scan(*_: object, **__: object) -> None:
+        raise AssertionError("all rows are compared")
+
+    monkeypatch.setattr(faiss_codes, "nearest_rows", scan)
+    hits = indexes[name].search(queries, 300, together=True, allowed=allowed)
+    assert recall(together_truth(rows, queries, 300, allowed)[0], hits.rows) >= 0.9
 
 
 @pytest.mark.usefixtures("no_scans")

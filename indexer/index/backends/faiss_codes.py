@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.nearest import (
+    best_of_owners,
     check_rows,
     check_search,
     nearest_rows,
@@ -35,10 +36,10 @@ ADD_ROWS = 16_384
 # Reading a row for one query's re-scoring, in rows of an exact scan (which reads a row once for all queries
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
-# What finding rows for several queries together takes is what each takes for its share of them, but for no
-# fewer than this; and of all rows, one query may have proposed so many times those wanted. Measured:
+# Finding rows for several queries together takes what finding a share of them takes for each, a third where
+# there are more than three; and one query may propose so many times the rows wanted. Measured:
 # docs/decisions/retrieval/candidates.md.
-_SMALLEST_SHARE, _PROPOSED_BY_ONE = 20, 2
+_MOST_SHARES, _PROPOSED_BY_ONE = 3, 2
 _SEED = 20_240_611
 AddRows = Callable[[Float32[np.ndarray, "n dim"]], object]
 
@@ -164,19 +165,18 @@ class FaissCodesIndex(ABC):
         """See ``VectorIndex``."""
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
-        own_k = max(math.ceil(k / len(queries)), _SMALLEST_SHARE) if together else k
+        n_shares = min(len(queries), _MOST_SHARES) if together else 1
+        own_k = math.ceil(k / n_shares)
         effort = self.usual_effort(own_k, max(n_allowed, 1)).times(self.effort, k=own_k)
         if scan_is_cheaper(n_allowed, effort.cost_rows):
             return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
-        n_proposed, n_all = effort.n_proposed, max(effort.n_proposed * len(queries), _PROPOSED_BY_ONE * k)
-        if together:
-            n_proposed = min(n_all, max(n_proposed, _PROPOSED_BY_ONE * k))
+        n_proposed = max(effort.n_proposed, _PROPOSED_BY_ONE * k if together else 0)
         try:
             squared, proposed = self._proposed(queries, effort.breadth, min(n_proposed, n_allowed), allowed)
         except DeviceFullError:
             return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
         if together:
-            nearest = _nearest_of(squared, proposed, n_all)
+            nearest = _nearest_of(squared, proposed, max(n_shares * effort.n_proposed, n_proposed))
             hits = rescored_together(self._rows, queries, proposed=nearest, k=k)
             short = bool(hits.rows[0, -1] < 0)
             return nearest_rows(self._rows, queries, k=k, together=True, allowed=allowed) if short else hits
@@ -239,12 +239,10 @@ def _nearest_of(
     proposed: Int64[np.ndarray, "n_query n_proposed"],
     n: int,
 ) -> Int64[np.ndarray, " n_nearest"]:
-    """The rows of the ``n`` nearest proposals, whichever query they are for, each once, in row order."""
-    distances, rows = np.where(proposed >= 0, squared, np.inf).ravel(), proposed.ravel()
-    if n < len(rows):
-        rows = rows[np.argpartition(distances, n - 1)[:n]]
-    rows = np.sort(rows[rows >= 0])
-    return rows[np.diff(rows, prepend=-1) > 0]  # as np.unique, in a fifth of its time
+    """The ``n`` rows of the nearest proposals, whichever query they are for, each once, in row order."""
+    found = proposed >= 0
+    rows, _ = best_of_owners(proposed[found], squared[found])
+    return np.sort(rows[:n])
 
 
 def only_allowed(

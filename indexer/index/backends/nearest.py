@@ -149,10 +149,15 @@ def rescored_together(
 
 
 def best_together(hits: Hits) -> Hits:
-    """The k rows nearest to any of the queries, whose own k nearest ``hits`` holds, all found: one list."""
-    rows, scores = best_of_owners(hits.rows.ravel(), hits.scores.ravel())
+    """The k rows nearest to any of the queries, whose own k nearest ``hits`` holds: one list."""
+    found = hits.rows >= 0
+    rows, scores = best_of_owners(hits.rows[found], hits.scores[found])
     k = hits.rows.shape[1]
-    return Hits(rows[None, :k], scores[None, :k])
+    missing = (0, max(0, k - len(rows)))
+    return Hits(
+        np.pad(rows[:k], missing, constant_values=-1)[None],
+        np.pad(scores[:k], missing, constant_values=-np.inf)[None],
+    )
 
 
 def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from indexer.index.backends import nearest
-from indexer.index.backends.nearest import rescored, widened
+from indexer.index.backends.nearest import rescored, rescored_together, widened
 from indexer.index.backends.prefetch import disk_reads, prefetch
 
 DIM = 100  # of float16: rows end within pages
@@ -56,11 +56,13 @@ def test_rows_are_the_same_wherever_they_were(rows: np.ndarray, monkeypatch: pyt
     queries = np.random.default_rng(2).standard_normal((3, DIM), dtype=np.float32)
     proposed = np.where(numbers[:198] % 7, numbers[:198], -1).reshape(3, 66)
     warm = widened(rows, numbers), rescored(rows, queries, proposed=proposed, k=5)
+    together = rescored_together(rows, queries, proposed=numbers, k=5)
     reads: Iterator[int] = iter(range(9))
     asked: list[np.ndarray] = []
     monkeypatch.setattr(nearest, "disk_reads", lambda: next(reads))
     monkeypatch.setattr(nearest, "prefetch", lambda _, numbers: asked.append(numbers))
     cold = widened(rows, numbers), rescored(rows, queries, proposed=proposed, k=5)
+    again = rescored_together(rows, queries, proposed=numbers, k=5)
     assert np.array_equal(rows[numbers].astype(np.float32), cold[0])
     assert np.array_equal(warm[0], cold[0])
     assert (warm[1].rows.tolist(), warm[1].scores.tolist()) == (
@@ -69,6 +71,8 @@ def test_rows_are_the_same_wherever_they_were(rows: np.ndarray, monkeypatch: pyt
     )
     assert set(numbers[16:].tolist()) == set(asked[0].tolist())
     assert set(proposed[1:][proposed[1:] >= 0].tolist()) == set(asked[1].tolist())
+    assert set(numbers[16:].tolist()) == set(asked[2].tolist())
+    assert (together.rows.tolist(), together.scores.tolist()) == (again.rows.tolist(), again.scores.tolist())
 
 
 def test_reads_from_the_disk_are_counted() -> None:
