@@ -47,6 +47,13 @@ class Caller:
     name: str
     key: ApiKey | None
 
+    def expect(self, needed: Scope) -> None:
+        """Raises ScopeMissingError where the key does not have the scope ``needed``."""
+        if self.key is not None and not self.key.scope.includes(needed):
+            raise ScopeMissingError(
+                f"The key has scope {self.key.scope}, this request needs {needed}; use a key with that scope."
+            )
+
 
 class KeyRing:
     """The keys of a catalog, kept in memory and read anew every ``refresh_s`` seconds.
@@ -130,10 +137,19 @@ class KeyRing:
         return self._refreshing.degradations() if self._known else [NOT_READ]
 
     def admit(self, request: Request, needed: Scope) -> Caller:
-        """The caller of ``request``, which needs the scope ``needed``.
+        """The caller of ``request``, who has the scope ``needed``.
 
-        Raises KeyRefusedError, ScopeMissingError, KeysUnknownError. While there are no keys, ``keyless``
-        decides, and KeyRefusedError meets every caller on another machine.
+        Raises KeyRefusedError, ScopeMissingError, KeysUnknownError.
+        """
+        caller = self.identify(request, needed)
+        caller.expect(needed)
+        return caller
+
+    def identify(self, request: Request, needed: Scope) -> Caller:
+        """The caller of ``request``, whatever the scope of the key.
+
+        While there are no keys, ``keyless`` decides on what needs the scope ``needed``, and KeyRefusedError
+        meets every caller on another machine. Raises KeyRefusedError, KeysUnknownError.
         """
         if not self._known:
             raise KeysUnknownError(_UNKNOWN)
@@ -146,10 +162,6 @@ class KeyRing:
             raise KeyRefusedError(
                 f"{'An unknown, expired or revoked key' if token else 'No key'} was given, expected a valid "
                 f"key; {_HOW_TO_SEND}."
-            )
-        if not key.scope.includes(needed):
-            raise ScopeMissingError(
-                f"The key has scope {key.scope}, this request needs {needed}; use a key with that scope."
             )
         return Caller(key.id, key)
 

@@ -36,6 +36,8 @@ def _standard_headers(request: Request, media_type: str) -> dict[str, str]:
     headers = {
         "X-Request-ID": request.state.request_id,
         "X-Akin-Generation": request.state.engine.snapshot.generation,
+        # No cache in between keeps what a key, perhaps added by a proxy, opened.
+        "Cache-Control": "private, no-cache",
         **SECURITY,
         **getattr(request.state, "allowance", {}),
     }

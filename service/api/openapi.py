@@ -3,6 +3,7 @@
 from collections import ChainMap
 from typing import Any, Final
 
+import orjson
 from fastapi import FastAPI
 
 from service.access.policy import Policy
@@ -38,6 +39,16 @@ _SCHEMES: Final = {
 
 class DocumentedAPI(FastAPI):
     """An application whose document tells of keys and headers, which no endpoint knows of."""
+
+    _written: tuple[str, bytes] | None = None  # for which root path
+
+    def written(self, root_path: str) -> bytes:
+        """The document as JSON for a service at ``root_path``, written once: anybody may ask for it."""
+        if self._written is None or self._written[0] != root_path:
+            document = self.openapi()
+            served = document | {"servers": [{"url": root_path}]} if root_path else document
+            self._written = root_path, orjson.dumps(served)
+        return self._written[1]
 
     def openapi(self) -> dict[str, Any]:
         """The document, made once."""

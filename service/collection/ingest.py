@@ -47,7 +47,6 @@ NOT_MERGED: Final = Degradation(
     "see the log; `akin compact` merges all of them",
 )
 _NAMED: Final = 3  # of the papers in quarantine
-_MOST_ID_CHARACTERS: Final = 60
 _log = structlog.get_logger(__name__)
 
 
@@ -177,14 +176,12 @@ class Ingest:
         n_papers = self._quarantine.n_papers
         if not n_papers:
             return []
-        named = ", ".join(paper.paper_id[:_MOST_ID_CHARACTERS] for paper in self._quarantine.first)
-        more = f" and {n_papers - _NAMED:,} more" if n_papers > _NAMED else ""
         return [
             Degradation(
                 "quarantine",
-                f"{counted(n_papers, 'paper')} could not be encoded; searches show an earlier version, or "
-                f"none: {named}{more}.",
-                "see the log for the reasons, then correct or delete these papers",
+                f"{counted(n_papers, 'paper')} could not be encoded; searches show an earlier version of "
+                "each, or none.",
+                "see `akin status` or the log for which and why, then correct or delete these papers",
             )
         ]
 

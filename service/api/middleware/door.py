@@ -82,10 +82,11 @@ class Door:
             await problem_of(request, error)(scope, receive, send)
 
     async def _admit(self, request: Request, policy: Policy, needed: Scope) -> None:
-        caller = self._keys.admit(request, needed)
+        caller = self._keys.identify(request, needed)
         request.state.caller = caller
         if caller.key is not None:
             request.state.key_id = caller.key.id
+        caller.expect(needed)  # now that the log knows whose key it is
         if policy.rate_limited:
             await self._count(request, caller.name)
 

@@ -1,6 +1,7 @@
 """Request bodies: read whole before any work, within bounds of size, time and memory."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -14,7 +15,12 @@ from starlette.types import Message, Receive, Scope, Send
 from models.errors import BodyTooLargeError, OverloadedError
 from service.context import Deadline, stage
 
-MAX_HELD_BYTES: Final = 64_000_000  # of all requests together
+MAX_HELD_BYTES: Final = 80_000_000  # of all requests together
+# Bodies up to so many bytes find room where larger ones have taken all that those may, and of these no caller
+# takes more than a share: whoever sends much, or slowly, holds up only others who send much.
+_SMALL_BYTES: Final = 2_000_000
+_MAX_LARGE_BYTES: Final = 64_000_000
+_MAX_LARGE_BYTES_OF_ONE: Final = 40_000_000
 BODY_TIMEOUT_S: Final = 30.0
 # How much of a body that is too large is read on, and forgotten, until the connection is closed: a client
 # that is cut off while it sends would not come to read why.
@@ -56,10 +62,11 @@ class Body:
 
 
 class Bodies:
-    """Reads bodies; ``held`` bytes are in memory for requests that have not ended."""
+    """Reads bodies; ``held`` bytes are in memory for requests that have not ended, and by whom they are."""
 
     def __init__(self) -> None:
         self.held = 0
+        self._held_of: Counter[str] = Counter()
 
     @asynccontextmanager
     async def read(self, request: Request, receive: Receive, *, most: int) -> AsyncIterator[Body]:
@@ -68,7 +75,7 @@ class Bodies:
         Raises BodyTooLargeError before more is read, OverloadedError where those
         of all requests together would take too much memory, HTTPException 415 and 408.
         """
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
+        if request.headers.get("content-encoding", "").lower() not in ("", "identity"):
             raise HTTPException(415, "The body is compressed; send it as it is, without Content-Encoding.")
         declared = request.headers.get("content-length", "0")
         if declared.isdecimal() and (len(declared) > 12 or int(declared) > most):
@@ -78,7 +85,7 @@ class Bodies:
             await self._read_in_time(content, request, receive, most)
             yield Body(bytes(content), receive)
         finally:
-            self.held -= len(content)
+            self._hold(-len(content), _name_of(request))
 
     async def _read_in_time(self, content: bytearray, request: Request, receive: Receive, most: int) -> None:
         try:
@@ -96,10 +103,23 @@ class Bodies:
             request.state.body_ended = not more
             if len(content) + len(part) > most:
                 raise _too_large(most)
-            if self.held + len(part) > MAX_HELD_BYTES:
-                raise OverloadedError("Too many large requests at once; try again later.", retry_after_s=1)
+            self._expect_room(len(content), len(part), _name_of(request))
             content += part
-            self.held += len(part)
+            self._hold(len(part), _name_of(request))
+
+    def _expect_room(self, n_read: int, n_more: int, name: str) -> None:
+        """Raises OverloadedError where ``n_more`` bytes of a body are too many, ``n_read`` being there."""
+        large = n_read + n_more > _SMALL_BYTES
+        if self.held + n_more > (_MAX_LARGE_BYTES if large else MAX_HELD_BYTES) or (
+            large and self._held_of[name] + n_more > _MAX_LARGE_BYTES_OF_ONE
+        ):
+            raise OverloadedError("Too many large requests at once; try again later.", retry_after_s=1)
+
+    def _hold(self, n: int, name: str) -> None:
+        self.held += n
+        self._held_of[name] += n
+        if not self._held_of[name]:
+            del self._held_of[name]
 
 
 async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,6 +136,12 @@ async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, se
             n_read += len(message.get("body", b""))
             more = message["type"] == "http.request" and message.get("more_body", False)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _name_of(request: Request) -> str:
+    """Whose request it is; those of nobody known are those of one."""
+    caller = getattr(request.state, "caller", None)
+    return "" if caller is None else caller.name
 
 
 def _too_large(most: int) -> BodyTooLargeError:

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, HTTPException, Request
 
+from service.access.keys import NOT_READ
 from service.access.policy import PUBLIC, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.schemas.operations import AliveOut, DegradationOut, ReadyOut
@@ -20,10 +21,15 @@ def livez() -> AliveOut:
 @router.get("/readyz")
 @requires(PUBLIC)
 def readyz(request: Request, engine: EngineDep) -> ReadyOut:
-    """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end."""
+    """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end.
+
+    Also while the database of keys was never read: every request that may need a key is then refused.
+    """
     services = services_of(request.app)
     if services.draining:
         raise HTTPException(503, "The process is shutting down; use another one.")
+    if not services.keys.known:
+        raise HTTPException(503, f"{NOT_READ.detail} {NOT_READ.remedy}")
     manifest = engine.snapshot.manifest
     return ReadyOut(
         degraded=[DegradationOut.model_validate(each) for each in services.degraded()],

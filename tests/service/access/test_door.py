@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,9 +14,9 @@ from fastapi.testclient import TestClient
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import KeyRefusedError
+from models.errors import KeyRefusedError, OverloadedError
 from service.access.api_keys import Keys, Scope
-from service.access.keys import KeyRing, is_loopback
+from service.access.keys import Caller, KeyRing, is_loopback
 from service.access.policy import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from service.api.middleware.request_body import Bodies
 from service.app import create_app
@@ -200,6 +201,53 @@ def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
         assert 422 == client.post("/v1/search", content=parts(MAX_BODY_BYTES), headers=json_type).status_code
 
 
+def test_an_empty_content_encoding_is_none(engine: SearchEngine, tmp_path: Path) -> None:
+    """A header without a value says nothing; one that names a compression is refused."""
+    with client_of(tmp_path, engine) as client:
+        for value, status in (("", 200), ("identity", 200), ("gzip", 415)):
+            answer = client.post("/v1/search", json=BODY, headers={"Content-Encoding": value})
+            assert status == answer.status_code, value
+
+
+def test_large_bodies_of_one_caller_keep_nobody_else_out() -> None:
+    """While one sends all the large bodies it may, others send small ones and large ones; it gets 503."""
+    bodies, million = Bodies(), 1_000_000
+
+    async def send(caller: str, n_bytes: int, *, unfinished: bool = False) -> None:
+        parts = [{"type": "http.request", "body": bytes(n_bytes), "more_body": unfinished}]
+
+        async def receive() -> dict[str, object]:
+            if not parts:
+                await anyio.sleep_forever()
+            return parts.pop()
+
+        request = Request({"type": "http", "headers": [], "state": {"caller": Caller(caller, None)}})
+        async with bodies.read(request, receive, most=32 * million) as body:  # type: ignore[arg-type]  # a Message
+            assert n_bytes == len((await body.receive())["body"])
+
+    async def ask() -> None:
+        async with anyio.create_task_group() as held:
+            for n_bytes in (32 * million, 8 * million):
+                held.start_soon(partial(send, "a", n_bytes, unfinished=True))
+            await anyio.wait_all_tasks_blocked()
+            assert 40 * million == bodies.held
+            with pytest.raises(OverloadedError):
+                await send("a", 3 * million)
+            await send("a", 2 * million)
+            await send("b", 24 * million)
+            with pytest.raises(OverloadedError):
+                await send("b", 25 * million)
+            held.start_soon(partial(send, "b", 24 * million, unfinished=True))
+            await anyio.wait_all_tasks_blocked()
+            await send("c", 2 * million)
+            with pytest.raises(OverloadedError):
+                await send("c", 3 * million)
+            held.cancel_scope.cancel()
+
+    anyio.run(ask)
+    assert 0 == bodies.held
+
+
 def test_a_timeout_of_the_application_is_not_that_of_the_body() -> None:
     """Whatever else takes too long is not told as a body that did not arrive."""
 
@@ -228,6 +276,7 @@ def test_every_response_is_marked_as_it_should_be_treated(engine: SearchEngine, 
             )
             assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
             assert not {"server", "x-powered-by"} & set(answer.headers)
+            assert "private, no-cache" == answer.headers["Cache-Control"]
 
 
 def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from fastapi.testclient import TestClient
 
@@ -92,6 +93,16 @@ def test_no_two_operations_have_one_title(document: dict[str, Any]) -> None:
     """A list of them, as ``/docs`` shows it, tells them apart."""
     titles = [each["summary"] for path in document["paths"].values() for each in path.values()]
     assert len(titles) == len(set(titles)), sorted(titles)
+
+
+def test_the_document_is_written_once(hashed_data: Path) -> None:
+    """Anybody may ask for it, so it is made for the first who does, and again for another root path alone."""
+    app = create_app(Settings(data=hashed_data, device="cpu"))
+    written = app.written("")
+    assert written is app.written("")
+    with TestClient(app) as client:
+        assert written == client.get("/openapi.json").content
+    assert [{"url": "/akin"}] == orjson.loads(app.written("/akin"))["servers"]
 
 
 def test_every_example_is_answered(hashed_data: Path, tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def test_a_line_tells_how_a_request_went(
         good = client.post("/v1/search", json=BY_ID)
         bad = client.get("/v1/papers/not-there")
         unknown = client.get("/nowhere/at/all", headers={"x-api-key": ""})
-    found, missing, refused = lines(capsys)
+        client.delete("/v1/papers/not-there")
+    found, missing, refused, lacking = lines(capsys)
+    assert (403, "scope-missing", key.key.id) == (lacking["status"], lacking["error"], lacking["key"])
     assert good.headers["X-Request-ID"] == found.pop("request_id")
     assert found.pop("duration_ms") > found.pop("queue_ms") >= 0
     assert {"timestamp": found["timestamp"], "event": "request", "level": "info"} | {
