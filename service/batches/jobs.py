@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, select, update
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import JobChunkRow, JobRow
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
 from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
+from service.batches.turns import ACTIVE, first_turn, is_leased, is_waiting, next_chunk, pass_turn_on
 from service.timings import LEASE_S
 
 MAX_ATTEMPTS: Final = 10  # a chunk that ended so many workers fails its job
 _RETRY_AFTER_S: Final = 30  # a batch takes seconds to minutes
 _ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
-_ACTIVE: Final = JobRow.state.in_([state for state in JobState if state.active])
 
 
 class Jobs(Store):
@@ -70,8 +70,9 @@ class Jobs(Store):
                 "created_at": int(self._clock()),
                 "shared": new.shared,
             }
+            turn = first_turn(connection, new.owner, self._now_ms())
             connection.execute(insert(JobRow).values(row))
-            connection.execute(insert(JobChunkRow), _chunk_rows(job_id, new.chunks))
+            connection.execute(insert(JobChunkRow), _chunk_rows(job_id, new.chunks, turn))
             return _job(connection, JobRow.id == job_id)
 
     def get(self, job_id: str, *, owner: str | None) -> Job:
@@ -82,7 +83,10 @@ class Jobs(Store):
     def remove(self, job_id: str, *, owner: str | None) -> None:
         """Ends a job where it is not finished, and forgets it; raises BatchNotFoundError."""
         with self.database.writing() as connection:
-            _remove(connection, [_job(connection, _of(job_id, owner)).id])
+            job = _job(connection, _of(job_id, owner))
+            if job.state.active:
+                pass_turn_on(connection, job.id, self._now_ms())
+            _remove(connection, [job.id])
 
     def fail(self, job_id: str, reason: str) -> None:
         """Ends an unfinished job that cannot be carried out."""
@@ -90,28 +94,22 @@ class Jobs(Store):
             self._end(connection, job_id, JobState.FAILED, reason)
 
     def claim(self) -> LeasedChunk | None:
-        """Leases the next chunk; ``None`` where none waits.
-
-        The jobs that are least far come first, so that a short one need not wait for a long one.
-        """
+        """Leases the chunk whose turn it is; ``None`` where none waits."""
         with self.database.reading() as connection:
             if _waiting(connection, self._now_ms()) == 0:
                 return None
         with self.database.writing() as connection:
-            row = connection.execute(
-                select(JobChunkRow.job_id, JobChunkRow.number, JobChunkRow.attempts)
-                .join(JobRow)
-                .where(_is_waiting(self._now_ms()))
-                .order_by(JobChunkRow.number, JobRow.created_at, JobRow.id)
-                .limit(1)
-            ).one_or_none()
-            if row is None:
+            following = next_chunk(connection, self._now_ms())
+            if following is None:
                 return None
-            if row.attempts >= MAX_ATTEMPTS:
-                reason = f"Part {row.number} failed {row.attempts} times; see the log of the service."
-                self._end(connection, row.job_id, JobState.FAILED, reason)
+            job_id, number = following
+            chunk = and_(JobChunkRow.job_id == job_id, JobChunkRow.number == number)
+            attempts = connection.execute(select(JobChunkRow.attempts).where(chunk)).scalar_one()
+            if attempts >= MAX_ATTEMPTS:
+                reason = f"Part {number} failed {attempts} times; see the log of the service."
+                self._end(connection, job_id, JobState.FAILED, reason)
                 return None
-            return self._lease(connection, row.job_id, row.number)
+            return self._lease(connection, job_id, number)
 
     def renew(self, chunk: LeasedChunk) -> bool:
         """Keeps a lease for ``lease_s`` more; whether the work still counts."""
@@ -122,7 +120,8 @@ class Jobs(Store):
     def release(self, chunk: LeasedChunk) -> None:
         """Gives a chunk back unfinished, for another worker to take at once."""
         with self.database.writing() as connection:
-            _if_held(connection, chunk, lease=None, lease_until=None, attempts=JobChunkRow.attempts - 1)
+            attempts = JobChunkRow.attempts - 1
+            _if_held(connection, chunk, lease=None, lease_until=self._now_ms(), attempts=attempts)
 
     def finish(self, chunk: LeasedChunk, results: bytes, *, n_problems: int) -> bool:
         """Stores the results of a chunk and that it is done; whether they count.
@@ -130,7 +129,8 @@ class Jobs(Store):
         They do not where the job has ended, or the lease has passed to another worker.
         """
         with self.database.writing() as connection:
-            if not _if_held(connection, chunk, results=results, done=True, lease=None, lease_until=None):
+            done = {"results": results, "done": True, "lease": None, "lease_until": self._now_ms()}
+            if not _if_held(connection, chunk, **done):
                 return False
             n_done = JobRow.n_done + chunk.n_queries
             complete = n_done == JobRow.n_queries
@@ -144,19 +144,20 @@ class Jobs(Store):
                     finished_at=case((complete, int(self._clock())), else_=None),
                 )
             )
+            if not _job(connection, JobRow.id == chunk.job_id).state.active:
+                pass_turn_on(connection, chunk.job_id, self._now_ms())
             return True
 
     def generations(self) -> set[str]:
         """Those that unfinished jobs are answered from."""
         with self.database.reading() as connection:
-            return set(connection.scalars(select(JobRow.generation).where(_ACTIVE).distinct()))
+            return set(connection.scalars(select(JobRow.generation).where(ACTIVE).distinct()))
 
     def backlog(self) -> Backlog:
         """What there is to do, and how much of it is under way."""
         now_ms = self._now_ms()
-        leased = and_(_ACTIVE, ~JobChunkRow.done, JobChunkRow.lease_until >= now_ms)
         with self.database.reading() as connection:
-            n_leased = select(func.count()).select_from(JobChunkRow).join(JobRow).where(leased)
+            n_leased = select(func.count()).select_from(JobChunkRow).join(JobRow).where(is_leased(now_ms))
             return Backlog(_waiting(connection, now_ms), connection.execute(n_leased).scalar_one())
 
     def n_ready(self, job: Job) -> int:
@@ -205,7 +206,8 @@ class Jobs(Store):
 
     def _end(self, connection: Connection, job_id: str, state: JobState, error: str | None = None) -> None:
         ended = {"state": state.value, "error": error, "finished_at": int(self._clock())}
-        connection.execute(update(JobRow).where(JobRow.id == job_id, _ACTIVE).values(ended))
+        if connection.execute(update(JobRow).where(JobRow.id == job_id, ACTIVE).values(ended)).rowcount:
+            pass_turn_on(connection, job_id, self._now_ms())
 
 
 def _of(job_id: str, owner: str | None) -> ColumnElement[bool]:
@@ -243,7 +245,7 @@ def _earlier(connection: Connection, new: NewJob) -> Job | None:
 
 
 def _expect_room(connection: Connection, owner: str, *, most: int, most_of_owner: int) -> None:
-    unfinished = select(func.count()).select_from(JobRow).where(_ACTIVE)
+    unfinished = select(func.count()).select_from(JobRow).where(ACTIVE)
     if connection.execute(unfinished.where(JobRow.owner == owner)).scalar_one() >= most_of_owner:
         raise RateLimitedError(
             f"{most_of_owner} of your batches are unfinished, the limit for one caller; wait for one, or "
@@ -257,22 +259,18 @@ def _expect_room(connection: Connection, owner: str, *, most: int, most_of_owner
         )
 
 
-def _chunk_rows(job_id: str, chunks: Sequence[ChunkContent]) -> list[dict[str, Any]]:
+def _chunk_rows(job_id: str, chunks: Sequence[ChunkContent], turn: int) -> list[dict[str, Any]]:
     rows, first = [], 0
     for number, chunk in enumerate(chunks):
         row = {"job_id": job_id, "number": number, "first": first, "attempts": 0, "done": False}
+        row["lease_until"] = None if number else turn
         rows.append(row | {"n_queries": chunk.n_queries, "queries": chunk.queries})
         first += chunk.n_queries
     return rows
 
 
-def _is_waiting(now_ms: int) -> ColumnElement[bool]:
-    free = or_(JobChunkRow.lease_until.is_(None), JobChunkRow.lease_until < now_ms)
-    return and_(_ACTIVE, ~JobChunkRow.done, free)
-
-
 def _waiting(connection: Connection, now_ms: int) -> int:
-    n_waiting = select(func.count()).select_from(JobChunkRow).join(JobRow).where(_is_waiting(now_ms))
+    n_waiting = select(func.count()).select_from(JobChunkRow).join(JobRow).where(is_waiting(now_ms))
     return connection.execute(n_waiting).scalar_one()
 
 
@@ -282,7 +280,7 @@ def _if_held(connection: Connection, chunk: LeasedChunk, **values: Any) -> bool:
         JobChunkRow.job_id == chunk.job_id,
         JobChunkRow.number == chunk.number,
         JobChunkRow.lease == chunk.lease,
-        JobChunkRow.job_id.in_(select(JobRow.id).where(_ACTIVE)),
+        JobChunkRow.job_id.in_(select(JobRow.id).where(ACTIVE)),
     )
     return connection.execute(held.values(values)).rowcount == 1
 

@@ -140,16 +140,100 @@ def test_a_chunk_that_ends_every_worker_fails_its_job(jobs: Jobs, clock: Clock) 
     assert other.id == chunk.job_id
 
 
-def test_short_jobs_pass_long_ones(jobs: Jobs, clock: Clock) -> None:
-    """The job that is least far comes first, the older one of equals."""
+def turn(jobs: Jobs, clock: Clock) -> Job:
+    """Works on the next chunk for a while; whose it was."""
+    chunk = jobs.claim()
+    assert chunk is not None
+    clock.now += 0.02  # many chunks in a second: turns are no matter of whole ones
+    assert jobs.finish(chunk, b"results", n_problems=0)
+    return jobs.get(chunk.job_id, owner=None)
+
+
+def test_batches_of_one_owner_take_turns(jobs: Jobs, clock: Clock) -> None:
+    """A short one need not wait for a long one that was sent before, and the long one goes on meanwhile."""
     long = add(jobs, 1, 1, 1, 1)
     for _ in range(2):
-        assert jobs.claim() is not None
+        turn(jobs, clock)
     clock.now += 1
-    short = add(jobs, 1, 1, 1)
-    order = [chunk.job_id for _ in range(5) if (chunk := jobs.claim()) is not None]
-    assert [short.id, short.id, long.id, short.id, long.id] == order
-    assert (0, 7) == (jobs.backlog().n_waiting, jobs.backlog().n_leased)
+    short = add(jobs, 1, 1)
+    order = [turn(jobs, clock).id for _ in range(4)]
+    assert [long.id, short.id, long.id, short.id] == order
+    assert (0, 0) == (jobs.backlog().n_waiting, jobs.backlog().n_leased)
+
+
+@pytest.mark.parametrize("removes", [False, True], ids=["kept", "removed"])
+@pytest.mark.parametrize("owner", ["a", "b"], ids=["one owner", "two owners"])
+def test_short_batches_without_end_do_not_hold_up_a_long_one(
+    jobs: Jobs, clock: Clock, owner: str, *, removes: bool
+) -> None:
+    """Whoever always has short ones waiting, and forgets them when they are done, has every other turn."""
+    long = add(jobs, 1, 1, 1, 1)
+    waiting = 0
+    order = []
+    for _ in range(8):
+        clock.now += 1  # of equals the older one goes first
+        while waiting < 2:
+            add(jobs, 1, owner=owner)
+            waiting += 1
+        job = turn(jobs, clock)
+        order.append(job.id == long.id)
+        if job.id != long.id:
+            waiting -= 1
+            if removes:
+                jobs.remove(job.id, owner=owner)
+    assert [True, False] * 4 == order
+
+
+def test_a_caller_with_many_batches_has_the_turns_of_one(jobs: Jobs, clock: Clock) -> None:
+    """Owners take turns, whatever each of them has waiting, and whoever comes last is not first."""
+    for _ in range(3):
+        add(jobs, 1, 1)
+    clock.now += 1
+    add(jobs, 1, 1, 1, 1, owner="b")
+    assert "a" == turn(jobs, clock).owner
+    add(jobs, 1, owner="c")
+    assert "bacbababa" == "".join(turn(jobs, clock).owner for _ in range(9))
+
+
+def test_who_has_a_chunk_under_way_comes_last(jobs: Jobs, clock: Clock) -> None:
+    """Of several workers each takes the chunk of another owner, as long as there is one."""
+    for owner in "ab":
+        add(jobs, 1, 1, 1, owner=owner)
+        clock.now += 1
+    taken = [chunk for _ in range(2) if (chunk := jobs.claim()) is not None]
+    assert ["a", "b"] == [jobs.get(chunk.job_id, owner=None).owner for chunk in taken]
+    add(jobs, 1, owner="c")
+    assert "c" == turn(jobs, clock).owner
+
+
+def test_work_given_back_was_its_owners_turn(jobs: Jobs, clock: Clock) -> None:
+    """Who cannot be served, as where a shard is away, does not keep others from it."""
+    add(jobs, 1)
+    clock.now += 1
+    add(jobs, 1, owner="b")
+    chunk = jobs.claim()
+    assert chunk is not None
+    assert "a" == jobs.get(chunk.job_id, owner=None).owner
+    clock.now += 1
+    jobs.release(chunk)
+    assert ["b", "a"] == [turn(jobs, clock).owner for _ in range(2)]
+
+
+def test_a_batch_that_is_cancelled_was_its_owners_turn(jobs: Jobs, clock: Clock) -> None:
+    """Who takes a batch back while it is worked on, or whose batch fails, is not first with the next."""
+    for cancelled in (True, False):
+        first = add(jobs, 1)
+        clock.now += 1
+        second, other = add(jobs, 1), add(jobs, 1, owner="b")
+        clock.now += 1
+        chunk = jobs.claim()
+        assert chunk is not None
+        assert first.id == chunk.job_id
+        if cancelled:
+            jobs.remove(first.id, owner="a")
+        else:
+            jobs.fail(first.id, "because")
+        assert [other.id, second.id] == [turn(jobs, clock).id for _ in range(2)]
 
 
 def test_a_removed_job_is_worked_on_no_more(jobs: Jobs) -> None:

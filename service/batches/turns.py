@@ -1,0 +1,67 @@
+"""Whose chunk is next: callers take turns, and so do the batches of one caller.
+
+A chunk keeps the moment its lease ended, and so it is known when its job and its owner last had their turn:
+``lease_until`` of a chunk that nobody holds is in the past.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select, update
+
+from indexer.catalog.tables import JobChunkRow, JobRow
+from service.batches.job import JobState
+
+ACTIVE: Final = JobRow.state.in_([state for state in JobState if state.active])
+
+
+def is_waiting(now_ms: int) -> ColumnElement[bool]:
+    """Whether a chunk, joined with its job, is still to be done and nobody holds it."""
+    free = or_(JobChunkRow.lease.is_(None), JobChunkRow.lease_until < now_ms)
+    return and_(ACTIVE, ~JobChunkRow.done, free)
+
+
+def is_leased(now_ms: int) -> ColumnElement[bool]:
+    """Whether a worker holds a chunk, joined with its job, and works on it."""
+    held = and_(JobChunkRow.lease.is_not(None), JobChunkRow.lease_until >= now_ms)
+    return and_(ACTIVE, ~JobChunkRow.done, held)
+
+
+def next_chunk(connection: Connection, now_ms: int) -> tuple[str, int] | None:
+    """The job and number of the chunk whose turn it is; ``None`` where none waits.
+
+    First comes the owner who had a chunk least recently, then the job of that owner which had one least
+    recently, of equals the one that was sent first. Who has one under way had it last.
+    """
+    turn = func.coalesce(func.max(JobChunkRow.lease_until), 0)
+    number = func.min(case((is_waiting(now_ms), JobChunkRow.number)))
+    columns = (JobRow.id, JobRow.owner, JobRow.created_at, turn.label("turn"), number.label("number"))
+    by_job = select(*columns).join(JobChunkRow).where(ACTIVE).group_by(JobRow.id)
+    jobs = connection.execute(by_job).all()
+    of_owner: dict[str, int] = {}
+    for job in jobs:
+        of_owner[job.owner] = max(job.turn, of_owner.get(job.owner, 0))
+
+    def order(job: Row[Any]) -> tuple[int, int, int, str]:
+        return of_owner[job.owner], job.turn, job.created_at, job.id
+
+    first = min((job for job in jobs if job.number is not None), key=order, default=None)
+    return None if first is None else (first.id, first.number)
+
+
+def first_turn(connection: Connection, owner: str, now_ms: int) -> int:
+    """From when the turn of a new job counts: as its owner's does; for one with no other job from now."""
+    last = select(func.max(JobChunkRow.lease_until)).join(JobRow).where(ACTIVE, JobRow.owner == owner)
+    turn = connection.execute(last).scalar_one()
+    return now_ms if turn is None else min(turn, now_ms)
+
+
+def pass_turn_on(connection: Connection, job_id: str, now_ms: int) -> None:
+    """Has the turn of a job that ends count for the other jobs of its owner.
+
+    Who sends many short batches would else be, with each, somebody who never had a turn.
+    """
+    owner = select(JobRow.owner).where(JobRow.id == job_id).scalar_subquery()
+    others = select(JobRow.id).where(ACTIVE, JobRow.owner == owner, JobRow.id != job_id)
+    first = and_(JobChunkRow.number == 0, JobChunkRow.job_id.in_(others))
+    earlier = func.coalesce(JobChunkRow.lease_until, 0) < now_ms
+    connection.execute(update(JobChunkRow).where(first, earlier).values(lease_until=now_ms))
