@@ -24,6 +24,7 @@ from service.timings import LEASE_S
 
 MAX_ATTEMPTS: Final = 10  # a chunk that ended so many workers fails its job
 _RETRY_AFTER_S: Final = 30  # a batch takes seconds to minutes
+_REMOVED_TOGETHER: Final = 500  # a statement takes 32,766 ids, and others that write wait meanwhile
 _ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 
@@ -179,15 +180,17 @@ class Jobs(Store):
         return None if row is None else StoredResults(**row._asdict())
 
     def expire(self, *, max_age_s: int) -> int:
-        """Removes jobs that were finished more than ``max_age_s`` ago; returns how many."""
-        before = int(self._clock()) - max_age_s
-        old = select(JobRow.id).where(JobRow.finished_at < before)
-        with self.database.reading() as connection:
-            ids = list(connection.scalars(old))
-        if ids:
+        """Removes jobs that were finished more than ``max_age_s`` ago, some at a time; returns how many."""
+        old = select(JobRow.id).where(JobRow.finished_at < int(self._clock()) - max_age_s)
+        n_removed = 0
+        while True:
+            with self.database.reading() as connection:
+                ids = list(connection.scalars(old.limit(_REMOVED_TOGETHER)))
+            if not ids:
+                return n_removed
             with self.database.writing() as connection:
                 _remove(connection, ids)
-        return len(ids)
+            n_removed += len(ids)
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

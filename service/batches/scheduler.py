@@ -6,6 +6,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import Final
 
+import structlog
+
 from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, StorageError
 from service.background import Repeating
@@ -33,6 +35,7 @@ NOT_KEPT: Final = Degradation(
     "The database cannot be used: batches are neither accepted nor processed.",
     "Make the database reachable again; its error is in the log.",
 )
+_log = structlog.get_logger(__name__)
 
 
 class Batches:
@@ -116,11 +119,18 @@ class Batches:
         """Whether there may be more to do at once."""
         jobs = self._look()
         if time.monotonic() >= self._expire_at:
-            jobs.expire(max_age_s=self._max_age_s)
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
+            self._expire(jobs)
         if self._left_to_workers and not self._unattended(jobs):
             return False
         return self.worker.work_one(jobs)
+
+    def _expire(self, jobs: Jobs) -> None:
+        """Removes what is too old; where that fails the work goes on, and it is tried again some time."""
+        try:
+            jobs.expire(max_age_s=self._max_age_s)
+        except StorageError as error:
+            _log.warning("old_batches_not_removed", error=str(error))
 
     def _unattended(self, jobs: Jobs) -> bool:
         """Whether something waits that no worker has taken for a while."""

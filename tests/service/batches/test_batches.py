@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
 
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
@@ -450,6 +451,25 @@ def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyP
             answer = client.post("/v1/batches", json={"seeds": IDS}, headers={"x-api-key": token})
             statuses.append((answer.status_code, answer.headers.get("Retry-After")))
         assert [(202, None)] * 4 + [(429, "30"), (503, "30")] == statuses
+
+
+def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried in vain as soon as the service runs; the log says so, and batches are done all the same."""
+    tried = []
+
+    def fail(*_: object, max_age_s: int) -> int:
+        tried.append(max_age_s)
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr("service.batches.jobs.Jobs.expire", fail)
+    with capture_logs() as logged, batching(data, batch_days=2) as client:
+        path = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1}).headers["Location"]
+        assert "done" == finished(client, path)["state"]
+    assert [2 * 24 * 3600] == tried
+    told = [(each["event"], each["error"]) for each in logged if "error" in each]
+    assert [("old_batches_not_removed", "the disk is full")] == told
 
 
 def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
@@ -298,3 +299,24 @@ def test_finished_jobs_are_removed_in_time(jobs: Jobs, clock: Clock) -> None:
     assert unfinished.id == jobs.get(unfinished.id, owner="a").id
     with pytest.raises(BatchNotFoundError):
         jobs.get(ended.id, owner="a")
+
+
+def test_however_many_old_jobs_are_removed(jobs: Jobs, clock: Clock) -> None:
+    """More than a statement takes values, as after a month without a service; what is young stays."""
+    copied, young = add(jobs), add(jobs)
+    jobs.fail(copied.id, "because")
+    copies = text(
+        "WITH RECURSIVE copy(number) AS "
+        "(SELECT 1 UNION ALL SELECT number + 1 FROM copy WHERE number < 70000) "
+        "INSERT INTO jobs (id, owner, body_hash, generation, state, "
+        "n_queries, n_done, n_problems, created_at, finished_at, shared) "
+        "SELECT 'copy-' || number, owner, body_hash, generation, state, "
+        "n_queries, n_done, n_problems, created_at, finished_at, shared FROM jobs, copy WHERE id = :copied"
+    )
+    with jobs.database.writing() as connection:
+        connection.execute(copies, {"copied": copied.id})
+    clock.now += 100
+    jobs.fail(young.id, "because")
+    assert 70_001 == jobs.expire(max_age_s=99)
+    assert 0 == jobs.expire(max_age_s=99)
+    assert young.id == jobs.get(young.id, owner="a").id
