@@ -22,6 +22,7 @@
 | `AKIN_QUEUE`        | `16`        | requests | waiting requests per running one; others get 503           |
 | `AKIN_BATCHES`      | `40`        | batches  | how many may be unfinished, a quarter for one caller       |
 | `AKIN_BATCH_DAYS`   | `7`         | days     | how long finished batches are kept                         |
+| `AKIN_BATCH_MIB`    | `4096`      | MiB      | what batches of one caller may hold; then new ones get 429 |
 | `AKIN_WORKERS`      | `false`     | yes/no   | leave batches to `akin worker`, as long as there is one    |
 | `AKIN_DEADLINE_MS`  | `30000`     | ms       | time limit of a request, including waiting                 |
 | `AKIN_RATE`         | `6000`      | requests | per minute and key; 0: unlimited                           |
@@ -86,6 +87,7 @@ class Settings(BaseSettings):
     queue: int = Field(default=16, ge=0, le=1_000)
     batches: int = Field(default=40, ge=1, le=10_000)
     batch_days: int = Field(default=7, ge=1, le=3_650)
+    batch_mib: int = Field(default=4_096, ge=1, le=1_000_000)
     workers: bool = False
     deadline_ms: int = Field(default=30_000, ge=10, le=3_600_000)
     rate: int = Field(default=6_000, ge=0, le=10_000_000)

@@ -17,13 +17,13 @@ from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, inse
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import JobChunkRow, JobRow
-from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
+from models.errors import BatchNotFoundError, IdempotencyError
 from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
+from service.batches.room import Kept, expect_room, held_bytes
 from service.batches.turns import ACTIVE, first_turn, is_leased, is_waiting, next_chunk, pass_turn_on
 from service.timings import LEASE_S
 
 MAX_ATTEMPTS: Final = 10  # a chunk that ended so many workers fails its job
-_RETRY_AFTER_S: Final = 30  # a batch takes seconds to minutes
 _REMOVED_TOGETHER: Final = 500  # a statement takes 32,766 ids, and others that write wait meanwhile
 _ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
@@ -44,21 +44,25 @@ class Jobs(Store):
         self.lease_s = lease_s
         self._clock = clock
 
-    def add(self, new: NewJob, *, most: int, most_of_owner: int) -> Job:
+    def add(self, new: NewJob, *, most: int, most_of_owner: int, kept: Kept | None = None) -> Job:
         """Stores a job, or finds that of the same owner with the same key and content, unless it failed.
 
         Raises:
             IdempotencyError: the key was used with other content.
-            RateLimitedError: the owner has ``most_of_owner`` unfinished jobs.
+            RateLimitedError: the owner has ``most_of_owner`` unfinished jobs, or as much is ``kept`` already.
             OverloadedError: there are ``most`` unfinished jobs.
         """
+        with self.database.reading() as connection:  # nobody who writes waits for it
+            n_bytes = 0 if kept is None else held_bytes(connection, new.owner)
         with self.database.writing() as connection:
             earlier = _earlier(connection, new)
             if earlier is not None and earlier.state is not JobState.FAILED:
                 return earlier
             if earlier is not None:  # sent again because it failed
                 _remove(connection, [earlier.id])
-            _expect_room(connection, new.owner, most=most, most_of_owner=most_of_owner)
+            expect_room(connection, new.owner, most=most, most_of_owner=most_of_owner)
+            if kept is not None:
+                kept.expect_room(n_bytes)
             job_id = secrets.token_urlsafe(_ID_BYTES)
             row = {
                 **{name: getattr(new, name) for name in ("owner", "idempotency_key", "body_hash")},
@@ -245,21 +249,6 @@ def _earlier(connection: Connection, new: NewJob) -> Job | None:
             "The Idempotency-Key was sent before with another batch; send a new key with a new batch."
         )
     return _job(connection, same_key)
-
-
-def _expect_room(connection: Connection, owner: str, *, most: int, most_of_owner: int) -> None:
-    unfinished = select(func.count()).select_from(JobRow).where(ACTIVE)
-    if connection.execute(unfinished.where(JobRow.owner == owner)).scalar_one() >= most_of_owner:
-        raise RateLimitedError(
-            f"{most_of_owner} of your batches are unfinished, the limit for one caller; wait for one, or "
-            "cancel one.",
-            retry_after_s=_RETRY_AFTER_S,
-        )
-    if connection.execute(unfinished).scalar_one() >= most:
-        raise OverloadedError(
-            f"{most} batches are unfinished, the limit of the service; try again later.",
-            retry_after_s=_RETRY_AFTER_S,
-        )
 
 
 def _chunk_rows(job_id: str, chunks: Sequence[ChunkContent], turn: int) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from models.errors import BatchNotFoundError, StorageError
 from service.background import Repeating
 from service.batches.job import Job, NewJob
 from service.batches.jobs import Jobs
+from service.batches.room import Kept
 from service.batches.worker import ChunkWorker
 from service.collection.leases import KeptGenerations
 from service.context import ASIDE_S, locked, with_deadline
@@ -48,7 +49,7 @@ class Batches:
         self._without_worker_s = timings.without_worker_s
         self.worker = worker
         self._most = settings.batches
-        self._max_age_s = settings.batch_days * _DAY_S
+        self._kept_of_owner = Kept(settings.batch_mib, settings.batch_days)
         self._left_to_workers = settings.workers
         self._store = LazyStore(
             settings.catalog, lambda place: Jobs(open_database(place), lease_s=timings.lease_s)
@@ -68,7 +69,8 @@ class Batches:
         jobs = self._store.get()
         with locked(self._keeping):  # until the job is stored nothing else says that its generation is needed
             self._kept.keep(new.generation)
-            job = jobs.add(new, most=self._most, most_of_owner=most_of_owner)
+            kept = self._kept_of_owner
+            job = jobs.add(new, most=self._most, most_of_owner=most_of_owner, kept=kept)
         self._working.wake()
         return job
 
@@ -128,7 +130,7 @@ class Batches:
     def _expire(self, jobs: Jobs) -> None:
         """Removes what is too old; where that fails the work goes on, and it is tried again some time."""
         try:
-            jobs.expire(max_age_s=self._max_age_s)
+            jobs.expire(max_age_s=self._kept_of_owner.days * _DAY_S)
         except StorageError as error:
             _log.warning("old_batches_not_removed", error=str(error))
 

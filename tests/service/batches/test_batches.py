@@ -453,6 +453,20 @@ def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyP
         assert [(202, None)] * 4 + [(429, "30"), (503, "30")] == statuses
 
 
+def test_what_batches_hold_is_limited(data: Path) -> None:
+    """A caller whose results fill the room is told so until it deletes some."""
+    body = {"seeds": IDS[:10], "limit": 100}
+    with batching(data, batch_mib=1, batch_days=2) as client:
+        path = client.post("/v1/batches", json=body).headers["Location"]
+        assert "done" == finished(client, path)["state"]
+        refused = client.post("/v1/batches", json=body)
+        assert (429, "3600") == (refused.status_code, refused.headers["Retry-After"])
+        assert "those of one caller may hold 1 MiB; delete one" in refused.json()["detail"]
+        assert "2 days" in refused.json()["detail"]
+        client.delete(path)
+        assert 202 == client.post("/v1/batches", json=body).status_code
+
+
 def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """The rows of batch jobs, in both databases: leases, counts, and what happens to work that was lost."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
 from service.batches.job import ChunkContent, Job, JobState, NewJob
 from service.batches.jobs import LEASE_S, MAX_ATTEMPTS, Jobs
+from service.batches.room import Kept
 
 
 class Clock:
@@ -275,6 +277,42 @@ def test_a_full_queue_refuses_but_what_it_holds(jobs: Jobs) -> None:
     assert first.id == add(jobs, key="k").id
     jobs.remove(first.id, owner="a")
     add(jobs, owner="c")
+
+
+def test_what_the_jobs_of_an_owner_hold_is_limited(jobs: Jobs) -> None:
+    """Who holds too much is told how much, and what to do; others are not, nor is what is there."""
+    kept = Kept(mib=2, days=3)
+
+    def sent(*sizes: int, owner: str = "a", key: str | None = None) -> Job:
+        chunks = [ChunkContent(size, b"queries") for size in sizes]
+        job = NewJob(owner, key, "x", "000001", b"shared", chunks)
+        return jobs.add(job, most=9, most_of_owner=9, kept=kept)
+
+    job = sent(1, 1, key="k")
+    for n_bytes in (2**20, 2**20 + 1):
+        jobs.remove(sent(1, owner="b").id, owner="b")
+        jobs.remove(sent(1).id, owner="a")
+        chunk = jobs.claim()
+        assert chunk is not None
+        assert jobs.finish(chunk, bytes(n_bytes), n_problems=0)
+    told = "Your batches hold 3 MiB, and those of one caller may hold 2 MiB; delete one.* 3 days after"
+    with pytest.raises(RateLimitedError, match=told) as caught:
+        sent(1)
+    assert 3_600 == caught.value.retry_after_s
+    assert job.id == sent(1, 1, key="k").id
+    sent(1, owner="b")
+    jobs.remove(job.id, owner="a")
+    sent(1)
+
+
+@pytest.mark.parametrize(("n_chunks", "n_shared"), [(512, 0), (1, 2**21)], ids=["chunks", "shared"])
+def test_what_jobs_hold_beside_their_results_counts(jobs: Jobs, n_chunks: int, n_shared: int) -> None:
+    """Many small parts, which take room as rows, and what the queries of a job share."""
+    chunks = [ChunkContent(1, b"")] * n_chunks
+    sent = partial(jobs.add, most=9, most_of_owner=9, kept=Kept(mib=2, days=7))
+    sent(NewJob("a", None, "x", "000001", bytes(n_shared), chunks))
+    with pytest.raises(RateLimitedError, match=r"hold \d MiB"):
+        sent(NewJob("a", None, "x", "000001", b"", chunks[:1]))
 
 
 def test_a_job_is_its_owners(jobs: Jobs) -> None:
