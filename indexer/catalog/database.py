@@ -112,8 +112,7 @@ class Database:
         frozen = file if file is not None and is_frozen(file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
         if url.get_backend_name() == "postgresql":
-            lock_timeout = max(1, round(busy_timeout_s * 1000))  # 0 would be for ever
-            pool = {**pool, "connect_args": {"options": f"-c lock_timeout={lock_timeout}"}}
+            pool = {**pool, "connect_args": {"options": _postgres_options(url, busy_timeout_s)}}
         with needed("PostgreSQL", extra="postgres"):
             self.engine = create_engine(url, **pool)
         # Never the whole URL: it may hold a password.
@@ -223,6 +222,12 @@ def _url(url_or_path: str | Path) -> URL:
             f"the catalog's URL (of kind {kind!r}) cannot be used: expected a file path, "
             "sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME"
         ) from error
+
+
+def _postgres_options(url: URL, busy_timeout_s: float) -> str:
+    """Those of the URL, which what is given beside it would replace, and how long a writer waits."""
+    lock_timeout = max(1, round(busy_timeout_s * 1000))  # 0 would be for ever
+    return " ".join([*url.normalized_query.get("options", ()), f"-c lock_timeout={lock_timeout}"])
 
 
 def _configure_postgres(engine: Engine) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy import Connection, event, inspect, make_url, text
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
@@ -360,3 +360,21 @@ def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str, *, begun:
         with pytest.raises(StorageError):
             broken_off()
         gc.collect()  # what is left open would be noticed now
+
+
+def test_options_in_the_url_are_kept(postgres_url: str) -> None:
+    """A schema that the URL names holds the tables, and writers wait for others as long as they are told."""
+    url = make_url(postgres_url)
+    database = Database(postgres_url)
+    with database.writing() as connection:
+        connection.execute(text("CREATE SCHEMA akin2"))
+    database.close()
+    for options in ("-csearch_path=akin2", ["-csearch_path=akin2", "-c statement_timeout=77s"]):
+        given = url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+        with Catalog.open(given) as catalog, catalog.database.reading() as connection:
+            assert "akin2" == connection.execute(text("SELECT current_schema()")).scalar_one()
+            assert "30s" == connection.execute(text("SHOW lock_timeout")).scalar_one()
+            assert set(Base.metadata.tables) < set(inspect(connection).get_table_names("akin2"))
+            assert [] == inspect(connection).get_table_names("public")
+            timeout = connection.execute(text("SHOW statement_timeout")).scalar_one()
+            assert ("0" if isinstance(options, str) else "77s") == timeout
