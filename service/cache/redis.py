@@ -32,9 +32,12 @@ AWAY: Final = Degradation(
 REFUSES: Final = Degradation(
     "redis",
     "Redis refuses to store anything: each process caches answers and counts requests by itself.",
-    "Give Akin a Redis that is no replica, has memory left, and a user that may write; its error is in the "
-    "log.",
+    "Give Akin a Redis that is no replica, has memory and disk left and the replicas it needs, and a user "
+    "that may write; its error is in the log.",
 )
+# How answers begin that refuse all that is written and have no class of their own: it could not save its
+# memory to disk, or has too few replicas.
+_REFUSED_IN_WORDS: Final = frozenset({"MISCONF", "NOREPLICAS"})
 # What is written to find out whether it stores again.
 _PROBE: Final = f"{PREFIX}probe"
 _Answer = TypeVar("_Answer")
@@ -150,13 +153,20 @@ class RedisStore:
             self.errors += 1
             self._n_failures += 1
             self._not_before = self._clock() + self._pause_s
-        if isinstance(error, self._refuses):
+        if (refused := self._refused(error)) is not None:
             self._must_write = True
-            self.outage.begin(type(error).__name__, REFUSES)
+            self.outage.begin(refused, REFUSES)
         elif isinstance(error, self._refusals):
             self._succeeded()
         elif self._n_failures >= _MOST_FAILURES and self.outage.problem is None:
             self.outage.begin(type(error).__name__)
+
+    def _refused(self, error: Exception) -> str | None:
+        """The name of an error with which Redis refuses all that is written; ``None`` for any other."""
+        word = str(error).partition(" ")[0]
+        if isinstance(error, self._refusals) and word in _REFUSED_IN_WORDS:
+            return word
+        return type(error).__name__ if isinstance(error, self._refuses) else None
 
 
 def redis_client(url: str, *, timeout_s: float) -> "Redis":

@@ -283,8 +283,13 @@ def test_failures_that_are_not_in_a_row_are_no_outage(redis_server: RedisServer)
             ("ACL", "SETUSER", "default", "+set"),
             "NoPermissionError",
         ),
+        (
+            ("CONFIG", "SET", "min-replicas-to-write", "1"),
+            ("CONFIG", "SET", "min-replicas-to-write", "0"),
+            "NOREPLICAS",
+        ),
     ],
-    ids=["replica", "memory", "permission"],
+    ids=["replica", "memory", "permission", "replicas"],
 )
 def test_a_redis_that_stores_nothing_is_left_alone_until_it_does(
     redis_server: RedisServer, refuses: tuple[str, ...], accepts: tuple[str, ...], error: str
@@ -309,6 +314,26 @@ def test_a_redis_that_stores_nothing_is_left_alone_until_it_does(
         assert [] == store.outage.degradations()
         store.put("name", b"other", keep_s=60)
         assert b"other" == store.get("name")
+    store.close()
+
+
+def test_a_redis_that_cannot_save_is_left_alone(redis_server: RedisServer, log_left_alone: None) -> None:
+    """It refuses all that is written, which is told and logged; a key of another type is no such refusal."""
+    structlog.reset_defaults()
+    store = patient(redis_server)
+    with capture_logs() as logged, Redis.from_url(redis_server.url) as client, redis_server.unable_to_save():
+        client.rpush("list", b"value")
+        client.config_set("save", "3600 1")
+        try:
+            client.bgsave()
+            soon(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+            assert store.get("list") is None
+            assert (None, 1) == (store.outage.problem, store.errors)
+            store.put("name", b"value", keep_s=60)
+            assert ("MISCONF", [REFUSES]) == (store.outage.problem, store.outage.degradations())
+        finally:
+            client.config_set("save", "")
+    assert [("failed", "redis", "MISCONF")] == [(e["event"], e["part"], e["error"]) for e in logged]
     store.close()
 
 

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,16 @@ class RedisServer:
     def resume(self) -> None:
         """Ends a pause."""
         self._signal(signal.SIGCONT)
+
+    @contextmanager
+    def unable_to_save(self) -> Iterator[None]:
+        """What it writes to disk has no place there: a folder bears the name of the file."""
+        folder = self._folder / "dump.rdb"
+        folder.mkdir()
+        try:
+            yield
+        finally:
+            folder.rmdir()
 
     def flush(self) -> None:
         """Forgets all it holds."""
