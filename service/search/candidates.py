@@ -200,10 +200,8 @@ def find_candidates(
     if wanted == 0:
         return []
     n_dropped = len(allowed) - n_allowed
-    # Many sentences with few hits each would find the same few dropped papers again and again.
-    few = n_dropped <= _FEW_PAPERS if exact else n_dropped == 0
-    # Nor is an index asked that is away.
-    few = few and among is None and not snapshot.away
+    # Many sentences with few hits each would find the same few again. Nor is an index asked that is away.
+    few = n_dropped <= (_FEW_PAPERS if exact else 0) and among is None and not snapshot.away
     allowed_rows = None if few else snapshot.rows_of_papers(allowed)
     if among is not None:
         allowed_rows &= among
@@ -220,10 +218,8 @@ def find_candidates(
         papers, scores = papers[allowed[papers]], scores[allowed[papers]]
         enough = len(papers) >= wanted and (not exact or scores[wanted - 1] >= unseen)
         if enough or n_hits == n_rows:
-            return [
-                Candidate(int(paper), float(score))
-                for paper, score in zip(papers[:wanted], scores[:wanted], strict=True)
-            ]
+            pairs = zip(papers[:wanted].tolist(), scores[:wanted].tolist(), strict=True)
+            return [Candidate(paper, score) for paper, score in pairs]
         n_hits *= _WIDEN
 
 
@@ -235,10 +231,7 @@ def _nearest(
     *,
     together: bool,
 ) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"], float]:
-    """The papers among the hits, best first, their scores, and what bounds those unseen.
-
-    ``n_hits`` are those of all sentences of a batch ``together``, or of each.
-    """
+    """The papers among the hits of all sentences (``together``) or of each, best first; a bound for others."""
     papers, scores, unseen = [], [], -np.inf
     for start in range(0, len(query), _BATCH):
         check_deadline()
