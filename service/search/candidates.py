@@ -231,7 +231,7 @@ def _nearest(
     *,
     together: bool,
 ) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"], float]:
-    """The papers among the hits of all sentences (``together``) or of each, best first; a bound for others."""
+    """The papers among the hits of all sentences (``together``) or of each, best first; the others' bound."""
     papers, scores, unseen = [], [], -np.inf
     for start in range(0, len(query), _BATCH):
         check_deadline()
