@@ -28,7 +28,7 @@ from service.batches.scheduler import Batches
 from service.batches.worker import ChunkWorker
 from service.cache.store import Cache, open_cache
 from service.collection.cursors import Cursors
-from service.collection.generations import PinnedEngines
+from service.collection.generations import Engines, PinnedEngines
 from service.collection.metrics import add_collection_metrics
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
@@ -91,10 +91,12 @@ def create_app(
     *,
     cache: Cache | None = None,
     timings: Timings = USUAL,
+    engines: Engines | None = None,
 ) -> FastAPI:
     """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name.
 
-    ``cache`` is that of ``engine``; without it there is one as ``settings`` ask for.
+    ``cache`` is that of ``engine``; without it there is one as ``settings`` ask for. Of ``engines`` the
+    folder is served, and only read.
     """
     settings = settings or Settings()
     cache = cache or open_cache(settings)
@@ -106,7 +108,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         nonlocal engine
         size_threads(settings)
-        collection = ServedCollection(settings, engine, cache, timings)
+        collection = ServedCollection(settings, engine, cache, timings, engines=engines)
         # Or its generation would be held as long as the process lives.
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)

@@ -24,22 +24,29 @@ _log = structlog.get_logger(__name__)
 class ServedCollection:
     """Its generations, what takes papers in, and what checks its files; a context while it works.
 
-    Over ``engine``, or over the snapshot that ``settings`` name.
+    Over ``engine``, or over the snapshot that ``settings`` name; of ``engines``, where they are given, it
+    only follows the folder.
     """
 
     def __init__(
-        self, settings: Settings, engine: SearchEngine | None, cache: Cache, timings: Timings
+        self,
+        settings: Settings,
+        engine: SearchEngine | None,
+        cache: Cache,
+        timings: Timings,
+        *,
+        engines: Engines | None = None,
     ) -> None:
         for event, effect in limits_of(settings.data).items():
             _log.warning(event, folder=str(settings.data), effect=effect)
-        self.engines = Engines.of(
+        self.engines = engines or Engines.of(
             settings, engine or open_warm_engine(settings, cache), cache, retry_s=timings.swap_retry_s
         )
         self.ingest = Ingest(settings.data, settings.catalog, self.engines, keep=settings.keep)
         self.scrub = Scrub(
             self.engines,
             settings.data,
-            mib_s=settings.scrub_mib_s if self.engines.follows else 0.0,
+            mib_s=settings.scrub_mib_s if self.engines.follows and engines is None else 0.0,
             pause_s=timings.scrub_pause_s,
             damaged_pause_s=timings.scrub_damaged_pause_s,
         )
@@ -57,7 +64,8 @@ class ServedCollection:
         )
         self.scrubbing = Repeating(self.scrub.step, every_s=EVERY_S, failure=NOT_SCRUBBED)
         self.merging = Repeating(self.ingest.merge, every_s=timings.merge_every_s, failure=NOT_MERGED)
-        self._working = (self.following, self.absorbing, self.merging, self.scrubbing)
+        upkeep = (self.absorbing, self.merging, self.scrubbing) if engines is None else ()
+        self._working = (self.following, *upkeep)
         self._running = ExitStack()
 
     def degradations(self) -> Iterator[Degradation]:

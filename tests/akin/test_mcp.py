@@ -1,7 +1,6 @@
 """`akin mcp`: language-model clients list the tools and use them, over standard input and output and HTTP."""
 
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,20 +13,15 @@ import httpx
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
-from pydantic import SecretStr
 from typer.testing import CliRunner
 
 import akin
 from akin.cli.app import app
-from akin.cli.serving.mcp import in_process
 from akin.client.retries import Retries
 from akin.mcp.tools import make_server
 from models.types import Facet
-from service.access.api_keys import Keys, Scope
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
-from service.batches.job import ChunkContent, NewJob
-from service.batches.jobs import Jobs
 from service.search.aspect import Aspect
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -232,41 +226,6 @@ def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
     assert "limit" in asked(address, "search_papers", failed=True, paper_id=PAPER, limit=51)
     assert "facet" in asked(address, "search_papers", failed=True, paper_id=PAPER, facet=["colour"])
     assert "cannot be reached" in asked("http://127.0.0.1:9", "get_paper", failed=True, paper_id=PAPER)
-
-
-def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
-    """Keys guard the service: whoever may read the folder searches it without one, and nothing is written."""
-    data = tmp_path / "data"
-    shutil.copytree(hashed_data, data)
-    made = CliRunner().invoke(app, ["keys", "create", "someone", "--data", str(data)])
-    assert 0 == made.exit_code, made.output
-    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
-
-    async def ask() -> str:
-        async with in_process(Settings(data=data, device="cpu")) as client:
-            return (await client.paper(PAPER)).id
-
-    assert anyio.run(ask) == PAPER
-    assert before == {path: path.stat().st_mtime_ns for path in data.rglob("*")}
-
-
-def test_what_a_service_keeps_elsewhere_is_left_alone(tmp_path: Path, hashed_data: Path) -> None:
-    """Keys in the service's database do not count here either, and its batches are not worked on."""
-    place = f"sqlite:///{tmp_path / 'catalog.sqlite3'}"
-    with Keys.open(place) as keys:
-        keys.create("someone", scope=Scope.READ, expires_days=None)
-    jobs = Jobs.open(place)
-    chunk = ChunkContent(1, b"")
-    waiting = jobs.add(NewJob("", None, "hash", "000009", b"", [chunk]), most=1, most_of_owner=1)
-    settings = Settings(data=hashed_data, device="cpu", catalog_url=SecretStr(place))
-
-    async def ask() -> str:
-        async with in_process(settings) as client:
-            return (await client.paper(PAPER)).id
-
-    assert anyio.run(ask) == PAPER
-    assert jobs.get(waiting.id, owner=None) == waiting
-    jobs.close()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])

@@ -2,22 +2,25 @@
 
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio
 import httpx
 import typer
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from akin.cli.consoles import stderr
 from akin.cli.options import Device, MaybeData
 from akin.client.async_client import AsyncClient
 from akin.client.base_client import DEFAULT_URL
-from models.errors import InputError
+from models.errors import AkinError, InputError
 from models.registry import resolve
 from service.app import create_app
-from service.collection.generations import open_engine
+from service.cache.store import open_cache
+from service.collection.generations import Engines, open_warm_engine
+from service.search.engine import SearchEngine
 from service.settings import Settings, settings_of
 
 # Loaded when asked for: the package behind it is an extra.
@@ -61,18 +64,40 @@ async def _serve(
 async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
     """A client of the service over ``settings.data``, without a network; the engine is loaded first.
 
-    Raises SnapshotError, EncoderError.
+    Each request is answered by what is published when it begins. Raises SnapshotError, EncoderError.
     """
-    engine = open_engine(settings)
-    engine.warm_up()
     with tempfile.TemporaryDirectory() as elsewhere:
         # The keys of the folder guard its service's door; whoever can read the folder needs none. Nor is this
         # the service: its batches, rates and kept answers are no concern of ours.
         alone = {"data": Path(elsewhere), "catalog_url": None, "redis_url": None}
-        app = create_app(settings.model_copy(update=alone), engine)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        own = settings.model_copy(update=alone)
+        cache = open_cache(own)
+        engines = _UnpagedEngines.of(settings, open_warm_engine(settings, cache), cache)
+        app = create_app(own, cache=cache, engines=engines)
+        transport = httpx.ASGITransport(_following(app, engines), raise_app_exceptions=False)
         async with (
             app.router.lifespan_context(app),
             AsyncClient(DEFAULT_URL, transport=transport, timeout_s=settings.deadline_s) as client,
         ):
             yield client
+
+
+class _UnpagedEngines(Engines):
+    """Those of a folder that is searched without cursors: a superseded generation is let go of at once."""
+
+    def pin(self, engine: SearchEngine) -> None:
+        """Keep nothing: no cursor leads back to ``engine``."""
+
+
+def _following(app: ASGIApp, engines: Engines) -> ASGIApp:
+    """The application, which looks at what is published before it answers."""
+
+    def follow() -> None:
+        with suppress(AkinError):  # the older generation answers; the application logs why
+            engines.follow()
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await anyio.to_thread.run_sync(follow)
+        await app(scope, receive, send)
+
+    return answer
