@@ -25,6 +25,8 @@ from akin.client.params import (
     Seed,
     SentenceKeywords,
     SentenceRequest,
+    as_sent,
+    ids_of,
 )
 from akin.client.requests import Request
 from akin.client.responses import parsing
@@ -118,7 +120,7 @@ class AsyncClient:
             page = await self._send(requests.profiles(after))
             for head in page.profiles:
                 yield head
-            after = page.next_after
+            after = page.next_after if page.profiles else None
 
     async def delete_profile(self, name: str) -> None:
         """As ``Client.delete_profile``."""
@@ -166,7 +168,7 @@ class AsyncClient:
 
     async def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
-        for each in requests.ids_of(paper_id):
+        for each in ids_of(paper_id):
             await self._send(requests.delete(each))
 
     async def save_query(
@@ -231,7 +233,7 @@ class AsyncClient:
                         for answer in reader.answers(content):
                             yield answer
                     reader.end(response)
-            except httpx.TransportError as broken:
+            except httpx.RequestError as broken:
                 wait_s = self._retries.next_wait_s(
                     reader.attempt, parsing.unreachable(broken, self._http.base_url)
                 )
@@ -250,7 +252,7 @@ class AsyncClient:
         return pages.answer()
 
     async def _send(self, request: Request[_Answer]) -> _Answer:
-        attempt, sent = 0, requests.as_sent(request.body)
+        attempt, sent = 0, as_sent(request.body)
         while True:
             attempt += 1
             try:
@@ -260,7 +262,7 @@ class AsyncClient:
                         request.method, request.path, json=sent, headers=request.headers
                     ),
                 )
-            except httpx.TransportError as broken:
+            except httpx.RequestError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem

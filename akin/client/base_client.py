@@ -6,8 +6,8 @@ from typing import Self, TypeVar
 
 import httpx
 
-from akin.client import requests
 from akin.client.pagination import Pages
+from akin.client.params import as_sent
 from akin.client.requests import Request
 from akin.client.responses import parsing
 from akin.client.responses.papers import PaperList
@@ -53,7 +53,7 @@ class BaseClient:
         return pages.answer()
 
     def _send(self, request: Request[_Answer]) -> _Answer:
-        attempt, sent = 0, requests.as_sent(request.body)
+        attempt, sent = 0, as_sent(request.body)
         while True:
             attempt += 1
             try:
@@ -61,7 +61,7 @@ class BaseClient:
                     request,
                     self._http.request(request.method, request.path, json=sent, headers=request.headers),
                 )
-            except httpx.TransportError as broken:
+            except httpx.RequestError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem

@@ -24,6 +24,7 @@ from akin.client.params import (
     Seed,
     SentenceRequest,
     Unlike,
+    ids_of,
 )
 from akin.client.resources import Resources
 from akin.client.responses.matches import ComparedPapers, MatchAnswer
@@ -227,5 +228,5 @@ class Client(Resources):
 
     def delete(self, paper_id: str | Sequence[str]) -> None:
         """Delete one paper or several; ids that the collection does not have are ignored."""
-        for each in requests.ids_of(paper_id):
+        for each in ids_of(paper_id):
             self._send(requests.delete(each))

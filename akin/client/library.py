@@ -1,12 +1,13 @@
 """Turns the entries of a library file into seeds: papers of the collection, or the library's own text."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from warnings import warn
 
+from akin.client.params import mapping_of
 from akin.client.responses.papers import Paper
 from models.errors import InputError
 from models.extras import needed
@@ -136,8 +137,14 @@ def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
 
 
 def seeds_of(given: "str | Seed | Sequence[str | Seed]") -> "list[str | Seed]":
-    """A list of seeds, also of one that is given by itself."""
-    return [given] if isinstance(given, str | Mapping) else list(given)
+    """A list of seeds, also of one that is given by itself; raises InputError for what is none."""
+    if isinstance(given, str | Mapping):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise InputError(
+            f"Papers to start from are ids, or dictionaries that hold a paper, not {type(given).__name__}."
+        )
+    return list(given)
 
 
 def _paths(given: Files) -> list[Path]:
@@ -146,7 +153,8 @@ def _paths(given: Files) -> list[Path]:
 
 def _in_respect(seed: "str | Seed | dict[str, Any]", facet: object) -> dict[str, Any]:
     """A seed, with the facet that counts where it chooses nothing itself."""
-    named = {"paper_id": seed} if isinstance(seed, str) else dict(seed)
+    told = "A seed is the id of a paper, or a dictionary that holds one"
+    named = {"paper_id": seed} if isinstance(seed, str) else dict(mapping_of(seed, told))
     chooses = named.keys() & {"facet", "sentences"}
     return named if chooses else {**named, "facet": facet}
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
-from akin.client.requests import Request, as_sent
+from akin.client.params import as_sent
+from akin.client.requests import Request
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
@@ -34,7 +35,8 @@ class Pages(Generic[_List]):
             return self._make({**self._params, **({} if limit is None else {"limit": page})})
         cursor = self._pages[-1].next_cursor
         missing = limit - sum(map(len, self._pages)) if isinstance(limit, int) else 0
-        if cursor is None or missing < 1:
+        # An empty page with a cursor would lead on for ever.
+        if cursor is None or missing < 1 or not len(self._pages[-1]):
             return None
         return self._make({**self._params, "limit": min(missing, PAGE), "cursor": cursor})
 

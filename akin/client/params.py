@@ -1,8 +1,14 @@
-"""The keywords of the client's methods, with the names of the HTTP interface."""
+"""The keywords of the client's methods, with the names of the HTTP interface, and how values are sent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from math import isfinite
 from pathlib import Path
-from typing import Literal, NotRequired, Required, TypedDict
+from types import NoneType
+from typing import Any, Literal, NotRequired, Required, TypedDict
+from urllib.parse import quote
+
+from models.errors import InputError
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
 DetailName = Literal["abstract", "sentences", "alignments", "highlights"]
@@ -227,3 +233,52 @@ class BatchRequest(SearchShape, total=False):
     negatives: Sequence[str | Seed]
     strategy: Literal["any", "all"]
     negative_weight: float
+
+
+def as_sent(value: Any, *place: object) -> Any:
+    """What JSON has for ``value``: a list for a tuple, a range or an array; raises InputError for nothing."""
+    if isinstance(value, Mapping):
+        return {name: as_sent(each, *place, name) for name, each in value.items()}
+    if hasattr(value, "tolist"):  # a number of numpy, or an array
+        return as_sent(value.tolist(), *place)
+    if isinstance(value, list | tuple | range | AbstractSet):
+        return [as_sent(each, *place, number) for number, each in enumerate(value)]
+    where = ".".join(map(str, place)) or "it"
+    if isinstance(value, float) and not isfinite(value):
+        raise InputError(f"{where} must be a finite number.")
+    if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
+        raise InputError(f"{where} must be text in Unicode; half of a character is in it (a surrogate).")
+    if not isinstance(value, str | int | float | NoneType):
+        kinds = "a text, a number, a list or a dictionary"
+        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}.")
+    return value
+
+
+def ids_of(given: str | Sequence[str]) -> list[str]:
+    """The ids of one paper or several; raises InputError for what is none."""
+    ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(each, str) for each in ids):
+        raise InputError("Give the id of a paper, or a list of ids; an id is a string.")
+    as_sent(ids, "ids")
+    return ids
+
+
+def name_of(given: object) -> str:
+    """The id or name of one thing; raises InputError for what is none."""
+    if not isinstance(given, str):
+        raise InputError(f"An id or a name is a string, not {type(given).__name__}.")
+    as_sent(given)
+    return given
+
+
+def in_path(given: object) -> str:
+    """The same as a part of an address, in which ``.`` and ``..`` as they are would be steps."""
+    name = name_of(given)
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
+
+
+def mapping_of(given: object, told: str) -> Mapping[str, Any]:
+    """A dictionary; raises InputError for anything else, which begins with what is expected."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"{told}, not {type(given).__name__}.")
+    return given

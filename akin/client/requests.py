@@ -1,13 +1,11 @@
 """The requests that a client can send: one function for each endpoint."""
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from types import NoneType
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import httpx
 
@@ -21,6 +19,9 @@ from akin.client.params import (
     SearchRequest,
     Seed,
     SentenceRequest,
+    ids_of,
+    in_path,
+    mapping_of,
 )
 from akin.client.responses.batches import Batch
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
@@ -35,6 +36,9 @@ from models.errors import InputError
 _Answer = TypeVar("_Answer")
 _PAPER_KEYS = ("paper_id", "title", "abstract", "text")
 _SENTENCE_KEYS = ("text", "paper_id", "sentence")
+_DRAFTS = "Papers to encode are dictionaries with title and abstract"
+_SEED = "A paper is given by its id, or as a dictionary such as {'title': ..., 'abstract': ...}"
+_PROFILES = "Profiles are a dictionary of lists of ids by their names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +58,11 @@ def given(**keywords: Any) -> dict[str, Any]:
     return {name: value for name, value in keywords.items() if value is not None and name != "self"}
 
 
-def as_sent(value: Any, *place: object) -> Any:
-    """What JSON has for ``value``: a list for a tuple, a range or an array; raises InputError for nothing."""
-    if isinstance(value, Mapping):
-        return {name: as_sent(each, *place, name) for name, each in value.items()}
-    if hasattr(value, "tolist"):  # a number of numpy, or an array
-        return as_sent(value.tolist(), *place)
-    if isinstance(value, list | tuple | range | AbstractSet):
-        return [as_sent(each, *place, number) for number, each in enumerate(value)]
-    where = ".".join(map(str, place)) or "it"
-    if isinstance(value, float) and not isfinite(value):
-        raise InputError(f"{where} must be a finite number.")
-    if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
-        raise InputError(f"{where} must be text in Unicode; half of a character is in it (a surrogate).")
-    if not isinstance(value, str | int | float | NoneType):
-        kinds = "a text, a number, a list or a dictionary"
-        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}.")
-    return value
-
-
 def _with_query(params: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """The body of a search: what names the query apart from the rest."""
-    query = {key: params[key] for key in keys if key in params}
-    return {"query": query, **{key: value for key, value in params.items() if key not in keys}}
+    asked = mapping_of(params, "A search is a dictionary of its keywords")
+    query = {key: asked[key] for key in keys if key in asked}
+    return {"query": query, **{key: value for key, value in asked.items() if key not in keys}}
 
 
 def search(params: SearchRequest) -> Request[SearchAnswer]:
@@ -105,6 +91,7 @@ def match(
     """Profiles near to submissions."""
     body = _match_body(submissions, profiles, params)
     quotas = body.pop("quotas", {})
+    quotas = mapping_of(quotas, "Quotas are a dictionary of numbers by the names of profiles")
     if unknown := set(quotas) - set(profiles):
         raise InputError(f"Quotas name {len(unknown)} profiles that were not given; remove them.")
     for profile in body["profiles"]:
@@ -122,8 +109,15 @@ def _match_body(
         **params,
         "submissions": [_query(each) for each in parts_of(submissions)],
         "profiles": _profiles(profiles),
-        "conflicts": [{"submission": row, "profile": name} for row, name in params.get("conflicts", ())],
+        "conflicts": _conflicts(params.get("conflicts", ())),
     }
+
+
+def _conflicts(given: Any) -> list[dict[str, Any]]:
+    try:
+        return [{"submission": row, "profile": name} for row, name in given]
+    except (TypeError, ValueError) as error:
+        raise InputError("conflicts are pairs: (number of a submission, name of a profile).") from error
 
 
 def put_profile(
@@ -131,7 +125,7 @@ def put_profile(
 ) -> Request[Profile]:
     """A profile to keep."""
     body = {"papers": ids_of(papers), "conflicts": ids_of(conflicts), "quota": quota}
-    return Request("PUT", f"/v1/profiles/{quote(name, safe='')}", Profile, body)
+    return Request("PUT", f"/v1/profiles/{in_path(name)}", Profile, body)
 
 
 def profiles(after: str) -> Request[ProfileList]:
@@ -141,29 +135,29 @@ def profiles(after: str) -> Request[ProfileList]:
 
 def delete_profile(name: str) -> Request[None]:
     """A profile to forget."""
-    return Request("DELETE", f"/v1/profiles/{quote(name, safe='')}", NoneType)
+    return Request("DELETE", f"/v1/profiles/{in_path(name)}", NoneType)
 
 
 def embed(papers: Sequence[Draft]) -> Request[Embedding]:
     """The vectors of drafts."""
-    body = {"papers": [dict(paper) for paper in parts_of(papers)], "encoding": "base64"}
+    body = {"papers": [dict(mapping_of(each, _DRAFTS)) for each in parts_of(papers)], "encoding": "base64"}
     return Request("POST", "/v1/embed", Embedding, body)
 
 
 def vectors(name: str) -> Request[PaperVectorsAnswer]:
     """The vectors of one paper."""
-    return Request("GET", f"/v1/papers/{quote(name, safe='')}/vectors?encoding=base64", PaperVectorsAnswer)
+    return Request("GET", f"/v1/papers/{in_path(name)}/vectors?encoding=base64", PaperVectorsAnswer)
 
 
 def _profiles(given: Mapping[str, Sequence[str] | None]) -> list[dict[str, Any]]:
     return [
         {"name": name} if papers is None else {"name": name, "papers": ids_of(papers)}
-        for name, papers in given.items()
+        for name, papers in mapping_of(given, _PROFILES).items()
     ]
 
 
 def _query(given: str | Seed) -> dict[str, Any]:
-    return {"paper_id": given} if isinstance(given, str) else dict(given)
+    return {"paper_id": given} if isinstance(given, str) else dict(mapping_of(given, _SEED))
 
 
 def analyze(title: str, abstract: str | list[str]) -> Request[Analysis]:
@@ -173,7 +167,7 @@ def analyze(title: str, abstract: str | list[str]) -> Request[Analysis]:
 
 def paper(paper_id: str) -> Request[PaperAnswer]:
     """One paper."""
-    return Request("GET", f"/v1/papers/{quote(paper_id, safe='')}", PaperAnswer)
+    return Request("GET", f"/v1/papers/{in_path(paper_id)}", PaperAnswer)
 
 
 def papers(names: Sequence[str]) -> Request[FetchedPapers]:
@@ -197,17 +191,9 @@ def add(papers: Papers, *, wait: bool) -> Request[PapersAccepted]:
     return Request("POST", path, PapersAccepted, {"papers": papers_to_add(papers)})
 
 
-def ids_of(given: str | Sequence[str]) -> list[str]:
-    """The ids of one paper or several; raises InputError for what is none."""
-    ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
-    if not all(isinstance(each, str) for each in ids):
-        raise InputError("Give the id of a paper, or a list of ids; an id is a string.")
-    return ids
-
-
 def delete(paper_id: str) -> Request[None]:
     """A paper to delete."""
-    return Request("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType)
+    return Request("DELETE", f"/v1/papers/{in_path(paper_id)}", NoneType)
 
 
 def save_query(
@@ -218,7 +204,8 @@ def save_query(
     if search is not None:
         body["search"] = _with_query(search, _PAPER_KEYS)
     if recommendations is not None:
-        body["recommendations"] = dict(recommendations)
+        told = "Recommendations are a dictionary of their keywords"
+        body["recommendations"] = dict(mapping_of(recommendations, told))
     return Request("POST", "/v1/queries", SavedQuery, body)
 
 
@@ -265,7 +252,7 @@ def feed_address(base_url: httpx.URL, saved: SavedQueryHead) -> str:
 
 
 def _query_path(query_id: str) -> str:
-    return f"/v1/queries/{quote(query_id, safe='')}"
+    return f"/v1/queries/{in_path(query_id)}"
 
 
 def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
@@ -295,4 +282,4 @@ def cancel_batch(batch_id: str) -> Request[None]:
 
 def batch_path(batch_id: str) -> str:
     """The address of a batch."""
-    return f"/v1/batches/{quote(batch_id, safe='')}"
+    return f"/v1/batches/{in_path(batch_id)}"

@@ -44,7 +44,7 @@ class Resources(BaseClient):
         while after is not None:
             page = self._send(requests.profiles(after))
             yield from page.profiles
-            after = page.next_after
+            after = page.next_after if page.profiles else None
 
     def delete_profile(self, name: str) -> None:
         """Delete a saved profile, if it exists."""
@@ -143,7 +143,7 @@ class Resources(BaseClient):
                     for content in response.iter_bytes():
                         yield from reader.answers(content)
                     reader.end(response)
-            except httpx.TransportError as broken:
+            except httpx.RequestError as broken:
                 wait_s = self._retries.next_wait_s(
                     reader.attempt, parsing.unreachable(broken, self._http.base_url)
                 )

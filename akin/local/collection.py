@@ -20,6 +20,8 @@ from akin.client.params import (
     SearchKeywords,
     SentenceKeywords,
     SentenceRequest,
+    ids_of,
+    name_of,
 )
 from akin.client.params import Seed as PaperSeed
 from akin.client.responses.matches import ComparedPapers, MatchAnswer
@@ -85,6 +87,7 @@ class _ListIn(ListIn):
 
 
 _LIST = TypeAdapter(_ListIn)
+_NAMED = ("venues", "fields", "authors", "has_facets")
 
 
 @spelt
@@ -186,7 +189,7 @@ class Collection(WithSavedQueries):
     def vectors(self, name: str) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
         engine = self._engine
-        found = paper_vectors(engine, engine.names.position(name))
+        found = paper_vectors(engine, engine.names.position(name_of(name)))
         out = PaperVectorsAnswerOut(
             encoder=EncoderOut.of(engine.snapshot.manifest.encoder),
             paper=PaperVectorsOut.of(found, VectorEncoding.BASE64),
@@ -220,7 +223,7 @@ class Collection(WithSavedQueries):
         """As ``Client.delete``."""
         deleted: dict[str, int] = {}
         try:
-            for each in requests.ids_of(paper_id):
+            for each in ids_of(paper_id):
                 if (change := self._ingest.delete(each)) is not None:
                     deleted[each] = change
         finally:  # those before a name that is refused
@@ -232,19 +235,17 @@ class Collection(WithSavedQueries):
     def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""
         snapshot = self._engine.snapshot
-        found = PaperOut.model_validate(snapshot.paper(self._engine.names.position(paper_id)))
+        found = PaperOut.model_validate(snapshot.paper(self._engine.names.position(name_of(paper_id))))
         return as_answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
 
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``, of any number."""
-        found = FetchedOut.of(
-            fetch_papers(self._engine, requests.ids_of(names)), self._engine.snapshot.generation
-        )
+        found = FetchedOut.of(fetch_papers(self._engine, ids_of(names)), self._engine.snapshot.generation)
         return as_answer(FetchedPapers, found).papers
 
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``; a cursor is the number of the next paper."""
-        wanted = checked(_LIST, requests.given(**asked))
+        wanted = checked(_LIST, _of_lists(requests.given(**asked)))
         start = wanted.cursor or "0"
         if not start.isdecimal():
             raise CursorError("The cursor is not one of this list; give next_cursor of the previous answer.")
@@ -267,6 +268,13 @@ class Collection(WithSavedQueries):
         asked = checked(_TITLE, {"title": title, "limit": limit})
         found = find_titles(self._engine, asked.title or "", limit=asked.limit)
         return as_answer(TitlesAnswer, TitlesOut.of(found))
+
+
+def _of_lists(asked: dict[str, Any]) -> dict[str, Any]:
+    """Filters of a list, as an address has them: one name stands for the list of it."""
+    return {
+        name: [value] if isinstance(value, str) and name in _NAMED else value for name, value in asked.items()
+    }
 
 
 def seed_of(asked: Mapping[str, Any]) -> Seed:

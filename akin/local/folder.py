@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from akin.client.requests import as_sent
+from akin.client.params import as_sent
 from akin.client.responses.parsing import read_answer
 from models.counts import counted
 from models.errors import InputError

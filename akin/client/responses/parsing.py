@@ -107,8 +107,15 @@ def _date_in(header: str) -> datetime | None:
         return None
 
 
-def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
-    """A connection that was not made, broke, or took too long."""
+def unreachable(error: httpx.RequestError, url: httpx.URL) -> ServiceError:
+    """A connection that was not made, broke, or took too long, or an answer that cannot be read."""
+    if not isinstance(error, httpx.TransportError):
+        return ServiceError(
+            f"The service at {url.copy_with(userinfo=None)} answered what cannot be read "
+            f"({type(error).__name__}); check the address, and any proxy before the service.",
+            type="about:blank",
+            status=502,
+        )
     slow = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
     what = (
         "did not answer in time; request less or increase timeout_s"
@@ -123,8 +130,14 @@ def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
 
 
 def options(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
-    """What a client of httpx is made with; raises InputError for an address without its scheme."""
+    """What a client of httpx is made with; raises InputError for an address or a key that cannot be sent."""
     if not url.startswith(("http://", "https://")):
         raise InputError("Give the full address of the service, starting with http:// or https://.")
+    try:
+        httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise InputError(f"The address of the service cannot be used ({error}); check it.") from error
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise InputError("The API key holds characters that no key has; copy it again, whole.")
     headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}
     return {"base_url": url, "headers": headers, "timeout": timeout_s}

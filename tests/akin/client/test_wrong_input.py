@@ -1,0 +1,153 @@
+"""What a caller gets wrong is an error of Akin's own, with a client and with a collection in this process."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import akin
+from akin.client.retries import Retries
+from akin.local.collection import Collection
+from models.errors import InputError, ServiceError
+from service.app import create_app
+from service.settings import Settings
+from tests.support.servers.loopback import served
+
+DOTS = (".", "..")
+MISTAKES: dict[str, Callable[[Any], object]] = {
+    "a text to encode": lambda asked: asked.embed("abc"),
+    "a list of texts to encode": lambda asked: asked.embed(["abc"]),
+    "a number as seed": lambda asked: asked.recommend(5),
+    "numbers as seeds": lambda asked: asked.recommend([5], facet="method"),
+    "numbers to compare": lambda asked: asked.compare(1, 2),
+    "conflicts that are no pairs": lambda asked: asked.match(["."], {"p": ["."]}, conflicts=[1]),
+    "a list of profiles": lambda asked: asked.match(["."], ["p"]),
+    "quotas that are a list": lambda asked: asked.match(["."], {"p": ["."]}, quotas=["p"]),
+    "a text as a saved search": lambda asked: asked.save_query("x", search="floods"),
+    "a text as saved recommendations": lambda asked: asked.save_query("x", recommendations="floods"),
+    "a number as id": lambda asked: asked.paper(5),
+    "no id": lambda asked: asked.paper(None),
+    "a number as id of vectors": lambda asked: asked.vectors(5),
+    "half a character": lambda asked: asked.paper("\ud83d"),
+    "half a character to delete": lambda asked: asked.delete("\ud83d"),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection whose papers have ids that mean steps in an address."""
+    data = tmp_path_factory.mktemp("wrong") / "data"
+    papers = [
+        {"id": name, "title": f"Title {n}", "abstract": f"We show {n}.", "venue": "Nature"}
+        for n, name in enumerate(DOTS)
+    ]
+    akin.index(papers, data, encoder="hashing", device="cpu").close()  # type: ignore[arg-type]  # as programs do
+    return data
+
+
+@pytest.fixture(scope="module")
+def client(data: Path) -> Iterator[akin.Client]:
+    """A client of its service."""
+    with (
+        served(create_app(Settings(data=data, device="cpu", keyless="write"))) as address,
+        akin.Client(address) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def collection(data: Path) -> Iterator[Collection]:
+    """The same in this process."""
+    with akin.open(data) as collection:
+        yield collection
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_plausible_mistakes(
+    client: akin.Client, collection: Collection, mistake: Callable[[Any], object]
+) -> None:
+    """Each is an InputError, whoever is asked."""
+    for asked in (client, collection):
+        with pytest.raises(InputError):
+            mistake(asked)
+
+
+@pytest.mark.parametrize("asked", ["client", "collection"])
+def test_one_name_is_a_list_of_it(asked: str, request: pytest.FixtureRequest) -> None:
+    """A list of papers takes the name of one venue as the list of it."""
+    papers = request.getfixturevalue(asked)
+    assert 2 == papers.list_papers(venues="Nature").total == papers.list_papers(venues=["Nature"]).total
+    assert 0 == papers.list_papers(venues="Science").total
+
+
+def test_dots_are_ids(client: akin.Client) -> None:
+    """Ids that would be steps in an address name their papers, also to delete them."""
+    assert list(DOTS) == [client.paper(name).id for name in DOTS]
+    assert list(DOTS) == [client.vectors(name).paper.id for name in DOTS]
+    client.delete("..")
+    assert "." == client.paper(".").id
+    with pytest.raises(ServiceError, match="No paper of this collection"):
+        client.paper("..")
+    client.add({"id": "..", "title": "Title 1", "abstract": "We show 1.", "venue": "Nature"}, wait=True)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "https://example.com:abc"])
+def test_an_address_that_is_none(url: str) -> None:
+    """It is refused when the client is made."""
+    with pytest.raises(InputError, match="address of the service"):
+        akin.Client(url)
+
+
+@pytest.mark.parametrize("key", ["ключ", "a\nb"])
+def test_a_key_that_cannot_be_sent(key: str) -> None:
+    """It is refused when the client is made, and not shown."""
+    for kind in (akin.Client, akin.AsyncClient):
+        with pytest.raises(InputError, match="API key") as refused:
+            kind("http://127.0.0.1:9", key=key)
+        assert key not in str(refused.value)
+
+
+def test_an_answer_that_cannot_be_read() -> None:
+    """What is compressed otherwise than it says is an error of the service, and not asked for again."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=httpx.ByteStream(b"not gzip"))
+
+    with akin.Client(transport=httpx.MockTransport(answer), retries=Retries(attempts=3)) as client:
+        for ask in (lambda: client.paper("x"), lambda: list(client.batch_results("x"))):
+            with pytest.raises(ServiceError, match="cannot be read"):
+                ask()
+
+    async def ask_without_waiting() -> None:
+        async with akin.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+            with pytest.raises(ServiceError, match="cannot be read"):
+                await client.paper("x")
+            with pytest.raises(ServiceError, match="cannot be read"):
+                async for _ in client.batch_results("x"):
+                    pass
+
+    anyio.run(ask_without_waiting)
+    assert 4 == len(asked)
+
+
+def test_pages_end() -> None:
+    """A service whose pages are empty and have a cursor is not asked for ever."""
+    pages = 0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal pages
+        pages += 1
+        assert 9 > pages
+        page = {"papers": [], "total": 7, "next_cursor": "more", "generation": "000001"}
+        profiles = {"profiles": [], "next_after": "more"}
+        return httpx.Response(200, json=profiles if "profiles" in request.url.path else page)
+
+    with akin.Client(transport=httpx.MockTransport(answer)) as client:
+        assert [] == list(client.list_papers(limit=300))
+        assert [] == list(client.profiles())
+    assert 2 == pages
