@@ -14,6 +14,7 @@ from akin.client.uploads import parts_of
 from akin.compiling import compile_beside
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
+from indexer.corpus.read import OWN_ENDING
 from indexer.encoding.arguments import arguments_for, load_models
 from indexer.encoding.on_devices import encoding
 from indexer.files.durable import storage_errors
@@ -42,7 +43,7 @@ def index(
 
     ``papers`` are dictionaries with ``id``, ``title``, ``abstract`` (text, or the list of its sentences) and,
     where they are known, ``facets``, ``year``, ``venue``, ``authors``, ``url``, ``doi``, ``fields``; or a
-    file, or several, of any format that ``akin index`` reads (``format_name`` ``auto`` finds out which).
+    file, or several, of any format that ``akin index`` reads (``format_name`` of files; ``auto`` finds out).
     A paper whose id is there is replaced; with ``replace`` these are the whole collection. What cannot be
     used is skipped with a warning, or with ``on_error="fail"`` nothing is added.
 
@@ -51,6 +52,7 @@ def index(
 
     Raises InputError, CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
     """
+    _expect_usable(limit, on_error)
     folder = Path(data)
     arguments = arguments_for(
         folder,
@@ -67,7 +69,7 @@ def index(
         raise InputError("There is no paper to index: the list is empty.")
     compile_beside()
     with TemporaryDirectory(prefix="akin-") as scratch:
-        file = Path(scratch) / "papers.jsonl"
+        file = Path(scratch) / f"papers{OWN_ENDING}"
         try:
             annotator = load_models(arguments)
             report = build(
@@ -85,6 +87,14 @@ def index(
     if left_out := _left_out(report):
         warnings.warn(_by_numbers(left_out, file), stacklevel=3)
     return Collection(folder, device=device)
+
+
+def _expect_usable(limit: object, on_error: object) -> None:
+    """Raise InputError for what would count no papers, or say nothing of those that cannot be used."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise InputError("limit must be a whole number of papers from 1, or None for all of them.")
+    if on_error not in {"skip", "fail"}:
+        raise InputError(f"on_error must be 'skip' or 'fail', not {on_error!r}.")
 
 
 def _files(given: list[str | Path | NewPaper], file: Path) -> list[Path]:

@@ -117,9 +117,8 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
     asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
     allowed = _allowed_rows(snapshot, asked.filters, query.facets, reach)
-    reason, detail = (
-        (None, None) if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
-    )
+    some = snapshot.n_rows > 0 if allowed is None else allowed.any()
+    reason, detail = (None, None) if some else _why_none(snapshot, asked.filters, query)
     results, repeated = _nearest(
         snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
     )
