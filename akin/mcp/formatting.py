@@ -3,19 +3,27 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from akin.client.responses.papers import AnswerWarning, Paper, PaperHead, TitlesAnswer
-from akin.client.responses.ranked import Recommendation, RecommendationsAnswer, Result, SearchAnswer
+from akin.client.responses.ranked import Query, Recommendation, RecommendationsAnswer, Result, SearchAnswer
 from akin.client.responses.sentences import Analysis, FoundSentence, SentenceAnswer
+from models.counts import counted
 
 _MOST_AUTHORS = 5
 _MOST_WORDS = 6
+_MOST_SENTENCES = 20  # of a query
 
 
-def of_search(answer: SearchAnswer) -> str:
-    """The sentences of the query that counted, then the papers with the sentences that match."""
+def of_search(answer: SearchAnswer, *, whole: bool) -> str:
+    """The sentences of the query that counted, then the papers with the sentences that match.
+
+    Of a pasted paper that counts as a ``whole`` they are known to whoever pasted it: their number is told.
+    """
     query = answer.query
     lines = [f"Query: {_named(query.title, query.id)}"]
-    lines += [f"  counts [{n}] {_sentence(query.sentences[n].text)}" for n in query.selected]
-    lines += [f"  unlike [{n}] {_sentence(query.sentences[n].text)}" for n in query.unlike]
+    if whole and query.id is None:
+        lines.append(f"  counts: {counted(len(query.selected), 'sentence')}")
+    else:
+        lines += _numbered("counts", query, query.selected)
+    lines += _numbered("unlike", query, query.unlike)
     return _joined(lines, _ranked(answer.results), answer.detail, answer.warnings)
 
 
@@ -64,6 +72,13 @@ def of_paper(paper: Paper) -> str:
     lines = [_head(paper), *(f"{name}: {fact}" for name, fact in facts.items() if fact)]
     lines += [f"[{n}] {each.facet}: {paper.sentence(n)}" for n, each in enumerate(paper.sentences)]
     return "\n".join(lines)
+
+
+def _numbered(how: str, query: Query, numbers: Sequence[int]) -> list[str]:
+    """The first of these sentences of a query, each with its number, and how many more there are."""
+    lines = [f"  {how} [{n}] {_sentence(query.sentences[n].text)}" for n in numbers[:_MOST_SENTENCES]]
+    more = len(numbers) - _MOST_SENTENCES
+    return [*lines, f"  and {more:,} more"] if more > 0 else lines
 
 
 def _ranked(results: Iterable[Result | Recommendation]) -> Iterator[str]:

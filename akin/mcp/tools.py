@@ -1,19 +1,21 @@
 """The read-only tools that ``akin mcp`` serves."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, TypeVar
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import ConfigDict, Field, create_model, model_validator
 
 from akin.client.async_client import AsyncClient
 from akin.client.params import FacetName
 from akin.client.requests import given
 from akin.mcp import formatting
-from models.errors import ServiceError
+from models.errors import AkinError
 
 _Answer = TypeVar("_Answer")
 _INSTRUCTIONS = (
@@ -26,6 +28,8 @@ _INSTRUCTIONS = (
 _READ_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
+
+_OF_PAGE = " See /docs for the parameters it accepts."
 
 PaperId = Annotated[str, Field(description="The id of a paper of the collection, as in answers.")]
 Facets = Annotated[
@@ -51,6 +55,19 @@ Words = Annotated[
     ),
 ]
 Limit = Annotated[int, Field(ge=1, le=50, description="Number of results.")]
+
+
+class _Arguments(ArgModelBase):
+    """The arguments of a tool; what is wrong with them is told without all that was given."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expect_known(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if unknown := [name for name in given if name not in cls.model_fields]:
+            raise ValueError(f"there is no {', '.join(unknown)}; there are {', '.join(cls.model_fields)}")
+        return given
 
 
 class Tools:
@@ -93,7 +110,8 @@ class Tools:
             words=words,
             limit=limit,
         )
-        return formatting.of_search(await _answered(self._client.search(**asked)))
+        answer = await _answered(self._client.search(**asked))
+        return formatting.of_search(answer, whole=facet is None and sentences is None)
 
     async def recommend(
         self,
@@ -168,25 +186,38 @@ class Tools:
 
 def make_server(client: AsyncClient) -> MCPServer[Any]:
     """A server whose tools ask the service of ``client``."""
-    server: MCPServer[Any] = MCPServer(
-        "akin", title="Akin", instructions=_INSTRUCTIONS, version=version("akin"), log_level="WARNING"
-    )
     tools = Tools(client)
-    for tool in (
+    functions = (
         tools.search_papers,
         tools.recommend,
         tools.find_sentences,
         tools.analyze_text,
         tools.find_papers,
         tools.get_paper,
-    ):
-        server.add_tool(tool, annotations=_READ_ONLY, structured_output=False)
-    return server
+    )
+    return MCPServer(
+        "akin",
+        title="Akin",
+        instructions=_INSTRUCTIONS,
+        version=version("akin"),
+        log_level="WARNING",
+        tools=[_tool(function) for function in functions],
+    )
 
 
 async def _answered(asked: Awaitable[_Answer]) -> _Answer:
-    """The answer; what the service refuses is told to the model, which can do something about it."""
+    """The answer; why there is none is told to the model, which can do something about it."""
     try:
         return await asked
-    except ServiceError as problem:
-        raise ToolError(problem.detail) from problem
+    except AkinError as problem:
+        # There is no such page where a model is.
+        raise ToolError(str(problem).removesuffix(_OF_PAGE)) from problem
+
+
+def _tool(function: Callable[..., Awaitable[str]]) -> Tool:
+    """A tool that refuses arguments it does not have: it would answer as if they counted."""
+    tool = Tool.from_function(function, annotations=_READ_ONLY, structured_output=False)
+    taken = tool.fn_metadata.arg_model
+    tool.fn_metadata.arg_model = create_model(taken.__name__, __base__=(_Arguments, taken))
+    tool.parameters["additionalProperties"] = False
+    return tool

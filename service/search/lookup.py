@@ -15,8 +15,8 @@ from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
 
 _NONE_LIKE = (
-    "No paper of the collection has a similar title. If you know only some words of the title, search for "
-    "titles with them: /v1/papers/suggest?prefix=."
+    "No paper of the collection has a similar title. Give more of the title, or search for papers about what "
+    "it says."
 )
 _NONE_BEGINNING = (
     "No title of the collection contains words that begin like this, or has a similar beginning. If you "

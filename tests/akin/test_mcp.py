@@ -12,13 +12,14 @@ import anyio
 import httpx
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult
 from typer.testing import CliRunner
 
 import akin
 from akin.cli.app import app
 from akin.client.retries import Retries
-from akin.mcp.tools import make_server
+from akin.mcp.tools import Tools, make_server
 from models.types import Facet
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
@@ -226,6 +227,47 @@ def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
     assert "limit" in asked(address, "search_papers", failed=True, paper_id=PAPER, limit=51)
     assert "facet" in asked(address, "search_papers", failed=True, paper_id=PAPER, facet=["colour"])
     assert "cannot be reached" in asked("http://127.0.0.1:9", "get_paper", failed=True, paper_id=PAPER)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"), [("search_papers", {"text": "floods", "year_min": 2090}), ("get_paper", {"id": PAPER})]
+)
+def test_an_argument_that_a_tool_does_not_have(address: str, tool: str, given: dict[str, Any]) -> None:
+    """It is refused, with those there are: a search without its filter would look like a filtered one."""
+    told = asked(address, tool, failed=True, **given)
+    unknown = list(given)[-1]
+    assert f"there is no {unknown}; there are " in told
+    assert "paper_id" in told
+
+
+def test_what_the_client_refuses_is_told(address: str) -> None:
+    """A model reads why its request was not sent."""
+
+    async def ask() -> None:
+        async with akin.AsyncClient(address) as client:
+            await Tools(client).recommend(positive=[])
+
+    with pytest.raises(ToolError, match="Nothing to start from"):
+        anyio.run(ask)
+
+
+def test_a_long_pasted_paper_is_not_told_again(address: str) -> None:
+    """Of a pasted paper that counts as a whole the number of sentences is told; of a choice, the first."""
+    abstract = " ".join(f"We propose a graph network over gauge {n}." for n in range(50))
+    whole = asked(address, "search_papers", abstract=abstract, limit=1)
+    assert "\n  counts: 50 sentences\n" in whole
+    assert "gauge 7" not in whole
+    chosen = asked(address, "search_papers", abstract=abstract, sentences=list(range(30)), limit=1)
+    assert 20 == chosen.count("\n  counts [")
+    assert "\n  and 10 more\n" in chosen
+
+
+def test_remedies_that_a_model_can_follow(address: str) -> None:
+    """What it is told to do needs no address of the service and no page of documents."""
+    nothing = asked(address, "find_papers", title="Of whales and ships")
+    assert "/v1/" not in nothing
+    wrong = asked(address, "search_papers", failed=True, paper_id=PAPER, text="floods")
+    assert "/docs" not in wrong
 
 
 @pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])
