@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -183,11 +183,27 @@ def _discard_unnamed_segments(data: Path) -> None:
             discard(DataFolder(data).segment(name))
 
 
-def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a rollback did; ``manifest`` is that of the generation served from then on, be it another or not.
+
+    ``n_removed`` papers are in the collection no longer, ``n_restored`` have the version that they had; of
+    both, ``n_unseen`` were stored as no search had shown them yet.
+    """
+
+    manifest: Manifest
+    is_new: bool
+    n_removed: int = 0
+    n_restored: int = 0
+    n_unseen: int = 0
+
+
+def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback:
     """Serve another generation (by default what the served one was made from), once it is verified.
 
     The catalog goes back first: papers get the versions they have there, those added since are deleted. Who
-    publishes before the swap, or instead of it where this is killed, shows the same papers.
+    publishes before the swap, or instead of it where this is killed, shows the same papers. Nothing changes
+    where that generation is served.
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
     not that of the collection.
@@ -203,13 +219,26 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest
                 f"known: {', '.join(known) or 'none'}"
             )
         snapshot = open_snapshot(data, target, reread=False)  # it stays as long as it is open
+        if target == served:
+            return Rollback(snapshot.manifest, is_new=False)
         manifests = [snapshot.manifest]
         with suppress(SnapshotError):  # what is served may be damaged
             manifests.append(read_manifest(data, served))
         for manifest in manifests:
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
-        changed = catalog.changed_since(snapshot.manifest.change)
-        catalog.restore({paper_id: snapshot.content_hash(paper_id) for paper_id in changed})
+        done = _restore(catalog, snapshot, manifests[-1])
         with folder.publishing():
             point_at(data, target)
-    return snapshot.manifest
+    return done
+
+
+def _restore(catalog: Catalog, snapshot: Snapshot, served: Manifest) -> Rollback:
+    """The catalog goes back to what ``snapshot`` holds, from what ``served`` shows and what came since."""
+    changed = catalog.changed_since(snapshot.manifest.change)
+    versions = {paper_id: snapshot.content_hash(paper_id) for paper_id in changed}
+    other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
+    pending = catalog.changed_since(served.change)
+    catalog.restore(versions)
+    n_removed = sum(versions[paper_id] is None for paper_id in other)
+    n_unseen = sum(pending.get(paper_id) is not None for paper_id in other)
+    return Rollback(snapshot.manifest, True, n_removed, len(other) - n_removed, n_unseen)

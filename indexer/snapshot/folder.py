@@ -24,9 +24,7 @@ def current_generation(data: Path) -> str:
     while True:
         with storage_errors(data):
             if not DataFolder(data).current.is_file():
-                raise SnapshotMissingError(
-                    f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
-                )
+                raise _nothing_served(data)
         pointer = _pointer(data)
         name = named_by_pointer(data)
         if name in DataFolder(data).generations():
@@ -36,6 +34,18 @@ def current_generation(data: Path) -> str:
                 f"{data}/CURRENT names generation {name[:40]!r}, which does not exist; write the name of "
                 f"the generation to serve into it (`akin snapshot list --data {data}` shows all)"
             )
+
+
+def _nothing_served(data: Path) -> SnapshotMissingError:
+    """The error of a folder without CURRENT: nothing was indexed, or that one file is gone."""
+    if known := DataFolder(data).generations():
+        return SnapshotMissingError(
+            f"{data}: CURRENT is missing, which names the generation to serve; run `akin snapshot rollback "
+            f"--to {known[-1]} --data {data}`, which serves one again (there are {', '.join(known)})"
+        )
+    return SnapshotMissingError(
+        f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
+    )
 
 
 def named_by_pointer(data: Path) -> str:

@@ -76,8 +76,17 @@ def rollback_snapshot(
     """Serve an earlier generation again and restore the catalog to it; a running service follows."""
     data = data_folder(folder, data)
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
-        manifest = rollback(data, to or None, catalog=papers)
-    stdout.print(f"Generation {manifest.generation} is served from now on.")
+        done = rollback(data, to or None, catalog=papers)
+    if not done.is_new:
+        stdout.print(f"Generation {done.manifest.generation} is served already; nothing was changed.")
+        return
+    stdout.print(f"Generation {done.manifest.generation} is served from now on.")
+    if done.n_removed or done.n_restored:
+        unseen = f"; {done.n_unseen:,} of them had never been searchable" if done.n_unseen else ""
+        stdout.print(
+            f"Removed {counted(done.n_removed, 'paper')} and restored {counted(done.n_restored, 'paper')} "
+            f"in the catalog{unseen}."
+        )
 
 
 def _as_json(name: str, manifest: Manifest | SnapshotError, served: str) -> dict[str, Any]:

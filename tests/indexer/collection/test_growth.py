@@ -37,6 +37,7 @@ from tests.support.builds import (
     write_corpus,
     written_before,
 )
+from tests.support.commands import flat, run
 from tests.support.same_answers import assert_same_answers, found_by
 from tests.support.servers.patience import soon
 
@@ -422,15 +423,15 @@ def test_what_was_undone_stays_undone(data: Path) -> None:
     for i in range(3):
         add(data, many_papers(61 + i))
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        assert "000003" == rollback(data, catalog=catalog).generation
+        assert "000003" == rollback(data, catalog=catalog).manifest.generation
         add(data, [*many_papers(70)[69:]])
         # The one that was undone goes first.
         assert ["000002", "000003", "000005"] == DataFolder(data).generations()
         assert "000003" == open_snapshot(data).manifest.base
-        assert "000003" == rollback(data, catalog=catalog).generation
-        assert "000002" == rollback(data, catalog=catalog).generation
-        assert "000005" == rollback(data, "000005", catalog=catalog).generation
-        assert "000003" == rollback(data, catalog=catalog).generation
+        assert "000003" == rollback(data, catalog=catalog).manifest.generation
+        assert "000002" == rollback(data, catalog=catalog).manifest.generation
+        assert "000005" == rollback(data, "000005", catalog=catalog).manifest.generation
+        assert "000003" == rollback(data, catalog=catalog).manifest.generation
     assert 62 == len(open_snapshot(data))
 
 
@@ -440,7 +441,7 @@ def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
     add(data, many_papers(62))
     written_before(data, "base", "catalog")
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        assert "000002" == rollback(data, catalog=catalog).generation
+        assert "000002" == rollback(data, catalog=catalog).manifest.generation
     add(data, many_papers(63))
     assert ["000001", "000002", "000004"] == DataFolder(data).generations()
 
@@ -527,3 +528,32 @@ def test_a_collection_may_be_copied(data: Path, tmp_path: Path) -> None:
     shutil.copytree(data, tmp_path / "copy")
     add(tmp_path / "copy", many_papers(80))
     assert (70, 80) == (len(open_snapshot(data)), len(open_snapshot(tmp_path / "copy")))
+
+
+def test_a_rollback_tells_what_it_takes_back(data: Path) -> None:
+    """Papers removed and restored are counted, those apart that no search showed; the same is left alone."""
+    add(data, [*many_papers(62)[60:], {**many_papers(1)[0], "title": "Another title"}])
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([Paper("unseen", "A title", "Text.", (Sentence("Text.", 0, 5),))])
+        same = rollback(data, "000002", catalog=catalog)
+        assert (False, "000002", 0, 0) == (
+            same.is_new,
+            same.manifest.generation,
+            same.n_removed,
+            same.n_unseen,
+        )
+        assert catalog.current_hashes(["unseen"])
+        assert "nothing was changed" in flat(run("snapshot", "rollback", "--to", "000002", data))
+        shown = flat(run("snapshot", "rollback", data))
+        assert "Removed 3 papers and restored 1 paper in the catalog; 1 of them had never been" in shown
+        assert not catalog.current_hashes(["unseen"])
+
+
+def test_a_pointer_that_is_gone(data: Path) -> None:
+    """A folder with generations but without CURRENT is told from an empty one, and is served again."""
+    (data / "CURRENT").unlink()
+    with pytest.raises(SnapshotMissingError, match=r"CURRENT is missing.*snapshot rollback --to 000001"):
+        current_generation(data)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, "000001", catalog=catalog)
+    assert "000001" == current_generation(data)

@@ -70,9 +70,9 @@ def test_rolling_back_crosses_the_border_one_by_one(data: Path, hashing: Encoder
     for number in range(3):
         add(data, hashing, number)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        went_to = [rollback(data, catalog=catalog).generation for _ in range(3)]
+        went_to = [rollback(data, catalog=catalog).manifest.generation for _ in range(3)]
         assert ["1000000", "999999", "999998"] == went_to
-        assert "1000001" == rollback(data, "1000001", catalog=catalog).generation
+        assert "1000001" == rollback(data, "1000001", catalog=catalog).manifest.generation
     assert 23 == len(open_snapshot(data))
     assert "1000002" == add(data, hashing, 3).generation
 

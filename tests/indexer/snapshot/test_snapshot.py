@@ -54,7 +54,7 @@ def publish_without(data: Path, paper_id: str, *, keep: int = 1) -> None:
 def go_back(data: Path, to: str | None = None) -> Manifest:
     """Roll a data folder back, with the catalog in it."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        return rollback(data, to, catalog=catalog)
+        return rollback(data, to, catalog=catalog).manifest
 
 
 def test_papers_survive_their_columns() -> None:

@@ -79,7 +79,7 @@ def test_deletions_and_a_rollback_read_no_segment(rested: Path, tmp_path: Path, 
     assert 18 == len(open_snapshot(data))
     read.clear()
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        assert 20 == rollback(data, "000001", catalog=catalog).n_papers
+        assert 20 == rollback(data, "000001", catalog=catalog).manifest.n_papers
     assert set() == compared(read)
 
 
