@@ -214,7 +214,7 @@ class SearchAnswer:
 
 # The same for a person, but for what depends on the query.
 DETAILS = {
-    Reason.NO_SEED_RESOLVED: "None of the seeds can be used; unresolved has the reason for each.",
+    Reason.NO_SEED_RESOLVED: "None of the seeds can be used; the answer says why for each of them.",
     Reason.NO_SENTENCE_OF_THAT_FACET: "No paper that matches the filters has a sentence of this facet; "
     "choose another facet, or none.",
     Reason.FILTERED_OUT: "No paper matches the filters; widen them.",

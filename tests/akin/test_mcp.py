@@ -268,6 +268,9 @@ def test_remedies_that_a_model_can_follow(address: str) -> None:
     assert "/v1/" not in nothing
     wrong = asked(address, "search_papers", failed=True, paper_id=PAPER, text="floods")
     assert "/docs" not in wrong
+    lost = asked(address, "recommend", positive=["nobody"])
+    assert "Left out: positive number 0: " in lost
+    assert "unresolved" not in lost
 
 
 @pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])

@@ -224,8 +224,9 @@ class Grown:
         known = [name for name in DataFolder(self.data).generations() if name in self._of]
         to = self._random.choice(known) if known else current_generation(self.data)
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
-            rollback(self.data, to, catalog=catalog)
-        self.rows = dict(self._of.get(to, self.rows))
+            done = rollback(self.data, to, catalog=catalog)
+        if done.is_new:
+            self.rows = dict(self._of.get(to, self.rows))
 
     def _absorb(self, catalog: Catalog) -> None:
         absorb(self.data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
