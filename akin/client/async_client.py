@@ -40,7 +40,7 @@ from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.retries import Retries
 from akin.client.signatures import all_like
 from akin.client.uploads import Papers
-from models.errors import ServiceError
+from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
 _List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
@@ -262,6 +262,8 @@ class AsyncClient:
                         request.method, request.path, json=sent, headers=request.headers
                     ),
                 )
+            except httpx.InvalidURL as refused:
+                raise InputError(f"A name, or a filter, is too long for an address ({refused}).") from refused
             except httpx.RequestError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:

@@ -13,7 +13,7 @@ from akin.client.responses import parsing
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.retries import Retries
-from models.errors import ServiceError
+from models.errors import InputError, ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _Answer = TypeVar("_Answer")
@@ -61,6 +61,8 @@ class BaseClient:
                     request,
                     self._http.request(request.method, request.path, json=sent, headers=request.headers),
                 )
+            except httpx.InvalidURL as refused:
+                raise InputError(f"A name, or a filter, is too long for an address ({refused}).") from refused
             except httpx.RequestError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:

@@ -101,6 +101,19 @@ def test_an_address_that_is_none(url: str) -> None:
         akin.Client(url)
 
 
+def test_a_name_that_no_address_holds(client: akin.Client) -> None:
+    """What is too long for an address is refused before it is sent."""
+    with pytest.raises(InputError, match="too long"):
+        client.paper("x" * 70_000)
+
+    async def ask() -> None:
+        async with akin.AsyncClient() as other:
+            await other.list_papers(venues=["x" * 70_000])
+
+    with pytest.raises(InputError, match="too long"):
+        anyio.run(ask)
+
+
 @pytest.mark.parametrize("key", ["ключ", "a\nb"])
 def test_a_key_that_cannot_be_sent(key: str) -> None:
     """It is refused when the client is made, and not shown."""
