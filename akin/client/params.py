@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from models.errors import InputError
 
+_MAX_NAME_CHARS = 5_000  # up to twelve times as many in an address, which takes 65,536
+
 FacetName = Literal["background", "objective", "method", "result", "other"]
 DetailName = Literal["abstract", "sentences", "alignments", "highlights"]
 ScorerName = Literal["ot", "single", "mean_min", "attention", "exact_ot"]
@@ -274,6 +276,8 @@ def name_of(given: object) -> str:
 def in_path(given: object) -> str:
     """The same as a part of an address, in which ``.`` and ``..`` as they are would be steps."""
     name = name_of(given)
+    if len(name) > _MAX_NAME_CHARS:
+        raise InputError(f"A name of {len(name):,} characters is too long for an address.")
     return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 

@@ -1,7 +1,7 @@
 """The requests that a client can send: one function for each endpoint."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Generic, TypeVar
@@ -259,6 +259,8 @@ def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
     """Its key is made up where none is given, so that no retry starts a second one."""
     body: dict[str, Any] = dict(params)
     if "queries" in params:
+        if not isinstance(params["queries"], Iterable):
+            raise InputError("queries must be a list of queries.")
         body["queries"] = [_with_query(query, _PAPER_KEYS) for query in params["queries"]]
     if "profiles" in params:
         body["profiles"] = _profiles(params["profiles"])

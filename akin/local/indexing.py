@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
@@ -14,7 +14,7 @@ from akin.client.uploads import parts_of
 from akin.compiling import compile_beside
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
-from indexer.corpus.read import OWN_ENDING
+from indexer.corpus.read import OWN_NAME
 from indexer.encoding.arguments import arguments_for, load_models
 from indexer.encoding.on_devices import encoding
 from indexer.files.durable import storage_errors
@@ -53,6 +53,7 @@ def index(
     Raises InputError, CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
     """
     _expect_usable(limit, on_error)
+    limit = None if limit is None else int(limit)
     folder = Path(data)
     arguments = arguments_for(
         folder,
@@ -69,7 +70,7 @@ def index(
         raise InputError("There is no paper to index: the list is empty.")
     compile_beside()
     with TemporaryDirectory(prefix="akin-") as scratch:
-        file = Path(scratch) / f"papers{OWN_ENDING}"
+        file = Path(scratch) / OWN_NAME
         try:
             annotator = load_models(arguments)
             report = build(
@@ -89,11 +90,11 @@ def index(
     return Collection(folder, device=device)
 
 
-def _expect_usable(limit: object, on_error: object) -> None:
+def _expect_usable(limit: Any, on_error: object) -> None:
     """Raise InputError for what would count no papers, or say nothing of those that cannot be used."""
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+    if limit is not None and (not hasattr(limit, "__index__") or isinstance(limit, bool) or limit < 1):
         raise InputError("limit must be a whole number of papers from 1, or None for all of them.")
-    if on_error not in {"skip", "fail"}:
+    if on_error not in ("skip", "fail"):
         raise InputError(f"on_error must be 'skip' or 'fail', not {on_error!r}.")
 
 

@@ -188,14 +188,16 @@ class Rollback:
     """What a rollback did; ``manifest`` is that of the generation served from then on, be it another or not.
 
     ``n_removed`` papers are in the collection no longer, ``n_restored`` have the version that they had; of
-    both, ``n_unseen`` were stored as no search had shown them yet.
+    both, ``n_unseen`` were stored as no search had shown them yet, ``None`` where it cannot be told what was
+    served. ``n_pending`` changes of the catalog are not searchable yet, where nothing was changed.
     """
 
     manifest: Manifest
     is_new: bool
     n_removed: int = 0
     n_restored: int = 0
-    n_unseen: int = 0
+    n_unseen: int | None = 0
+    n_pending: int = 0
 
 
 def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback:
@@ -220,25 +222,26 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
             )
         snapshot = open_snapshot(data, target, reread=False)  # it stays as long as it is open
         if target == served:
-            return Rollback(snapshot.manifest, is_new=False)
-        manifests = [snapshot.manifest]
+            n_pending = len(catalog.changed_since(snapshot.manifest.change))
+            return Rollback(snapshot.manifest, is_new=False, n_pending=n_pending)
+        shown: Manifest | None = None
         with suppress(SnapshotError):  # what is served may be damaged
-            manifests.append(read_manifest(data, served))
-        for manifest in manifests:
+            shown = read_manifest(data, served)
+        for manifest in filter(None, (snapshot.manifest, shown)):
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
-        done = _restore(catalog, snapshot, manifests[-1])
+        done = _restore(catalog, snapshot, shown)
         with folder.publishing():
             point_at(data, target)
     return done
 
 
-def _restore(catalog: Catalog, snapshot: Snapshot, served: Manifest) -> Rollback:
+def _restore(catalog: Catalog, snapshot: Snapshot, served: Manifest | None) -> Rollback:
     """The catalog goes back to what ``snapshot`` holds, from what ``served`` shows and what came since."""
     changed = catalog.changed_since(snapshot.manifest.change)
     versions = {paper_id: snapshot.content_hash(paper_id) for paper_id in changed}
     other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
-    pending = catalog.changed_since(served.change)
+    pending = None if served is None else catalog.changed_since(served.change)
     catalog.restore(versions)
     n_removed = sum(versions[paper_id] is None for paper_id in other)
-    n_unseen = sum(pending.get(paper_id) is not None for paper_id in other)
+    n_unseen = None if pending is None else sum(pending.get(paper_id) is not None for paper_id in other)
     return Rollback(snapshot.manifest, True, n_removed, len(other) - n_removed, n_unseen)

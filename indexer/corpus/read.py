@@ -37,9 +37,9 @@ READERS: dict[str, str] = {
     "unarxive": "indexer.corpus.formats.unarxive:UnarxiveReader",
     "zotero": "indexer.corpus.library.zotero:ZoteroReader",
 }
+# A file that Akin wrote itself: no key of a paper in it makes it look like another format.
+OWN_NAME = "papers given to akin.index.jsonl"
 # The format of a file whose beginning does not tell it, by the end of its name.
-# Of a file that Akin wrote itself: no key of a paper in it makes it look like another format.
-OWN_ENDING = ".akin.jsonl"
 EXTENSIONS = {".bib": "bibtex", ".nbib": "nbib", ".ris": "ris"}
 # By which the names of corpus files end, beside .gz.
 _ENDINGS = frozenset({*EXTENSIONS, ".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".txt", ".xml"})
@@ -209,7 +209,7 @@ def _lines(stream: BufferedReader, path: Path) -> Lines:
 def _chosen(path: Path, format_name: str) -> CorpusReader:
     """The reader of a format, or of that which the file is seen to have."""
     head = read_head(path)
-    own = path.name.endswith(OWN_ENDING)
+    own = path.name == OWN_NAME
     if format_name == "auto" and not own:
         return _reader_for(path, head)
     reader: CorpusReader = resolve(READERS, "jsonl" if own else format_name, "corpus format")()

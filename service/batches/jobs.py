@@ -19,8 +19,16 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import JobChunkRow, JobRow
 from models.errors import BatchNotFoundError, IdempotencyError
 from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
-from service.batches.room import Kept, expect_room, held_bytes
-from service.batches.turns import ACTIVE, first_turn, is_leased, is_waiting, next_chunk, pass_turn_on
+from service.batches.room import Held, Kept, expect_room
+from service.batches.turns import (
+    ACTIVE,
+    end_turns_of_the_future,
+    first_turn,
+    is_leased,
+    is_waiting,
+    next_chunk,
+    pass_turn_on,
+)
 from service.timings import LEASE_S
 
 MAX_ATTEMPTS: Final = 10  # a chunk that ended so many workers fails its job
@@ -53,7 +61,7 @@ class Jobs(Store):
             OverloadedError: there are ``most`` unfinished jobs.
         """
         with self.database.reading() as connection:  # nobody who writes waits for it
-            n_bytes = 0 if kept is None else held_bytes(connection, new.owner)
+            held = None if kept is None else Held.by(connection, new.owner, but=new.idempotency_key)
         with self.database.writing() as connection:
             earlier = _earlier(connection, new)
             if earlier is not None and earlier.state is not JobState.FAILED:
@@ -61,8 +69,8 @@ class Jobs(Store):
             if earlier is not None:  # sent again because it failed
                 _remove(connection, [earlier.id])
             expect_room(connection, new.owner, most=most, most_of_owner=most_of_owner)
-            if kept is not None:
-                kept.expect_room(n_bytes)
+            if kept is not None and held is not None:
+                kept.expect_room(held)
             job_id = secrets.token_urlsafe(_ID_BYTES)
             row = {
                 **{name: getattr(new, name) for name in ("owner", "idempotency_key", "body_hash")},
@@ -104,6 +112,7 @@ class Jobs(Store):
             if _waiting(connection, self._now_ms()) == 0:
                 return None
         with self.database.writing() as connection:
+            end_turns_of_the_future(connection, self._now_ms())
             following = next_chunk(connection, self._now_ms())
             if following is None:
                 return None
@@ -183,18 +192,18 @@ class Jobs(Store):
             row = connection.execute(done).one_or_none()
         return None if row is None else StoredResults(**row._asdict())
 
-    def expire(self, *, max_age_s: int) -> int:
-        """Removes jobs that were finished more than ``max_age_s`` ago, some at a time; returns how many."""
+    def expire(self, *, max_age_s: int) -> bool:
+        """Removes jobs that were finished more than ``max_age_s`` ago; whether all of them.
+
+        At most some at a time, so that other work goes on.
+        """
         old = select(JobRow.id).where(JobRow.finished_at < int(self._clock()) - max_age_s)
-        n_removed = 0
-        while True:
-            with self.database.reading() as connection:
-                ids = list(connection.scalars(old.limit(_REMOVED_TOGETHER)))
-            if not ids:
-                return n_removed
+        with self.database.reading() as connection:
+            ids = list(connection.scalars(old.limit(_REMOVED_TOGETHER)))
+        if ids:
             with self.database.writing() as connection:
                 _remove(connection, ids)
-            n_removed += len(ids)
+        return len(ids) < _REMOVED_TOGETHER
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -121,18 +121,20 @@ class Batches:
         """Whether there may be more to do at once."""
         jobs = self._look()
         if time.monotonic() >= self._expire_at:
-            self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
             self._expire(jobs)
         if self._left_to_workers and not self._unattended(jobs):
             return False
         return self.worker.work_one(jobs)
 
     def _expire(self, jobs: Jobs) -> None:
-        """Removes what is too old; where that fails the work goes on, and it is tried again some time."""
+        """Removes some of what is too old; where that fails work goes on, and it is tried again some time."""
+        later = True
         try:
-            jobs.expire(max_age_s=self._kept_of_owner.days * _DAY_S)
+            later = jobs.expire(max_age_s=self._kept_of_owner.days * _DAY_S)
         except StorageError as error:
             _log.warning("old_batches_not_removed", error=str(error))
+        if later:
+            self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
 
     def _unattended(self, jobs: Jobs) -> bool:
         """Whether something waits that no worker has taken for a while."""

@@ -56,12 +56,27 @@ def first_turn(connection: Connection, owner: str, now_ms: int) -> int:
 
 
 def pass_turn_on(connection: Connection, job_id: str, now_ms: int) -> None:
-    """Has the turn of a job that ends count for the other jobs of its owner.
+    """Has the turn of a job that ends count for its owner: the youngest of the owner's others keeps it.
 
-    Who sends many short batches would else be, with each, somebody who never had a turn.
+    Who sends many short batches would else be, with each, somebody who never had a turn. Were it kept by an
+    older one, that would wait for all younger ones.
     """
+    turn = func.max(JobChunkRow.lease_until)
+    last = connection.execute(select(turn).where(JobChunkRow.job_id == job_id)).scalar_one()
     owner = select(JobRow.owner).where(JobRow.id == job_id).scalar_subquery()
     others = select(JobRow.id).where(ACTIVE, JobRow.owner == owner, JobRow.id != job_id)
-    first = and_(JobChunkRow.number == 0, JobChunkRow.job_id.in_(others))
-    earlier = func.coalesce(JobChunkRow.lease_until, 0) < now_ms
-    connection.execute(update(JobChunkRow).where(first, earlier).values(lease_until=now_ms))
+    youngest = others.order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(1)
+    other = connection.execute(youngest).scalar_one_or_none()
+    if last is None or other is None:
+        return
+    last = min(last, now_ms)  # one under way ends now
+    first = and_(JobChunkRow.job_id == other, JobChunkRow.number == 0)
+    earlier = func.coalesce(JobChunkRow.lease_until, 0) < last
+    connection.execute(update(JobChunkRow).where(first, earlier).values(lease_until=last))
+
+
+def end_turns_of_the_future(connection: Connection, now_ms: int) -> None:
+    """Those of a worker whose clock was ahead, or of a clock that was put back: their owner would wait."""
+    active = JobChunkRow.job_id.in_(select(JobRow.id).where(ACTIVE))
+    ahead = and_(active, JobChunkRow.lease.is_(None), JobChunkRow.lease_until > now_ms)
+    connection.execute(update(JobChunkRow).where(ahead).values(lease_until=now_ms))

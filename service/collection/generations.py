@@ -85,6 +85,9 @@ class Engines:
         self._clock = clock
         self._retry_s = retry_s
         self._served = self._pointed_at() if reopen else None
+        # What was published while it was loaded is opened at the first look.
+        if self._served is not None and self._served[0] != first.snapshot.generation:
+            self._served = None
         self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
         self._lock = Lock()
         self._following = Lock()  # one at a time opens a generation

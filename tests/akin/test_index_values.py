@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import akin
@@ -42,7 +43,8 @@ def test_a_format_is_that_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"limit": -1}, {"limit": 0}, {"limit": True}, {"limit": "3"}, {"on_error": "foo"}]
+    "options",
+    [*({"limit": n} for n in (-1, 0, True, "3")), {"on_error": "foo"}, {"on_error": ["skip"]}],
 )
 def test_options_that_mean_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
     """A limit below one, or another way to treat errors, is refused by its name."""
@@ -57,3 +59,9 @@ def test_an_empty_collection_says_so(tmp_path: Path) -> None:
         found = collection.search_sentences("A flood.")
     assert ("nothing_else_indexed", 0) == (found.reason, len(found.results))
     assert found.detail
+
+
+def test_a_limit_of_numpy_counts(tmp_path: Path) -> None:
+    """A whole number is one, whoever made it."""
+    given = [{"id": f"p{n}", "title": "T", "abstract": f"We show {n}."} for n in range(3)]
+    assert {"p0", "p1"} == indexed(given, tmp_path / "data", limit=np.int64(2))

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -10,12 +11,14 @@ from typer.testing import CliRunner
 
 import akin
 from akin.cli.app import app
+from akin.cli.serving import mcp
 from akin.cli.serving.mcp import in_process
 from akin.client.params import NewPaper
 from models.errors import ServiceError
 from service.access.api_keys import Keys, Scope
 from service.batches.job import ChunkContent, NewJob
 from service.batches.jobs import Jobs
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.servers.patience import soon
 
@@ -87,6 +90,27 @@ def test_a_folder_is_followed(tmp_path: Path) -> None:
             assert "new" == (await client.paper("new")).id
 
     anyio.run(ask)
+
+
+def test_what_is_published_while_it_starts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generation that was loaded is what is followed from, not what the folder names by then."""
+    data = tmp_path / "data"
+    akin.index([paper("old"), paper("kept")], data, encoder="hashing", device="cpu").close()
+    load = mcp.open_warm_engine
+
+    def load_slowly(*given: Any) -> SearchEngine:
+        engine = load(*given)
+        with akin.open(data) as collection:
+            collection.add(paper("new"))
+        return engine
+
+    monkeypatch.setattr(mcp, "open_warm_engine", load_slowly)
+
+    async def ask() -> str:
+        async with in_process(Settings(data=data, device="cpu")) as client:
+            return (await client.paper("new")).id
+
+    assert "new" == anyio.run(ask)
 
 
 def test_a_folder_that_cannot_be_served_any_more(tmp_path: Path, hashed_data: Path) -> None:

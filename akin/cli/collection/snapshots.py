@@ -79,6 +79,11 @@ def rollback_snapshot(
         done = rollback(data, to or None, catalog=papers)
     if not done.is_new:
         stdout.print(f"Generation {done.manifest.generation} is served already; nothing was changed.")
+        if done.n_pending:
+            stdout.print(
+                f"{counted(done.n_pending, 'paper')} added or deleted since cannot be searched yet. If a "
+                "rollback was interrupted, run that one again first."
+            )
         return
     stdout.print(f"Generation {done.manifest.generation} is served from now on.")
     if done.n_removed or done.n_restored:

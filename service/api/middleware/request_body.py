@@ -16,11 +16,11 @@ from models.errors import BodyTooLargeError, OverloadedError
 from service.context import Deadline, stage
 
 MAX_HELD_BYTES: Final = 80_000_000  # of all requests together
-# Bodies up to so many bytes find room where larger ones have taken all that those may, and of these no caller
-# takes more than a share: whoever sends much, or slowly, holds up only others who send much.
+# Bodies up to so many bytes find room where larger ones have taken all that those may, and no caller takes
+# more than a share: whoever sends much, or slowly, keeps nobody else out.
 _SMALL_BYTES: Final = 2_000_000
 _MAX_LARGE_BYTES: Final = 64_000_000
-_MAX_LARGE_BYTES_OF_ONE: Final = 40_000_000
+_MAX_BYTES_OF_ONE: Final = 40_000_000
 BODY_TIMEOUT_S: Final = 30.0
 # How much of a body that is too large is read on, and forgotten, until the connection is closed: a client
 # that is cut off while it sends would not come to read why.
@@ -110,9 +110,8 @@ class Bodies:
     def _expect_room(self, n_read: int, n_more: int, name: str) -> None:
         """Raises OverloadedError where ``n_more`` bytes of a body are too many, ``n_read`` being there."""
         large = n_read + n_more > _SMALL_BYTES
-        if self.held + n_more > (_MAX_LARGE_BYTES if large else MAX_HELD_BYTES) or (
-            large and self._held_of[name] + n_more > _MAX_LARGE_BYTES_OF_ONE
-        ):
+        room = (_MAX_LARGE_BYTES if large else MAX_HELD_BYTES) - self.held
+        if n_more > min(room, _MAX_BYTES_OF_ONE - self._held_of[name]):
             raise OverloadedError("Too many large requests at once; try again later.", retry_after_s=1)
 
     def _hold(self, n: int, name: str) -> None:

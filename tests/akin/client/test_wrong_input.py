@@ -31,6 +31,7 @@ MISTAKES: dict[str, Callable[[Any], object]] = {
     "a number as id": lambda asked: asked.paper(5),
     "no id": lambda asked: asked.paper(None),
     "a number as id of vectors": lambda asked: asked.vectors(5),
+    "a name too long for an address": lambda asked: asked.paper("x" * 5_001),
     "half a character": lambda asked: asked.paper("\ud83d"),
     "half a character to delete": lambda asked: asked.delete("\ud83d"),
 }
@@ -164,3 +165,11 @@ def test_pages_end() -> None:
         assert [] == list(client.list_papers(limit=300))
         assert [] == list(client.profiles())
     assert 2 == pages
+
+
+def test_mistakes_with_batches(client: akin.Client) -> None:
+    """What is no list of queries, and an id that no address takes, are InputError too."""
+    with pytest.raises(InputError, match="queries must be a list"):
+        client.batch(queries=5)  # type: ignore[arg-type]  # which is the mistake
+    with pytest.raises(InputError, match="too long"):
+        list(client.batch_results("x" * 70_000))

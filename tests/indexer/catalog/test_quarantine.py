@@ -335,7 +335,7 @@ def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
 def test_a_service_says_what_is_in_quarantine(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`/readyz` has how many papers and the first ids; all others are served, and it ends with the fault."""
+    """`/readyz` has how many papers, for anybody, not which; others are served; it ends with the fault."""
     refusing = Refusing(SimpleNamespace(spec=hashing.spec, encode=hashing.encode))
     monkeypatch.setattr(hashing, "encode", refusing.encode)
     monkeypatch.setattr("service.collection.generations.load_annotator", lambda *_, **__: annotated(hashing))
@@ -346,7 +346,7 @@ def test_a_service_says_what_is_in_quarantine(
         (degraded,) = client.get("/readyz").json()["degraded"]
         assert "quarantine" == degraded["part"]
         assert "5 papers" in degraded["detail"]
-        assert "bad0, bad1, bad2 and 2 more" in degraded["detail"]
+        assert "bad" not in str(degraded)
         add(data, [paper(f"bad{i}") for i in range(5)])
         soon(lambda: client.get("/readyz").json()["papers"] == 26)
         soon(lambda: client.get("/readyz").json()["degraded"] == [])

@@ -536,17 +536,29 @@ def test_a_rollback_tells_what_it_takes_back(data: Path) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper("unseen", "A title", "Text.", (Sentence("Text.", 0, 5),))])
         same = rollback(data, "000002", catalog=catalog)
-        assert (False, "000002", 0, 0) == (
+        assert (False, "000002", 0, 0, 1) == (
             same.is_new,
             same.manifest.generation,
             same.n_removed,
             same.n_unseen,
+            same.n_pending,
         )
         assert catalog.current_hashes(["unseen"])
-        assert "nothing was changed" in flat(run("snapshot", "rollback", "--to", "000002", data))
+        shown = flat(run("snapshot", "rollback", "--to", "000002", data))
+        assert "nothing was changed. 1 paper added or deleted since cannot be searched yet." in shown
         shown = flat(run("snapshot", "rollback", data))
         assert "Removed 3 papers and restored 1 paper in the catalog; 1 of them had never been" in shown
         assert not catalog.current_hashes(["unseen"])
+
+
+def test_what_was_never_searchable_is_not_told_where_nobody_knows(data: Path) -> None:
+    """Where the served manifest is damaged, papers that were searched do not count as never searchable."""
+    add(data, many_papers(62)[60:])
+    add(data, many_papers(63)[62:])
+    DataFolder(data).manifest("000003").write_text("{")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        done = rollback(data, "000002", catalog=catalog)
+    assert (True, 1, None) == (done.is_new, done.n_removed, done.n_unseen)
 
 
 def test_a_pointer_that_is_gone(data: Path) -> None:

@@ -461,7 +461,7 @@ def test_what_batches_hold_is_limited(data: Path) -> None:
         assert "done" == finished(client, path)["state"]
         refused = client.post("/v1/batches", json=body)
         assert (429, "3600") == (refused.status_code, refused.headers["Retry-After"])
-        assert "those of one caller may hold 1 MiB; delete one" in refused.json()["detail"]
+        assert f"finished: {path.rpartition('/')[2]}" in refused.json()["detail"]
         assert "2 days" in refused.json()["detail"]
         client.delete(path)
         assert 202 == client.post("/v1/batches", json=body).status_code
@@ -473,7 +473,7 @@ def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
     """It is tried in vain as soon as the service runs; the log says so, and batches are done all the same."""
     tried = []
 
-    def fail(*_: object, max_age_s: int) -> int:
+    def fail(*_: object, max_age_s: int) -> bool:
         tried.append(max_age_s)
         raise StorageError("the disk is full")
 
@@ -484,6 +484,22 @@ def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
     assert [2 * 24 * 3600] == tried
     told = [(each["event"], each["error"]) for each in logged if "error" in each]
     assert [("old_batches_not_removed", "the disk is full")] == told
+
+
+def test_old_batches_are_removed_some_at_a_time(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While there are more of them they are removed at each look, and work is done between."""
+    tried: list[int] = []
+
+    def remove(*_: object, max_age_s: int) -> bool:
+        tried.append(max_age_s)
+        return len(tried) == 3
+
+    monkeypatch.setattr("service.batches.jobs.Jobs.expire", remove)
+    with batching(data) as client:
+        soon(lambda: len(tried) == 3)
+        path = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1}).headers["Location"]
+        assert "done" == finished(client, path)["state"]
+    assert 3 == len(tried)
 
 
 def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from fastapi.testclient import TestClient
 
 import akin
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
 from indexer.collection.changes import delete_papers
 from indexer.collection.growth import grow
 from indexer.collection.publishing import rollback
@@ -127,18 +126,6 @@ def test_an_id_that_is_gone_is_deleted_again_though_a_title_reads_like_it(client
     assert 200 == client.post("/v1/papers?wait=true", json={"papers": papers}).status_code
     assert [204, 204] == [client.delete("/v1/papers/whales").status_code for _ in range(2)]
     assert is_there(client, "w/2")
-
-
-def test_anybody_reads_how_many_papers_could_not_be_encoded_but_not_which(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Health needs no key, so it names no paper of a collection that does."""
-    poison = QuarantinedPaper("submission-17", "", "too long")
-    monkeypatch.setattr(Catalog, "quarantine", lambda *_, **__: Quarantine(1, (poison,)))
-    soon(lambda: client.get("/readyz").json()["degraded"] != [])
-    (told,) = client.get("/readyz").json()["degraded"]
-    assert ("quarantine", True) == (told["part"], told["detail"].startswith("1 paper could not"))
-    assert "submission-17" not in str(told)
 
 
 def test_who_waits_finds_what_was_added(client: TestClient) -> None:
