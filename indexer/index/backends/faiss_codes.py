@@ -19,6 +19,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.nearest import (
     best_of_owners,
+    best_together,
     check_rows,
     check_search,
     nearest_rows,
@@ -70,6 +71,8 @@ class FaissCodesIndex(ABC):
     """
 
     effort = 1.0
+    # Whether the proposals for queries that are searched for together are ranked as one list.
+    _pools = True
 
     def __init__(self, rows: np.ndarray, index: Any) -> None:
         self._rows = rows
@@ -163,6 +166,8 @@ class FaissCodesIndex(ABC):
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
         """See ``VectorIndex``."""
+        if together and not self._pools:
+            return best_together(self.search(queries, k, allowed=allowed))
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
         n_shares = min(len(queries), _MOST_SHARES) if together else 1

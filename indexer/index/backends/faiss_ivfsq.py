@@ -19,9 +19,7 @@ from indexer.index.backends.faiss_codes import (
 )
 from indexer.index.backends.faiss_ivf import ROWS_PER_LIST, IvfIndex, list_count
 from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
-from indexer.index.backends.nearest import best_together
 from models.errors import DeviceFullError
-from models.types import Hits
 
 # Rows are proposed by codes of 8 bits a number, which seldom order two rows wrongly.
 _PROPOSALS_PER_K, _SPARE = 1.5, 16
@@ -38,6 +36,7 @@ class IvfSqIndex(IvfIndex):
     def __init__(self, rows: np.ndarray, index: Any, gpu: Gpu | None = None) -> None:
         super().__init__(rows, index)
         self._gpu = gpu
+        self._pools = gpu is None  # there a list for each query takes no time, and no list is very long
         if gpu is not None:
             gpu.free_with(self, index)
 
@@ -69,20 +68,6 @@ class IvfSqIndex(IvfIndex):
                 if device != "auto":
                     raise
         return cls(rows, index)
-
-    def search(
-        self,
-        queries: Float32[np.ndarray, "n_query dim"],
-        k: int,
-        *,
-        together: bool = False,
-        allowed: Bool[np.ndarray, " n_rows"] | None = None,
-    ) -> Hits:
-        """See ``VectorIndex``."""
-        if self._gpu is None:
-            return super().search(queries, k, together=together, allowed=allowed)
-        hits = super().search(queries, k, allowed=allowed)  # a list for each takes no time there
-        return best_together(hits) if together else hits
 
     def _proposed(
         self,

@@ -6,6 +6,7 @@ and one row has one score, whichever backend proposed it.
 """
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from threading import get_ident
 
@@ -116,12 +117,9 @@ def rescored(
 
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
-    distances, n_first = np.empty(proposed.shape, np.float32), 1
-    before = disk_reads()
-    _distances_to_own(_bits(rows), proposed[:n_first], queries[:n_first], distances[:n_first])
-    if disk_reads() > before:
-        prefetch(rows, proposed[n_first:][proposed[n_first:] >= 0])
-    _distances_to_own(_bits(rows), proposed[n_first:], queries[n_first:], distances[n_first:])
+    distances = np.empty(proposed.shape, np.float32)
+    for part in _parts(rows, proposed, 1):
+        _distances_to_own(_bits(rows), proposed[part], queries[part], distances[part])
     keys = np.where(proposed >= 0, _keys(distances, proposed), _NO_ROW)
     missing = max(0, k - keys.shape[1])
     padded = np.pad(keys, ((0, 0), (0, missing)), constant_values=_NO_ROW)
@@ -139,12 +137,10 @@ def rescored_together(
 
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
-    before = disk_reads()
-    first = _distances_to_any(rows, queries, proposed[:_FIRST_ROWS])
-    if disk_reads() > before:
-        prefetch(rows, proposed[_FIRST_ROWS:])
-    rest = _distances_to_any(rows, queries, proposed[_FIRST_ROWS:])
-    keys = _keys(np.concatenate((first, rest)), proposed)
+    distances = np.empty(len(proposed), np.float32)
+    for part in _parts(rows, proposed, _FIRST_ROWS):
+        distances[part] = _distances_to_any(rows, queries, proposed[part])
+    keys = _keys(distances, proposed)
     return _hits(_smallest(np.pad(keys, (0, max(0, k - len(keys))), constant_values=_NO_ROW), k)[None])
 
 
@@ -166,12 +162,22 @@ def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.nd
     Where one of the first is not in memory, the others are asked for before they are read.
     """
     wide = np.empty((len(numbers), rows.shape[1]), np.float32)
-    before = disk_reads()
-    _widen_all(_bits(rows), numbers[:_FIRST_ROWS], wide[:_FIRST_ROWS])
-    if disk_reads() > before:
-        prefetch(rows, numbers[_FIRST_ROWS:])
-    _widen_all(_bits(rows), numbers[_FIRST_ROWS:], wide[_FIRST_ROWS:])
+    for part in _parts(rows, numbers, _FIRST_ROWS):
+        _widen_all(_bits(rows), numbers[part], wide[part])
     return wide
+
+
+def _parts(rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int) -> Iterator[slice]:
+    """The first of the row ``numbers`` and the others, to be read in turn; -1 stands for none.
+
+    Where one of the first is not in memory, the others are asked for before they are read.
+    """
+    before = disk_reads()
+    yield slice(n_first)
+    others = numbers[n_first:]
+    if disk_reads() > before:
+        prefetch(rows, others[others >= 0])
+    yield slice(n_first, None)
 
 
 def best_of_owners(

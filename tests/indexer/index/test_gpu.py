@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.index.backends import faiss_codes, faiss_flat, gpu
+from indexer.index.backends import faiss_codes, faiss_flat, gpu, nearest
 from indexer.index.backends.faiss_flat import FlatIndex
 from indexer.index.backends.faiss_ivfpq import IvfPqIndex
 from indexer.index.backends.faiss_ivfsq import IvfSqIndex
@@ -78,6 +78,21 @@ def test_a_gpu_finds_what_a_scan_finds(
     shared = [len(np.intersect1d(*pair)) for pair in zip(expected.rows, hits.rows, strict=True)]
     assert np.mean(shared) >= 0.98 * len(np.unique(expected.rows[0]))
     assert allowed is None or allowed[hits.rows[hits.rows >= 0]].all()
+
+
+@pytest.mark.parametrize(("k", "share"), [(K, 1), (K, 0.3), (500, 0.3)])
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_a_gpu_finds_the_rows_nearest_to_any_query(
+    name: str, k: int, share: float, saved: Path, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    """One list is the best of those of the queries, which know what a filter leaves and how many rows fit."""
+    allowed = np.random.default_rng(0).random(N_ROWS) < share
+    queries = np.concatenate((queries[:1], queries[1:] + 5))  # all of the list is near one of them
+    index = opened(name, saved, rows, "auto")
+    together = index.search(queries, k, together=True, allowed=allowed)
+    expected = nearest.best_together(index.search(queries, k, allowed=allowed))
+    np.testing.assert_array_equal(expected.rows, together.rows)
+    np.testing.assert_array_equal(expected.scores, together.scores)
 
 
 @pytest.mark.parametrize("name", ON_GPUS)
