@@ -1,12 +1,12 @@
-"""Akin: find scientific papers akin to one you give it, in the respect you choose::
+"""Akin: find scientific papers similar to one that you give, in the respect that you choose::
 
     import akin
 
     collection = akin.index("papers.jsonl", "my-papers")
     collection.search("10.1000/182", facet="method")
 
-``index`` and ``open`` work in this process and need ``akin[local]``; ``Client`` and ``AsyncClient`` ask a
-running service.
+``index`` and ``open`` work in this process and need ``akin[local]``; ``Client`` and ``AsyncClient`` send
+requests to a running service.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from models.errors import AkinError, ServiceError
 
 __all__ = ["AkinError", "AsyncClient", "Client", "Collection", "Retries", "ServiceError", "index", "open"]
-# Where each is: loaded when it is first used, as torch takes seconds and a client has none.
+# The module of each name, imported on first use: torch takes seconds, and a client may not have it.
 _HOMES: Final = {
     "AkinError": ("models.errors", "AkinError"),
     "AsyncClient": ("akin.client.async_client", "AsyncClient"),
@@ -35,10 +35,10 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """One of ``__all__``; raises MissingPackageError where what it needs is not installed."""
+    """Return a name of ``__all__``; raises MissingPackageError if a package that it needs is missing."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Only here are the packages behind them needed.
+    # Imported here so that ``import akin`` needs no packages.
     from importlib import import_module  # noqa: PLC0415
 
     from models.extras import needed  # noqa: PLC0415

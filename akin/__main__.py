@@ -7,9 +7,9 @@ from types import FrameType
 
 
 def main() -> None:
-    """Run the command line; from here on SIGTERM ends it, also as process 1 of a container.
+    """Run the command line, and exit at SIGTERM, also as process 1 of a container.
 
-    The kernel ends any other process, but leaves process 1 alone where it has no handler for a signal.
+    The kernel ends other processes at a signal, but not process 1 if it has no handler for the signal.
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, _end)
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """Ends at once, with the status that a shell gives whoever a signal ended."""
+    """Exit at once, with the status that a shell reports for a process ended by this signal."""
     os._exit(128 + number)
 
 

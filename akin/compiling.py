@@ -1,4 +1,4 @@
-"""Compiles every loop that numba runs, so that no search waits for it: ``python -m akin.compiling``."""
+"""Compilation of all numba loops, so that no search has to wait for it: ``python -m akin.compiling``."""
 
 import subprocess
 import sys
@@ -16,16 +16,16 @@ _begun: list[subprocess.Popen[bytes]] = []
 
 
 def compile_beside() -> None:
-    """Have another process compile all loops, unless that was done or begun; nobody waits for it.
+    """Start a process that compiles all loops, without waiting for it, unless one has done or begun it.
 
-    Called where papers are indexed, which takes as long, so that the first search after it does not take half
-    a minute. Where no machine code can be kept, nothing is done.
+    Called while papers are indexed, which takes as long, so that the first search afterwards does not take
+    half a minute. Does nothing if numba cannot store machine code.
     """
     # The last loop that ``compile_all`` calls.
     kept_in = getattr(getattr(add_products, "stats", None), "cache_path", None)
     if _begun or kept_in is None or any(Path(kept_in).glob(f"*{add_products.__name__}*.nbi")):
         return
-    # -P: a folder "akin" where somebody works is not this package.
+    # -P: do not import a folder "akin" of the working directory instead of this package.
     command = [sys.executable, "-P", "-m", "akin.compiling"]
     nothing = subprocess.DEVNULL
     try:
@@ -38,7 +38,7 @@ def compile_beside() -> None:
 
 
 def compile_all() -> None:
-    """Call each loop with the types that it is given in use; the machine code is kept on disk."""
+    """Call each loop with the types of real use; numba stores the machine code on disk."""
     near = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
     for spread in (1.0, 1e3):  # Sinkhorn solves the first, Newton the second
         for scorer in Scorer:

@@ -1,1 +1,1 @@
-"""Online: reads a snapshot, answers requests."""
+"""The online service: reads a snapshot and answers requests."""

@@ -9,7 +9,7 @@ from indexer.corpus.rows import MAX_SENTENCES
 
 
 class WarningCode(StrEnum):
-    """What a warning is of; the comment says what its ``about`` holds."""
+    """The subject of a warning; the comment says which values its ``about`` has."""
 
     ABSTRACT_NOT_ENGLISH = "abstract_not_english"  # the language, by its ISO 639-1 code
     TEXT_NOT_ENGLISH = "text_not_english"  # the same
@@ -31,7 +31,7 @@ class WarningCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AnswerWarning:
-    """What was found and what to do, in words, ``message``; ``about`` are the values it speaks of."""
+    """A warning; ``message`` says what was found and what to do, ``about`` has the values in it."""
 
     code: WarningCode
     message: str
@@ -80,13 +80,13 @@ _MESSAGES: Final = {
 
 
 def coverage_warning(coverage: float) -> Iterator[AnswerWarning]:
-    """The warning where not all of a collection could be searched."""
+    """Yield a warning if not all of a collection could be searched."""
     if coverage < 1:
         yield warning(WarningCode.PARTIAL_COVERAGE, f"{min(100 * coverage, 99.9):.1f}")
 
 
 def warning(code: WarningCode, *about: str | int) -> AnswerWarning:
-    """The warning with this code; ``about`` are one value or more."""
+    """Return the warning with this code, about one or more values."""
     shown = [f"{each:,}" if isinstance(each, int) else each for each in about]
     message = _MESSAGES[code].format(all=" or ".join(shown), first=shown[0])
     return AnswerWarning(code, message, tuple(map(str, about)))

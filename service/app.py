@@ -43,7 +43,7 @@ from service.timings import USUAL, Timings
 from service.web.address.refusals import PROBLEM_PAGES
 from service.web.routes import batch_page, compare_page, docs, library_page, page, saved_page, static
 
-# Titles come before single papers, whose ids may be anything.
+# Titles come before single papers, because a paper's id may be any text.
 _ROUTES = (
     search,
     recommendations,
@@ -67,7 +67,7 @@ _ROUTES = (
     saved_page,
     static,
 )
-# What a page of another origin, where those are allowed, may send and read beside the usual.
+# Additional headers that pages of other origins, if allowed, may send (asked) and read (told).
 _ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
 _TOLD = (
     "Retry-After",
@@ -93,10 +93,10 @@ def create_app(
     timings: Timings = USUAL,
     engines: Engines | None = None,
 ) -> FastAPI:
-    """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name.
+    """Return the application over ``engine``, or over the snapshot of ``settings`` (default: environment).
 
-    ``cache`` is that of ``engine``; without it there is one as ``settings`` ask for. Of ``engines`` the
-    folder is served, and only read.
+    ``cache`` is the cache of ``engine``; by default it is opened by ``settings``. With ``engines``, their
+    folder is served, read-only.
     """
     settings = settings or Settings()
     cache = cache or open_cache(settings)
@@ -109,7 +109,7 @@ def create_app(
         nonlocal engine
         size_threads(settings)
         collection = ServedCollection(settings, engine, cache, timings, engines=engines)
-        # Or its generation would be held as long as the process lives.
+        # Otherwise its generation would stay in use as long as the process lives.
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)
         cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open)
@@ -148,13 +148,13 @@ def create_app(
         lifespan=lifespan,
         responses=RESPONSES,
         redirect_slashes=False,
-        # A request that reaches a route by another way than its policy is stopped there.
+        # Rejects a request that reaches a route without passing its policy.
         dependencies=[Depends(expect_resolved)],
-        # FastAPI's load from other servers and declare no policy; ours are in service/web/routes/docs.py.
+        # FastAPI's use other servers and declare no policy; ours are in service/web/routes/docs.py.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # FastAPI's own puts paths, queries and the messages of errors into spans.
+        # FastAPI's telemetry puts paths, queries and error messages into spans.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     add_problem_handlers(app, PROBLEM_PAGES)
@@ -175,7 +175,7 @@ def _add_middleware(
     metrics: Metrics,
     cache: Cache,
 ) -> None:
-    """What every request passes; each is around those before it."""
+    """Add the middleware of all requests; each one wraps those added before it."""
     app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis)
     app.add_middleware(Observed, metrics=metrics, spans=spans)
     app.add_middleware(Shedding, queues=queues, deadline_s=settings.deadline_s, metrics=metrics)
@@ -191,7 +191,7 @@ def _add_middleware(
 
 
 def _add_gauges(app: FastAPI, metrics: Metrics, cache: Cache) -> None:
-    """What is served, what it is served without, and what is kept."""
+    """Add the metrics of the collection, of degraded parts and of the cache."""
 
     def degraded() -> dict[tuple[str, ...], float]:
         return {(each.part,): 1.0 for each in services_of(app).degraded()}
@@ -206,7 +206,7 @@ def _add_gauges(app: FastAPI, metrics: Metrics, cache: Cache) -> None:
 def _worker(
     settings: Settings, collection: ServedCollection, cursors: Cursors, queues: Queues, timings: Timings
 ) -> ChunkWorker:
-    """What does batches in this process, giving way to requests."""
+    """Return the worker that computes batches in this process and gives way to requests."""
     return ChunkWorker(
         PinnedEngines(settings, lambda: collection.engines.current),
         cursors,

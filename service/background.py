@@ -1,4 +1,4 @@
-"""Runs a task again and again in a background thread until the service stops."""
+"""Repetition of a task in a background thread until the service stops."""
 
 import math
 import time
@@ -12,17 +12,17 @@ from models.interruption import set_interruption
 from service.degradation import Degradation, Outage
 from service.observability.logging import raised_at
 
-# How long what is under way may take when the service ends; then it is interrupted, and left to the next
-# process, as after a crash.
+# How long running work may take when the service ends; then it is interrupted and left to the next process,
+# as after a crash.
 STOP_S: Final = 5.0
 
 
 class Repeating:
-    """Calls ``work`` every ``every_s`` seconds, and at once when it begins or is woken.
+    """Calls ``work`` every ``every_s`` seconds, and immediately at the start and when woken.
 
-    An error, one that nobody foresaw too, is an ``outage`` until ``work`` succeeds again; ``failure`` says
-    what follows from it, ``failures`` what from errors of some classes, the first that matches. Without
-    ``at_once`` the first call too comes after ``every_s``. What is under way at the end has ``stop_s`` left.
+    Any error, even an unexpected one, is an ``outage`` until ``work`` succeeds again. ``failure`` describes
+    its consequences; ``failures`` does so for some error classes, of which the first match counts. Without
+    ``at_once`` the first call also waits ``every_s``. At the end, running work has ``stop_s`` left.
     """
 
     def __init__(
@@ -50,27 +50,27 @@ class Repeating:
 
     def __enter__(self) -> "Repeating":  # noqa: PYI034 - the tests' type checker knows no Self in methods
         self._stopped, self._end_by = False, math.inf
-        # A daemon: the process ends without it where it takes too long.
+        # A daemon thread: the process ends without waiting if the work takes too long.
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         return self
 
     @property
     def stopped(self) -> bool:
-        """Whether it begins nothing more; what is under way may not have ended."""
+        """Whether no more work begins; running work may not have ended."""
         return self._stopped
 
     def wake(self) -> None:
-        """Do it now."""
+        """Call ``work`` now, or right after the running call."""
         self._woken.set()
 
     def stop(self) -> None:
-        """Begin nothing more; whoever leaves the context then waits for what is under way, a few seconds."""
+        """Begin no more work; leaving the context then waits a few seconds for running work."""
         self._stopped, self._end_by = True, min(self._end_by, time.monotonic() + self._stop_s)
         self._woken.set()
 
     def __exit__(self, *_: object) -> None:
-        """Ends after what is under way, if that does not take too long."""
+        """Wait for running work to end, at most ``stop_s``."""
         self.stop()
         if self._thread is not None:
             self._thread.join(max(0.0, self._end_by - time.monotonic()))
@@ -80,7 +80,7 @@ class Repeating:
         if not self._at_once:
             self._woken.wait(self._every_s)
         while True:
-            self._woken.clear()  # before the look at what ``stop`` sets before it wakes
+            self._woken.clear()  # before ``_stopped`` is read, which ``stop`` sets before it wakes the thread
             if self._stopped:
                 return
             try:

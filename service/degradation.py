@@ -10,9 +10,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """``part``, one noun, does not work now; ``detail`` says what follows from it, ``remedy`` what to do.
+    """A ``part`` (one noun) that does not work now; ``detail`` describes the effects, ``remedy`` what to do.
 
-    All three are read by anybody, without a key: they name no machine, file or user.
+    All three are readable without a key, so they name no machine, file or user.
     """
 
     part: str
@@ -21,10 +21,10 @@ class Degradation:
 
 
 class Outage:
-    """Whether a part works: ``problem`` is what it fails with, ``None`` while it works.
+    """The state of a part: ``problem`` is the error it fails with, ``None`` while it works.
 
-    The log says so once for each problem, and once when the part works again. ``failure`` says what follows
-    for users. Threads may share it.
+    Each problem is logged once, and so is the end of the outage. ``failure`` describes the effects for users.
+    Threads may share an outage.
     """
 
     def __init__(self, failure: Degradation) -> None:
@@ -33,7 +33,7 @@ class Outage:
         self.problem: str | None = None
 
     def begin(self, problem: str, failure: Degradation | None = None, *, fault: bool = False) -> None:
-        """The part fails; ``failure`` is said in place of the usual one. A ``fault`` is one of our own."""
+        """Record that the part fails, with ``failure`` instead of the usual one; a ``fault`` is our bug."""
         with self._lock:
             self._told = failure or self._failure
             if problem == self.problem:
@@ -45,14 +45,14 @@ class Outage:
             _log.warning("failed", part=self._told.part, error=problem)
 
     def end(self) -> None:
-        """The part works."""
+        """Record that the part works."""
         with self._lock:
             if self.problem is None:
                 return
-            # First: who sees that it works finds it in the log.
+            # Logged first, so that whoever sees that the part works finds it in the log.
             _log.info("works_again", part=self._told.part)
             self.problem = None
 
     def degradations(self) -> list[Degradation]:
-        """What does not work at the moment."""
+        """Return the current degradation, or nothing while the part works."""
         return [self._told] if self.problem is not None else []

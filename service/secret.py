@@ -18,23 +18,23 @@ from indexer.files.durable import storage_errors, sync
 from models.errors import StorageError
 
 _SECRET_BYTES = 32
-# What a folder answers that is not there or cannot be written to; some network shares know no links.
+# Errors of a folder that is missing or not writable, or of a network share without hard links.
 _CANNOT_KEEP = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTSUP, errno.ENOSYS}
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A key, and whether other processes and a restart of this one know it too."""
+    """A key, and whether other processes, and this one after a restart, have the same key."""
 
     key: bytes
     shared: bool
 
 
 class Signer:
-    """Writes and reads signed tokens of one ``purpose``; the secret may sign others too.
+    """Writes and reads signed tokens of one ``purpose``; the secret may also sign tokens of other purposes.
 
-    ``content`` says how their fields are packed; ``n_bytes`` are of the signature.
+    ``content`` is the packing of their fields; ``n_bytes`` is the length of the signature.
     """
 
     def __init__(self, secret: Secret, purpose: bytes, content: struct.Struct, n_bytes: int) -> None:
@@ -43,18 +43,18 @@ class Signer:
         self._n_bytes = n_bytes
 
     def write(self, *fields: object) -> str:
-        """The token of ``fields``."""
+        """Return the token of ``fields``."""
         content = self._content.pack(*fields)
         return _text(content + self._signature(content))
 
     def read(self, token: str) -> tuple[Any, ...] | None:
-        """The fields of a token; ``None`` for what was not written with this secret."""
+        """Return the fields of a token; ``None`` if it was not written with this secret and purpose."""
         try:
             signed = base64.urlsafe_b64decode(token)
         except ValueError:  # not base64, or not ASCII
             return None
         content, signature = signed[: self._content.size], signed[self._content.size :]
-        # Base64 reads several texts as the same bytes; only one of them was given out.
+        # Several base64 texts decode to the same bytes, but only one of them was issued.
         if _text(signed) != token or not hmac.compare_digest(signature, self._signature(content)):
             return None
         return self._content.unpack(content)
@@ -68,10 +68,10 @@ def _text(signed: bytes) -> str:
 
 
 def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
-    """``given``, or the secret of the folder ``data``, made now where there is none; no output shows it.
+    """Return ``given``, or the secret of the folder ``data``, created now if missing; no output shows it.
 
-    Where the folder cannot keep one, this process makes one of its own and the log warns of it: what it
-    signed is refused by other processes and after a restart. Raises StorageError for a damaged file.
+    If the folder cannot store one, the secret is that of this process, with a warning in the log: its tokens
+    are rejected by other processes and after a restart. Raises StorageError for a damaged file.
     """
     if given is not None:
         return Secret(given.get_secret_value().encode(), shared=True)
@@ -99,12 +99,12 @@ def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
 
 
 def secret_of_process() -> Secret:
-    """One that this process alone knows: what it signs is good as long as it runs."""
+    """Return a new secret for this process only: its tokens are valid as long as the process runs."""
     return Secret(secrets.token_bytes(_SECRET_BYTES), shared=False)
 
 
 def _make(path: Path) -> None:
-    """Write a new secret, readable by its owner alone; of several processes the first one's stays."""
+    """Write a new secret, readable only by its owner; if several processes write one, the first stays."""
     prepared = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(prepared, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -112,7 +112,7 @@ def _make(path: Path) -> None:
             stream.write(secrets.token_bytes(_SECRET_BYTES))
             stream.flush()
             os.fsync(stream.fileno())
-        # A link is never half there and, unlike a rename, never replaces what another process made.
+        # A link is atomic and, unlike a rename, never replaces the secret of another process.
         path.hardlink_to(prepared)
     except FileExistsError:
         return

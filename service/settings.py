@@ -50,7 +50,7 @@ from service.validation import faults_of, sentence
 
 
 class Keyless(StrEnum):
-    """What the service lets this machine do while there are no keys."""
+    """What this machine may do while there are no keys."""
 
     OFF = "off"
     READ = "read"
@@ -58,10 +58,10 @@ class Keyless(StrEnum):
 
 
 class Settings(BaseSettings):
-    """Every setting of the service; the module's table says what each means."""
+    """All settings of the service; the table in the module's docstring gives their meanings."""
 
-    # An error that showed what it was given would show a secret. A variable that is empty is not set: a
-    # compose file passes every one.
+    # Errors hide their input, which may be a secret. An empty variable counts as not set, because a compose
+    # file passes every variable.
     model_config = SettingsConfigDict(
         env_prefix="AKIN_", env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
     )
@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     tagger: Path | None = None
     functions: Path | None = None
     device: str = Field(default="auto", pattern=f"^({DEVICE_NAME.pattern})$")
-    # In int8 papers that are added would be rougher than the others of a collection.
+    # With int8, added papers would be less exact than the others of a collection.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     candidates: int = Field(default=200, ge=1, le=10_000)
     secret: SecretStr | None = Field(default=None, min_length=32)
@@ -102,14 +102,14 @@ class Settings(BaseSettings):
 
     @property
     def catalog(self) -> str | Path:
-        """Where papers, keys and jobs are kept: a URL, or the SQLite file of the data folder."""
+        """The place of papers, keys and jobs: a URL, or the SQLite file of the data folder."""
         if self.catalog_url is not None and self.catalog_url.get_secret_value():
             return self.catalog_url.get_secret_value()
         return DataFolder(self.data).catalog
 
     @property
     def deadline_s(self) -> float:
-        """How long one request is worked on, in seconds."""
+        """The time limit of a request, in seconds."""
         return self.deadline_ms / 1000
 
     @property
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
 
 
 def settings_of(**given: Any) -> Settings:
-    """The settings of the environment, but for what is given and not ``None``; raises InputError."""
+    """Return the settings; those not ``given``, or ``None``, are from the environment. Raises InputError."""
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:

@@ -13,25 +13,25 @@ _Opened = TypeVar("_Opened", bound=Store)
 
 
 class LazyStore(Generic[_Opened]):
-    """What ``open_at`` opens at ``place``, a path or a URL, once; threads may share it.
+    """A store that ``open_at`` opens once at ``place``, a path or a URL; threads may share it.
 
-    Where another file of SQLite has taken the place of the one that is open, that is opened instead.
+    If another SQLite file has replaced the open one, that file is opened instead.
     """
 
     def __init__(self, place: str | Path, open_at: Callable[[str | Path], _Opened]) -> None:
         self._place = place
         self._open_at = open_at
         self._opened: _Opened | None = None
-        self._file: tuple[int, int] | None = None  # which one is open
+        self._file: tuple[int, int] | None = None  # device and inode of the open file
         self._opening = Lock()
 
     @property
     def is_there(self) -> bool:
-        """Whether there is anything to open: no file of SQLite is, before somebody has stored something."""
+        """Whether there is anything to open: a SQLite file does not exist before something is stored."""
         return self._opened is not None or not isinstance(self._place, Path) or self._place.exists()
 
     def get(self) -> _Opened:
-        """The store; made where there is none. Raises StorageError."""
+        """Return the store, created if there is none. Raises StorageError."""
         with locked(self._opening):
             if self._opened is not None and self._is_replaced():
                 self._opened.close()
@@ -46,15 +46,15 @@ class LazyStore(Generic[_Opened]):
         return there is not None and there != self._file
 
     def _file_there(self) -> tuple[int, int] | None:
-        """The device and number of the file; ``None`` where there is none, or a server."""
+        """Return device and inode of the file; ``None`` if there is none, or for a database server."""
         file = sqlite_file(self._place)
         try:
             found = None if file is None else file.stat()
-        except OSError:  # it may come back
+        except OSError:  # the file may come back
             return None
         return None if found is None else (found.st_dev, found.st_ino)
 
     def close(self) -> None:
-        """Closes every connection; using it again opens new ones."""
+        """Close all connections; later use opens new ones."""
         if self._opened is not None:
             self._opened.close()

@@ -3,26 +3,26 @@
 from dataclasses import dataclass
 from typing import Final
 
-LEASE_S: Final = 6.0  # of a worker on a part of a batch
+LEASE_S: Final = 6.0  # a worker's lease on a chunk of a batch
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
     """The timings of one service, in seconds."""
 
-    follow_every_s: float = 0.5  # between two looks at the pointer of the data folder
-    absorb_every_s: float = 1.0  # the same at the catalog; what this service itself is given does not wait
-    keys_refresh_s: float = 1.0  # between two readings: a revoked key is refused at most so much later
-    merge_every_s: float = 10.0  # between two looks whether segments are to be merged
-    # After which time a generation that could not be served is tried again: that reads all of its files.
+    follow_every_s: float = 0.5  # between two checks of the pointer in the data folder
+    absorb_every_s: float = 1.0  # between two checks of the catalog; papers sent to this service do not wait
+    keys_refresh_s: float = 1.0  # between two readings: a revoked key is refused after at most this time
+    merge_every_s: float = 10.0  # between two checks whether segments should be merged
+    # Before a generation that could not be served is tried again, which reads all of its files.
     swap_retry_s: float = 30.0
     scrub_pause_s: float = 86_400.0  # between two passes
-    scrub_damaged_pause_s: float = 600.0  # the same while something is damaged, so that a repair is soon seen
-    export_timeout_s: float = 2.0  # for one batch of spans, tries included; the end waits no longer
-    # How long one query of a batch gives way to requests, which never wait for it: some progress is made.
+    scrub_damaged_pause_s: float = 600.0  # between passes while something is damaged, to notice a repair soon
+    export_timeout_s: float = 2.0  # for one batch of spans with retries; shutdown waits no longer
+    # How long one query of a batch gives way to requests; then it runs anyway, so that batches progress.
     patience_s: float = 1.0
-    lease_s: float = LEASE_S  # a worker that does not renew its lease for so long is taken to be gone
-    # Where batches are left to workers: after so long without one the service does them itself.
+    lease_s: float = LEASE_S  # a worker that does not renew its lease for this long is considered gone
+    # If batches are left to workers: after this long without one, the service computes them itself.
     without_worker_s: float = 10.0
 
 

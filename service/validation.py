@@ -1,7 +1,7 @@
-"""What is wrong with a request, in the same words for the HTTP interface, the page, Python and settings.
+"""Messages for invalid requests, in the same words for the HTTP interface, the page, Python and settings.
 
-pydantic names each fault by a type. The table below says for each type what was expected; a message names
-the kind of what was given, never its value.
+pydantic gives each fault a type. The table below says for each type what was expected; a message names the
+kind of the given value, never the value.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# By pydantic's types of errors. Those that end in _type also name what was given.
+# By pydantic's error types. For types that end in _type, the message also names the kind of the given value.
 _EXPECTED: Final = {
     "missing": "is missing",
     "string_type": "must be a string",
@@ -53,28 +53,28 @@ _KINDS: Final[dict[type, str]] = {
     tuple: "a list",
     dict: "an object",
 }
-# A message of ours that says something of its place, as the table does, and not what to give there.
+# How messages begin that follow the name of a place, like those of the table.
 _OF_ITS_PLACE: Final = ("has ", "is ", "must ")
-# A field, a header or a place in a list; no kind of text, as pydantic calls what is bounded.
+# A field, a header or a number in a list, but not one of pydantic's names for constrained types.
 _PLACE: Final = re.compile(r"(?!constrained-)[A-Za-z0-9_]+(-[A-Za-z]+)*")
 _LONGEST_NAME: Final = 40
 
 
 def where(loc: Sequence[str | int]) -> str:
-    """The place in a request that pydantic calls ``loc``, without the kinds of a union, which it names."""
+    """Return the place in a request that pydantic calls ``loc``, without the type names of a union."""
     return ".".join(str(part)[:_LONGEST_NAME] for part in loc if _PLACE.fullmatch(str(part)))
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong at one place of a request; ``loc`` is the place as pydantic has it."""
+    """A fault at one place of a request, ``loc`` in pydantic's form, and the message about it."""
 
     loc: tuple[str | int, ...]
     said: str
 
 
 def faults_of(errors: "Sequence[ErrorDetails] | Sequence[Mapping[str, Any]]") -> list[Fault]:
-    """One for each place, in order. Of the kinds that a value may have, the one that it has counts."""
+    """Return one fault per place, in order. If several types are allowed, that of the given value counts."""
     places: dict[str, list[Any]] = {}
     for error in errors:
         places.setdefault(where(error["loc"]), []).append(error)
@@ -95,13 +95,13 @@ def _fault(errors: Sequence[Any]) -> Fault:
 
 
 def _is_of_another_kind(error: Any) -> bool:
-    """A list where a text is wanted, say; not a text that is none of those allowed."""
+    """Return whether the value has the wrong type, such as a list instead of a text; not a wrong text."""
     kind: str = error["type"]
     return kind.endswith("_type") or (kind == "enum" and not isinstance(error["input"], str))
 
 
 def _said(error: Any) -> str:
-    """What was expected; what follows the name of a place, or a sentence of our own."""
+    """Return what was expected: a phrase that follows the name of a place, or a complete message."""
     kind, limits = error["type"], error.get("ctx", {})
     if limits.get("min_length") == 1 and kind in {"too_short", "string_too_short"}:
         return "must not be empty"
@@ -117,12 +117,12 @@ def _said(error: Any) -> str:
 
 
 def plain(message: str) -> str:
-    """A message of pydantic without its own words: a sentence of ours, or what was expected."""
+    """Return a pydantic message without pydantic's own wording."""
     return message.removeprefix("Value error, ").replace("Input should", "must", 1)
 
 
 def sentence(place: str, said: str) -> str:
-    """What is wrong with the name of its place; without one, of the request as a whole."""
+    """Return the message with the name of its place; without a place it is about the whole request."""
     if said.startswith(_OF_ITS_PLACE):
         return f"{place or 'it'} {said}"
     return f"{place}: {said}" if place else said

@@ -1,1 +1,1 @@
-"""The command line: one module for each command, and what they share."""
+"""The command line: one module for each command, and the modules that commands share."""

@@ -21,12 +21,12 @@ from models.registry import uncollected
 from service.observability.logging import configure_logging
 from service.validation import plain, sentence
 
-# What writing to standard output can end with; a closed pipe ends quietly.
+# Errors of writing to standard output that are reported; a closed pipe ends quietly.
 _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def _leave_output() -> None:
-    """Let what is still to be written go nowhere, or the interpreter would fail on it as it ends."""
+    """Redirect standard output to the null device, or the interpreter would fail to flush it at exit."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -34,9 +34,9 @@ def _leave_output() -> None:
 
 
 class _Command(TyperCommand):
-    """A command by its name and summary; the rest of it is imported when it is called for.
+    """A command with its name and summary; its module is imported when the command is used.
 
-    All of them together take seconds, of which most need a part.
+    Importing all commands takes seconds, and most commands need only a part of that.
     """
 
     def __init__(self, name: str, listed: Listed, panel: str) -> None:
@@ -47,7 +47,7 @@ class _Command(TyperCommand):
         return self.loaded().make_context(info_name, args, parent=parent, **extra)
 
     def loaded(self) -> Any:
-        """The command itself."""
+        """Import and return the command."""
         with uncollected(), needed(f"akin {self.name}"):
             called = resolve_name(self._listed.where)
         if isinstance(called, typer.Typer):
@@ -61,7 +61,7 @@ class _Command(TyperCommand):
 
 
 class _Commands(TyperGroup):
-    """The commands; turns every expected failure into one clear line and exit status 1."""
+    """The group of commands, which reports every expected failure as one clear line and exit status 1."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -86,9 +86,9 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         configure_logging("warning")
         try:
-            with needed("The command"):  # what it imports only now
+            with needed("The command"):  # packages that are imported only now
                 return super().invoke(ctx)
-        except typer.BadParameter as error:  # typer leaves the words to pydantic
+        except typer.BadParameter as error:  # with pydantic's message
             error.message = sentence("", plain(error.message))
             raise
         except AkinError as error:

@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A command: where its function or its subcommands are, as ``module:name``, and what it does."""
+    """A command: its function or group of subcommands as ``module:name``, and a summary."""
 
     where: str
     summary: str
@@ -16,7 +16,7 @@ _SEARCH: Final = "akin.cli.search"
 _COLLECTION: Final = "akin.cli.collection"
 _SERVING: Final = "akin.cli.serving"
 
-# By what they are about, in the order in which help shows them.
+# The commands by topic, in the order in which help shows them.
 PANELS: Final[dict[str, dict[str, Listed]]] = {
     "Search": {
         "search": Listed(
@@ -136,11 +136,11 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
         ),
     },
 }
-# Those that say after an interruption that they go on where they were.
+# Commands that resume after an interruption, and say so.
 RESUMED: Final = frozenset({"index", "reindex", "purge", "compact", "backup", "upgrade", "train", "match"})
 COMMANDS: Final = {name: each for panel in PANELS.values() for name, each in panel.items()}
 
-# What is shown where no command is given: the five things that people do.
+# The text shown without a command: the five most common tasks.
 FIRST: Final = """\
 Akin finds papers similar to one you give it, in the respect you choose.
 

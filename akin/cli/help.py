@@ -1,4 +1,4 @@
-"""Corrects typer's ``--help`` where its layout would mislead."""
+"""Corrections of typer's ``--help``, where its layout is misleading."""
 
 import inspect
 from collections.abc import Iterable
@@ -8,10 +8,10 @@ import typer
 
 
 def presented(command: Any) -> Any:
-    """The command, and all below it: flags without a type, arguments in capitals, paragraphs unbroken.
+    """Correct the help of a command and its subcommands, and return the command.
 
-    Typer shows a flag as ``--help <bool>``, as if it took a value, an argument as ``corpora`` where the text
-    says CORPORA, and keeps the line breaks of a docstring, whatever the width of the terminal.
+    Typer shows a flag as ``--help <bool>``, as if it took a value, an argument as ``corpora`` although the
+    text says CORPORA, and keeps the line breaks of a docstring, whatever the width of the terminal.
     """
     present_params([*command.params, command.get_help_option(typer.Context(command))])
     if command.help:
@@ -23,7 +23,7 @@ def presented(command: Any) -> Any:
 
 
 def present_params(params: Iterable[Any]) -> None:
-    """Give flags no type and arguments their name in capitals."""
+    """Show flags without a type, and arguments with their names in capitals."""
     for param in params:
         if param.metavar is None and param.param_type_name == "argument":
             param.metavar = param.name.upper()

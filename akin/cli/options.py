@@ -13,7 +13,7 @@ from models.types import Facet, Precision
 
 
 class Output(StrEnum):
-    """How an answer is printed."""
+    """The formats in which an answer is printed."""
 
     TEXT = "text"
     TITLES = "titles"
@@ -27,7 +27,7 @@ class Output(StrEnum):
 
 
 def device_name(given: str | None) -> str | None:
-    """A device as it was named; raises BadParameter."""
+    """Return the name of a device unchanged; raises BadParameter if it is not one."""
     try:
         return None if given is None else checked_device(given)
     except InputError as error:
@@ -35,7 +35,7 @@ def device_name(given: str | None) -> str | None:
 
 
 def chosen_precision(given: Precision | None, device: str) -> Precision | None:
-    """``auto`` as the number format that it means on ``device``, which is what a collection remembers."""
+    """Return ``given`` with ``auto`` resolved for ``device``: a collection stores the resolved format."""
     if given is not Precision.AUTO:
         return given
     from models.encoders.devices import resolve_device, resolve_precision
@@ -44,7 +44,7 @@ def chosen_precision(given: Precision | None, device: str) -> Precision | None:
 
 
 def _unless_named_otherwise(context: typer.Context, folder: Path | None) -> Path | None:
-    """The folder of AKIN_DATA counts only where neither a service nor a folder is given by its place."""
+    """Return ``None`` for a folder from AKIN_DATA if a service or a folder is given as an argument."""
     source = context.get_parameter_source("data")
     from_environment = source is not None and source.name == "ENVIRONMENT"
     named = context.params.get("url") or context.params.get("folder")
@@ -52,7 +52,7 @@ def _unless_named_otherwise(context: typer.Context, folder: Path | None) -> Path
 
 
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False, envvar="AKIN_DATA")]
-# Read with AKIN_DATA after whatever is given.
+# AKIN_DATA counts only if nothing else is given.
 MaybeData = Annotated[
     Path | None,
     typer.Option(
@@ -63,7 +63,7 @@ MaybeData = Annotated[
         callback=_unless_named_otherwise,
     ),
 ]
-# Of commands that take nothing else by its place: read it with ``data_folder``.
+# For commands with no other positional argument; use it with ``data_folder``.
 Folder = Annotated[
     Path | None,
     typer.Argument(
@@ -84,7 +84,7 @@ EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, 
 
 
 def form_of(output: Output, as_json: bool) -> Output:
-    """How to print; raises InputError for --json with another format."""
+    """Return the format to print; raises InputError for --json with another format."""
     if as_json and output not in {Output.TEXT, Output.JSON}:
         raise InputError(
             f"--json is short for --output json and cannot be given with --output {output.value}; give one."
@@ -123,7 +123,7 @@ Keep = Annotated[
 FunctionsFile = Annotated[
     Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)
 ]
-# Which papers may answer, for every command that asks.
+# The filters of all commands that search.
 YearFrom = Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")]
 YearTo = Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")]
 Authors = Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")]
@@ -144,7 +144,7 @@ HasFacets = Annotated[
 
 
 def data_folder(folder: Path | None, data: Path | None) -> Path:
-    """The data folder, given by its place or as --data; raises InputError unless it is given once."""
+    """Return the data folder, an argument or --data; raises InputError unless it is given exactly once."""
     given = [each for each in (folder, data) if each is not None]
     if len(given) != 1:
         raise InputError("Give the data folder once: either as DATA, or as --data DATA.")
@@ -159,7 +159,7 @@ def filters_of(
     fields: Sequence[str] | None,
     has_facets: Sequence[Facet] | None,
 ) -> dict[str, Any]:
-    """Those filters that are given, as a request names them; raises InputError."""
+    """Return the filters that are set, with the names of a request; raises InputError for reversed years."""
     if year_from is not None and year_to is not None and year_from > year_to:
         raise InputError(
             f"--year-from {year_from} is later than --year-to {year_to}: the range is the wrong way round."

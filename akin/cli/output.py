@@ -1,4 +1,4 @@
-"""Writes answers as text, tables, JSON, CSV, BibTeX or RIS."""
+"""Output of answers as text, tables, JSON, CSV, BibTeX or RIS."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,21 +15,20 @@ from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.sentences import SentenceAnswer
 from models.errors import InputError
 
-# The ending of the file by which the page knows each table.
+# The file extension of each table, as in ``service.web.tables``.
 _TABLES: Final = {Output.MARKDOWN: "md", Output.LATEX: "tex", Output.TSV: "tsv"}
 _Answer = SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer | SentenceAnswer | ComparedPapers
 
 
 def as_json(answer: _Answer) -> str:
-    """An answer as the service gives it, on one line."""
+    """Return an answer as the service's JSON, on one line."""
     return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
 
 
 def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost: Sequence[str] = ()) -> None:
-    """Prints a ranked list; ``lost`` are lines on what was asked for and left out.
+    """Print a ranked list; ``lost`` are lines about requested papers that were left out.
 
-    What is to be known of it, as that there is no good match, goes to standard error where its form, one to
-    take along, has no place for that.
+    Remarks, such as that there is no good match, go to standard error if the format has no place for them.
     """
     if form is Output.TEXT:
         stdout.print(
@@ -47,9 +46,9 @@ def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost:
 
 
 def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
-    """An answer in a format for programs or as a table; no cell of CSV or TSV starts a formula.
+    """Return an answer in a format for programs or as a table; no cell of CSV or TSV starts a formula.
 
-    Raises InputError for a table of papers that are listed: only results have sentences that match.
+    Raises InputError for a table of listed papers, because only results have sentences that match.
     """
     if form is Output.JSON:
         return as_json(answer)
@@ -57,7 +56,7 @@ def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperLi
         raise InputError(
             f"--output {form} works only for the results of a search; use --output csv for lists of papers."
         )
-    # Only here: what is shown to a person need not wait for it.
+    # Imported here so that text output does not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
 
     if form in _TABLES and not isinstance(answer, PaperList):

@@ -1,4 +1,4 @@
-"""Progress of long commands: bars on a terminal, log lines elsewhere; and checks of free disk space."""
+"""Progress of long commands: bars on a terminal, log lines elsewhere; and folders for output files."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ _LOG_EVERY_S = 20.0
 
 @contextmanager
 def show_progress(console: Console, *, clock: Callable[[], float] = time.monotonic) -> Iterator[ProgressFn]:
-    """What to call with a stage, the papers done in it and the papers in it, if known."""
+    """Yield a function to call with a stage, the papers done in it, and its total number if known."""
     if not console.is_terminal:
         yield _Log(console, clock)
         return
@@ -50,14 +50,14 @@ def show_progress(console: Console, *, clock: Callable[[], float] = time.monoton
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total)
             elif (task := bars.tasks[tasks[stage]]).finished and task.completed != done:
-                bars.reset(task.id)  # the stage begins anew
+                bars.reset(task.id)  # the stage starts again
             bars.update(tasks[stage], completed=done, total=total)
 
         yield show
 
 
 class _RateColumn(ProgressColumn):
-    """Papers a second."""
+    """A column with papers per second."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -73,7 +73,7 @@ class _Stage:
 
 
 class _Log:
-    """One line when a stage begins and ends, and one every ``_LOG_EVERY_S`` seconds in between."""
+    """A log with a line when a stage begins and ends, and one every ``_LOG_EVERY_S`` seconds in between."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -83,7 +83,7 @@ class _Log:
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         now = self._clock()
         known = self._stages.get(stage)
-        # One that ended and goes on with other numbers begins anew: the next of several collections, say.
+        # A finished stage that continues with other numbers starts again, such as for the next collection.
         if known is None or known.ended_at not in {None, (done, total)}:
             known = self._stages[stage] = _Stage(now, done, now)
         elif known.ended_at or (done != total and now - known.told_s < _LOG_EVERY_S):
@@ -97,7 +97,7 @@ class _Log:
 
 
 def make_room_for(*files: Path | None) -> None:
-    """Make the folders of output files now: hours of work must not end in a missing folder."""
+    """Create the folders of output files now, so that hours of work do not fail for a missing folder."""
     for path in files:
         if path is not None:
             with storage_errors(path):

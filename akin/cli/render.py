@@ -1,4 +1,4 @@
-"""Renders answers for the terminal, with matching sentences marked."""
+"""Rendering of answers for the terminal, with matching sentences marked."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -27,26 +27,26 @@ _SHORTEST_TITLE: Final = 20  # characters, however narrow the terminal is
 
 
 class Warned(Protocol):
-    """What is to be known of an answer."""
+    """A warning about an answer."""
 
     @property
     def message(self) -> str:
-        """What it says."""
+        """The text of the warning."""
 
 
 def search_answer(answer: SearchAnswer) -> Group:
-    """A ranked list a person can read: the query's chosen sentences, then each paper, its matches marked.
+    """Render a ranked list: the query with its chosen sentences marked, then papers with matches marked.
 
-    With contrast, ▷ marks the query sentences to be unlike, and ≠ what in a result is nearest to them.
+    ▷ marks the query sentences to be unlike, and ≠ the sentences of a result that are nearest to them.
     """
     shown: list[Text | Padding] = [_query(answer.query), Text()]
     return _ranked(shown, answer)
 
 
 def recommendations_answer(answer: RecommendationsAnswer, lost: Sequence[str]) -> Group:
-    """The same for several papers; a sentence of seed 2 is ``2.0``, and of a negative ``not 0.3``.
+    """Render recommendations; sentence 0 of seed 2 is ``2.0``, sentence 3 of negative 0 is ``not 0.3``.
 
-    ``lost`` are lines on what was left out.
+    ``lost`` are lines about seeds that were left out.
     """
     shown: list[Text | Padding] = []
     for seed in answer.seeds:
@@ -72,13 +72,13 @@ def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsA
 
 
 def titles(answer: SearchAnswer | RecommendationsAnswer) -> Group:
-    """A line for each result: its title, year and id."""
+    """Render each result as a line: its title, year and id."""
     results: Sequence[Result | Recommendation] = answer.results
     return Group(*(title_line(result.paper, start=f"{rank:>2}. ") for rank, result in enumerate(results, 1)))
 
 
 def told_beside(answer: SearchAnswer | RecommendationsAnswer, lost: Sequence[str]) -> list[Text]:
-    """What a file of results does not say: what was left out, why there are none, what to know of them."""
+    """Return what a file of results does not say: seeds left out, why there are no results, and warnings."""
     return [*_left_out(lost), *_remarks(answer)]
 
 
@@ -92,7 +92,7 @@ def _remarks(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
 
 
 def title_line(paper: Paper | PaperHead, *, start: str = "") -> Text:
-    """A paper on one line: its title, cut where the terminal is too narrow for it, year and id."""
+    """Render a paper on one line: its title, cut if the terminal is too narrow, year and id."""
     about = f"  {' · '.join(part for part in (str(paper.year or ''), paper.id) if part)}"
     text = Text(start, style="bold")
     text.append(_cut(paper.title, beside=len(start) + len(about)), style="bold blue")
@@ -100,19 +100,19 @@ def title_line(paper: Paper | PaperHead, *, start: str = "") -> Text:
 
 
 def notes(warnings: Sequence[Warned]) -> list[Text]:
-    """What an answer warns of, a line each."""
+    """Render each warning of an answer as a line."""
     return [Text(f"Note: {warning.message}", style="yellow") for warning in warnings]
 
 
 def _indented(text: Text) -> Text | Padding:
-    """A text under a heading; where lines are broken, the rest of a line too."""
+    """Indent a text under a heading, on a terminal also the rest of wrapped lines."""
     if stdout.is_terminal:
         return Padding(text, (0, 0, 1, 4))
     return Text("\n").join([*(Text("    ") + line for line in text.split("\n")), Text()])
 
 
 def _cut(title: str, *, beside: int) -> str:
-    """A title with an ellipsis where, ``beside`` so many other characters, a line has no room for it."""
+    """Cut a title with an ellipsis if it does not fit into a line with ``beside`` other characters."""
     room = max(_SHORTEST_TITLE, stdout.width - beside)
     return title if len(title) <= room else f"{title[: room - 1].rstrip()}…"
 
@@ -131,7 +131,7 @@ def _query(query: Query) -> Text:
 
 
 def heading(rank: int, result: Result | Recommendation | NewPaper) -> Text:
-    """A result's rank, title, score and strength on one line, what names it on the next."""
+    """Render rank, title, score and strength of a result on a line; id, authors, venue, year on the next."""
     beside = Text(f"  {result.score:.4f}", style="cyan")
     if result.strength:
         beside.append(f"  {result.strength.label} match", style=_STRENGTHS[result.strength.label])
@@ -151,12 +151,12 @@ def _byline(paper: Paper) -> str:
 
 
 def authors_of(paper: Paper | PaperHead) -> str:
-    """The first three of its authors."""
+    """Return the first three authors, with "et al." if there are more."""
     return ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
 
 
 def _explained(result: Result | Recommendation) -> Text:
-    """The abstract with its matches marked, then the shared words that count most."""
+    """Render the abstract with its matches marked, then the shared words that count most."""
     text = _abstract(result)
     for words, terms, style in (
         ("Words", [each for each in result.words.terms if each.share > 0], "green"),
@@ -170,7 +170,7 @@ def _explained(result: Result | Recommendation) -> Text:
 
 def _abstract(result: Result | Recommendation) -> Text:
     shares = {highlight.sentence: highlight.weight for highlight in result.highlights}
-    # More than an even share: a sentence that only went along is context.
+    # Mark sentences with more than an even share; the others are context.
     even = 1 / max(1, len(result.paper.sentences))
     text = Text()
     for number in range(len(result.paper.sentences)):
@@ -187,12 +187,12 @@ def _abstract(result: Result | Recommendation) -> Text:
 
 
 def _partners(result: Result | Recommendation, sentence: int) -> str:
-    """The query sentences that carry most of a result sentence's share."""
+    """Return the numbers of the query sentences with most of a result sentence's share."""
     return _heaviest([(a, a.weight) for a in result.alignments if a.sentence == sentence and a.weight > 0])
 
 
 def _unwanted(result: Result | Recommendation, sentence: int, even: float) -> str:
-    """The sentences to be unlike that a result sentence is near, where it has more than an even share."""
+    """Return the sentences to be unlike that a result sentence is near, if it has more than an even share."""
     away = [a for a in result.alignments if a.weight < 0]
     here = [(a, -a.weight) for a in away if a.sentence == sentence]
     share = sum(weight for _, weight in here) / -sum(a.weight for a in away) if away else 0.0
@@ -205,7 +205,7 @@ def _heaviest(weighed: Sequence[tuple[Alignment, float]]) -> str:
 
 
 def _number(alignment: Alignment) -> str:
-    """The number of a query sentence, behind that of its seed where there are several."""
+    """Return the number of a query sentence, for recommendations after the number of its seed."""
     if not isinstance(alignment, SeedAlignment):
         return str(alignment.query_sentence)
     return f"{'not ' if alignment.negative else ''}{alignment.seed}.{alignment.query_sentence}"

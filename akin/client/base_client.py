@@ -1,4 +1,4 @@
-"""What every client shares: its connections, and sending a request with retries."""
+"""The base class of clients: connections, and sending of requests with retries."""
 
 import time
 from collections.abc import Callable

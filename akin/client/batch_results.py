@@ -1,4 +1,4 @@
-"""Reading the results of a batch as they arrive, and resuming after a broken connection."""
+"""Reading of a batch's results as they arrive, which resumes after a broken connection."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ _MATCHED = TypeAdapter(MatchedSubmission)
 
 
 class ResultsReader:
-    """Where a client is in the results of a batch: ``start`` is the number of the next."""
+    """A client's position in the results of a batch: ``start`` is the number of the next result."""
 
     def __init__(self, batch_id: str, start: int) -> None:
         self._path = f"{batch_path(batch_id)}/results"
@@ -28,7 +28,7 @@ class ResultsReader:
         self._rest = b""
 
     def request(self) -> dict[str, Any]:
-        """What to ask for next, as keywords of httpx."""
+        """Return the next request, as keywords of httpx."""
         self.attempt += 1
         self._rest = b""
         return {
@@ -39,15 +39,15 @@ class ResultsReader:
         }
 
     def answers(self, content: bytes) -> list[BatchResult]:
-        """Those whose last byte has come."""
+        """Return the results completed by ``content``; raises ServiceError if one is not valid."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        answers = [_batch_result(line) for line in lines]  # first: what cannot be read has not been read
+        answers = [_batch_result(line) for line in lines]  # before start moves, as it may raise
         self.start += len(answers)
         self.attempt = 0 if answers else self.attempt
         return answers
 
     def end(self, response: httpx.Response) -> None:
-        """Notes whether that was all."""
+        """Record whether the response had all results; if not, the batch is still queued or running."""
         self.attempt = 0
         self.finished = response.headers.get("x-akin-batch-state") not in {"queued", "running"}
 

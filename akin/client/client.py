@@ -65,7 +65,7 @@ class Client(Resources):
         max_alignments: int | None = None,
         cursor: str | None = None,
     ) -> SearchAnswer:
-        """Papers similar to one, best first: give its name, its ``title`` and ``abstract``, or a short text.
+        """Find papers similar to one, best first: give its name, ``title`` and ``abstract``, or a short text.
 
         ``facet``, or ``sentences`` by number from 0, restrict the search to parts of the query; ``unlike``
         names parts in which results should differ. ``limit`` may be any number: pages are fetched as needed,
@@ -92,13 +92,13 @@ class Client(Resources):
         max_alignments: int | None = None,
         cursor: str | None = None,
     ) -> RecommendationsAnswer:
-        """Papers similar to several, best first: to ``seeds`` and to the papers of the library ``like``.
+        """Find papers similar to several, best first: ``seeds`` and the papers of the library ``like``.
 
         Seeds are names of papers, or ``Seed``s with the parts that count; a library is one or several files
         of a reference manager (``.bib``, ``.ris`` and others). Results should be unlike ``negatives`` and the
         papers of the library ``unlike``. ``facet`` applies to every seed that does not choose a part itself.
         ``strategy``: similar to any of the seeds, or to what all of them share. ``limit`` and ``cursor`` are
-        as in ``search``.
+        as in ``search``. Raises InputError if there is no seed.
         """
         params = requests.given(
             **{**locals(), "seeds": seeds_of(seeds), "negatives": seeds_of(negatives) or None}
@@ -116,7 +116,7 @@ class Client(Resources):
         filters: Filters | None = None,
         limit: int = 10,
     ) -> SentenceAnswer:
-        """The sentences nearest to a ``text``, or to number ``sentence`` of a paper; at most 100.
+        """Find the sentences nearest to a ``text``, or to number ``sentence`` of a paper; at most 100.
 
         ``by`` compares them by meaning, or by rhetorical function.
         """
@@ -124,15 +124,15 @@ class Client(Resources):
         return self._send(requests.search_sentences(cast(SentenceRequest, params)))
 
     def embed(self, papers: Sequence[Draft]) -> Embedding:
-        """The vectors of at most 32 drafts: one for each sentence, and one for the whole draft."""
+        """Return the vectors of at most 32 drafts: one for each sentence, and one for the whole draft."""
         return self._send(requests.embed(papers))
 
     def vectors(self, name: str) -> PaperVectorsAnswer:
-        """The stored vectors of a paper: one for each sentence, and one for the whole paper."""
+        """Return the stored vectors of a paper: one for each sentence, and one for the whole paper."""
         return self._send(requests.vectors(name))
 
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
-        """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""
+        """Compare two papers, each given by name or pasted (``title`` and ``abstract``)."""
         return self._send(requests.compare(a, b))
 
     def match(
@@ -148,7 +148,7 @@ class Client(Resources):
         nearest: int | None = None,
         own_conflicts: bool | None = None,
     ) -> MatchAnswer:
-        """The nearest ``profiles`` of each submission; a profile is a set of papers with a name.
+        """Find the nearest ``profiles`` of each submission; a profile is a set of papers with a name.
 
         ``None`` for the papers of a profile means the saved profile with that name. ``conflicts`` are pairs
         of the number of a submission and the name of a profile. ``assign`` says whether, and how, to assign
@@ -168,15 +168,18 @@ class Client(Resources):
         return self._send(requests.match(submissions, profiles, cast(MatchRequest, params)))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
-        """The sentences of an abstract with the facet of each."""
+        """Split an abstract into sentences, and return each with its facet."""
         return self._send(requests.analyze(title, abstract))
 
     def paper(self, paper_id: str) -> Paper:
-        """A paper of the collection."""
+        """Return a paper of the collection."""
         return self._send(requests.paper(paper_id)).paper
 
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
-        """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
+        """Return the papers with these ids, DOIs, arXiv ids, URLs or titles, at most 500, in this order.
+
+        A name that no paper has gives ``None``.
+        """
         return self._send(requests.papers(names)).papers
 
     def list_papers(
@@ -191,9 +194,9 @@ class Client(Resources):
         authors: Sequence[str] | None = None,
         has_facets: Sequence[FacetName] | None = None,
     ) -> PaperList:
-        """The first ``limit`` papers that match the filters, in the order they were added, and their number.
+        """Return the first ``limit`` papers that match the filters, in the order of addition, and the total.
 
-        Years are inclusive; of several names, one has to match. To get the next papers, give ``next_cursor``
+        Years are inclusive; one of several names has to match. To get the next papers, give ``next_cursor``
         of the answer as ``cursor``, with the same filters.
         """
         params = requests.given(**locals())
@@ -209,11 +212,11 @@ class Client(Resources):
         authors: Sequence[str] | None = None,
         has_facets: Sequence[FacetName] | None = None,
     ) -> int:
-        """The number of papers that match the filters, which are those of ``list_papers``."""
+        """Return the number of papers that match the filters, which are those of ``list_papers``."""
         return self.list_papers(limit=1, **requests.given(**locals())).total
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
-        """Papers with a similar title, most similar first; ``title`` may be misspelt or shortened."""
+        """Find papers with a similar title, most similar first; ``title`` may be misspelt or shortened."""
         return self._send(requests.find_papers(title, limit))
 
     def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:

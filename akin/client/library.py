@@ -1,4 +1,4 @@
-"""Turns the entries of a library file into seeds: papers of the collection, or the library's own text."""
+"""Conversion of a library file's entries into seeds: papers of the collection, or the entries' own text."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from akin.client.params import Seed
     from indexer.corpus.library.entries import Entry
 
-MOST_SEEDS: Final = 500  # that recommendations take
-_SHOWN: Final = 5  # titles that are left out
+MOST_SEEDS: Final = 500  # the limit of recommendations
+_SHOWN: Final = 5  # left out titles that a warning names
 _TITLE: Final = -1  # the number of an entry's title among its names
 _Found = TypeVar("_Found")
 
-# Yields names of papers, to be sent the papers that the collection has by them: so it is the same with and
-# without asyncio.
+# A generator that yields names of papers, and is sent the papers of the collection with these names: so the
+# same code works with and without asyncio.
 Reading = Generator[list[str], Sequence[Paper | None], _Found]
 Files = str | Path | Sequence[str | Path]
 
 
 @dataclass(slots=True)
 class LibrarySeeds:
-    """What the entries of a library are as ``seeds``: the keywords that name or hold each of them.
+    """The entries of a library as ``seeds``: keywords with the id of each, or its title and abstract.
 
-    ``n_known`` are papers of the collection, ``n_pasted`` are taken as the library has them. Titles are
-    ``left_out`` that are not in the collection and have no abstract; rows are ``broken`` that cannot be read;
-    entries ``past`` the bound are not.
+    ``n_known`` are papers of the collection, ``n_pasted`` have the text of the library. ``left_out`` are the
+    titles of entries that are not in the collection and have no usable abstract, ``broken`` the rows that
+    cannot be parsed. ``past`` if there are more entries than the limit.
     """
 
     seeds: list[dict[str, Any]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class LibrarySeeds:
 
     @property
     def losses(self) -> list[str]:
-        """What of the library does not count, in sentences."""
+        """Sentences that say which entries of the library do not count, and why."""
         told = []
         if self.left_out:
             named = "; ".join(self.left_out[:_SHOWN]) + (" ..." if len(self.left_out) > _SHOWN else "")
@@ -59,7 +59,7 @@ class LibrarySeeds:
 
 
 def read_seeds(files: Sequence[Path], *, most: int = MOST_SEEDS) -> Reading[LibrarySeeds]:
-    """The first ``most`` entries of some files as seeds; raises CorpusError, StorageError."""
+    """Read the first ``most`` entries of some files as seeds; raises CorpusError, StorageError."""
     with needed("Reading a library", extra="local"):
         from indexer.corpus.read import CorpusReport, read_entries  # noqa: PLC0415 - clients do without it
         from indexer.corpus.rows import to_paper  # noqa: PLC0415
@@ -81,14 +81,14 @@ def read_seeds(files: Sequence[Path], *, most: int = MOST_SEEDS) -> Reading[Libr
             continue
         found.n_pasted += 1
         found.seeds.append({"title": own.title, "abstract": own.abstract})
-    # The same paper may stand in several files.
+    # The same paper may be in several files.
     found.seeds = [seed for place, seed in enumerate(found.seeds) if seed not in found.seeds[:place]]
     found.broken = list(map(str, report.broken_rows))
     return found
 
 
 def _known(entries: "Sequence[Entry]") -> Reading[list[Paper | None]]:
-    """The papers of the collection that entries are: by the first name that it knows, or by their titles."""
+    """Find each entry's paper in the collection, by its first name that is found or by its title."""
     known: list[Paper | None] = [None] * len(entries)
     most = max((len(entry.names) for entry in entries), default=0)
     for nth in (*range(most), _TITLE):
@@ -102,7 +102,7 @@ def _known(entries: "Sequence[Entry]") -> Reading[list[Paper | None]]:
 
 
 def _nth(entry: "Entry", nth: int) -> str:
-    """A name of an entry by its number, or its title; empty where there is none that can be looked up."""
+    """Return a name of an entry by its number, or its title; "" if there is none, or a name is too long."""
     from indexer.corpus.rows import MAX_TITLE_CHARS  # noqa: PLC0415
 
     if nth == _TITLE:
@@ -112,9 +112,9 @@ def _nth(entry: "Entry", nth: int) -> str:
 
 
 def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
-    """Recommendations whose libraries ``like`` and ``unlike`` are seeds and negatives, as they are sent.
+    """Return recommendations as they are sent: libraries ``like`` and ``unlike`` become seeds and negatives.
 
-    ``facet`` counts for every seed that names none of its own. Raises InputError where there is no seed,
+    ``facet`` applies to every seed that does not choose a part itself. Raises InputError if there is no seed,
     CorpusError, StorageError; warns of entries that do not count.
     """
     sent = dict(params)
@@ -137,7 +137,7 @@ def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
 
 
 def seeds_of(given: "str | Seed | Sequence[str | Seed]") -> "list[str | Seed]":
-    """A list of seeds, also of one that is given by itself; raises InputError for what is none."""
+    """Return a list of seeds, also for a single one; raises InputError if ``given`` is neither."""
     if isinstance(given, str | Mapping):
         return [given]
     if not isinstance(given, Iterable):
@@ -152,7 +152,7 @@ def _paths(given: Files) -> list[Path]:
 
 
 def _in_respect(seed: "str | Seed | dict[str, Any]", facet: object) -> dict[str, Any]:
-    """A seed, with the facet that counts where it chooses nothing itself."""
+    """Return a seed with ``facet``, unless it chooses a facet or sentences itself."""
     told = "A seed is the id of a paper, or a dictionary that holds one"
     named = {"paper_id": seed} if isinstance(seed, str) else dict(mapping_of(seed, told))
     chooses = named.keys() & {"facet", "sentences"}
@@ -160,7 +160,7 @@ def _in_respect(seed: "str | Seed | dict[str, Any]", facet: object) -> dict[str,
 
 
 def looked_up(reading: Reading[_Found], papers: Callable[[list[str]], Sequence[Paper | None]]) -> _Found:
-    """What a reading comes to, where ``papers`` finds papers by their names."""
+    """Run a reading with ``papers``, which finds papers by their names, and return its result."""
     try:
         names = next(reading)
         while True:

@@ -1,4 +1,4 @@
-"""Pagination: requests pages until the list has as many entries as the caller wants."""
+"""Pagination: requests for pages until the list has as many entries as the caller requested."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,13 +10,13 @@ from akin.client.requests import Request
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
-PAGE: Final = 100  # entries, the most that a service gives at a time
+PAGE: Final = 100  # entries, the largest page of a service
 
 _List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
 
 
 class Pages(Generic[_List]):
-    """The pages of one list: ``make`` gives the request for each page.
+    """The pages of one list; ``make`` returns the request for each page.
 
     The list ends with ``limit`` entries, if ``params`` has one, else with its first page.
     """
@@ -27,15 +27,15 @@ class Pages(Generic[_List]):
         self._pages: list[_List] = []
 
     def next_request(self) -> Request[_List] | None:
-        """The request for the next page; ``None`` if there is none, or if there are enough entries."""
+        """Return the request for the next page, or ``None`` if there is none, or there are enough entries."""
         limit = self._params.get("limit")
         if not self._pages:
-            # What is no number is for whoever checks the request to name.
+            # A limit that is not a number is sent as it is, and the check of the request names it.
             page = min(limit, PAGE) if isinstance(limit, int) else limit
             return self._make({**self._params, **({} if limit is None else {"limit": page})})
         cursor = self._pages[-1].next_cursor
         missing = limit - sum(map(len, self._pages)) if isinstance(limit, int) else 0
-        # An empty page with a cursor would lead on for ever.
+        # Stop at an empty page with a cursor, which could repeat forever.
         if cursor is None or missing < 1 or not len(self._pages[-1]):
             return None
         return self._make({**self._params, "limit": min(missing, PAGE), "cursor": cursor})
@@ -45,7 +45,7 @@ class Pages(Generic[_List]):
         self._pages.append(page)
 
     def answer(self) -> _List:
-        """All pages as one list; its cursor continues after the last."""
+        """Return all pages as one list; its cursor continues after the last page."""
         first, last = self._pages[0], self._pages[-1]
         if first is last:
             return first

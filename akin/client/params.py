@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from models.errors import InputError
 
-_MAX_NAME_CHARS = 5_000  # up to twelve times as many in an address, which takes 65,536
+_MAX_NAME_CHARS = 5_000  # up to twelve times as many in an address, which may have 65,536
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
 DetailName = Literal["abstract", "sentences", "alignments", "highlights"]
@@ -26,7 +26,7 @@ class Unlike(TypedDict, total=False):
 
 
 class ListFilters(TypedDict, total=False):
-    """Which papers are listed; years are inclusive, names match whatever their case."""
+    """The filters of a list of papers; years are inclusive, names match in any case."""
 
     year_from: int
     year_to: int
@@ -37,21 +37,21 @@ class ListFilters(TypedDict, total=False):
 
 
 class ListRequest(ListFilters, total=False):
-    """Which papers are listed, and how many; ``cursor`` is ``next_cursor`` of a list that ended there."""
+    """The filters and length of a list of papers; ``cursor`` is ``next_cursor`` of the answer before."""
 
     limit: int
     cursor: str
 
 
 class Filters(ListFilters, total=False):
-    """Which papers may be returned."""
+    """The filters of a search: which papers may be returned."""
 
     ids: Sequence[str]
     exclude_ids: Sequence[str]
 
 
 class Results(TypedDict, total=False):
-    """Which papers to return, ``limit`` per page, and with which details."""
+    """The papers to return, ``limit`` per page, and the details of each."""
 
     filters: Filters
     limit: int
@@ -60,7 +60,7 @@ class Results(TypedDict, total=False):
 
 
 class SearchShape(Results, total=False):
-    """Which parts of a query count, and what to return."""
+    """The parts of a query that count, and what to return."""
 
     sentences: Sequence[int]
     facet: FacetName | Sequence[FacetName]
@@ -85,7 +85,7 @@ class SearchKeywords(SearchShape, total=False):
 
 
 class SearchRequest(SearchKeywords, total=False):
-    """The same, or a paper by its name."""
+    """The keywords of a search, including a paper by its name."""
 
     paper_id: str
 
@@ -105,7 +105,7 @@ class Seed(TypedDict, total=False):
 
 
 class Draft(TypedDict):
-    """A title, if there is one, and an abstract as text or as the list of its sentences."""
+    """A title, if there is one, and an abstract as text or as a list of sentences."""
 
     title: NotRequired[str]
     abstract: str | Sequence[str]
@@ -141,13 +141,13 @@ class RecommendationsShape(Results, total=False):
 
 
 class RecommendationsRequest(RecommendationsShape, total=False):
-    """The same, and papers to start from, by name or as a ``Seed``."""
+    """The keywords of recommendations, including the papers to start from, by name or as a ``Seed``."""
 
     seeds: Sequence[str | Seed]
 
 
 class RecommendKeywords(RecommendationsShape, total=False):
-    """The same with libraries: files with seeds (``like``) and with negatives (``unlike``).
+    """The keywords of ``recommend``, with libraries: files with seeds (``like``) and negatives (``unlike``).
 
     ``facet`` applies to the seeds that do not choose a part themselves.
     """
@@ -169,13 +169,13 @@ class SentenceKeywords(TypedDict, total=False):
 
 
 class SentenceRequest(SentenceKeywords, total=False):
-    """The same, or a sentence as ``text``."""
+    """The keywords of a sentence search, including a sentence as ``text``."""
 
     text: str
 
 
 class Assign(TypedDict, total=False):
-    """The number of profiles per submission, and the maximum number of submissions per profile."""
+    """The profiles per submission, the most submissions per profile, and what an assignment optimizes."""
 
     per_submission: int
     per_profile: int
@@ -238,7 +238,7 @@ class BatchRequest(SearchShape, total=False):
 
 
 def as_sent(value: Any, *place: object) -> Any:
-    """What JSON has for ``value``: a list for a tuple, a range or an array; raises InputError for nothing."""
+    """Convert ``value`` to JSON types, such as a tuple or an array to a list; raises InputError."""
     if isinstance(value, Mapping):
         return {name: as_sent(each, *place, name) for name, each in value.items()}
     if hasattr(value, "tolist"):  # a number of numpy, or an array
@@ -257,7 +257,7 @@ def as_sent(value: Any, *place: object) -> Any:
 
 
 def ids_of(given: str | Sequence[str]) -> list[str]:
-    """The ids of one paper or several; raises InputError for what is none."""
+    """Return a list of one id or several; raises InputError if one is not a string."""
     ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     if not all(isinstance(each, str) for each in ids):
         raise InputError("Give the id of a paper, or a list of ids; an id is a string.")
@@ -266,7 +266,7 @@ def ids_of(given: str | Sequence[str]) -> list[str]:
 
 
 def name_of(given: object) -> str:
-    """The id or name of one thing; raises InputError for what is none."""
+    """Return an id or a name unchanged; raises InputError if it is not a string, or not valid Unicode."""
     if not isinstance(given, str):
         raise InputError(f"An id or a name is a string, not {type(given).__name__}.")
     as_sent(given)
@@ -274,7 +274,7 @@ def name_of(given: object) -> str:
 
 
 def in_path(given: object) -> str:
-    """The same as a part of an address, in which ``.`` and ``..`` as they are would be steps."""
+    """Quote an id or a name for a path, also ``.`` and ``..``; raises InputError if it is too long."""
     name = name_of(given)
     if len(name) > _MAX_NAME_CHARS:
         raise InputError(f"A name of {len(name):,} characters is too long for an address.")
@@ -282,7 +282,7 @@ def in_path(given: object) -> str:
 
 
 def mapping_of(given: object, told: str) -> Mapping[str, Any]:
-    """A dictionary; raises InputError for anything else, which begins with what is expected."""
+    """Return ``given`` if it is a dictionary; else raises InputError, which begins with ``told``."""
     if not isinstance(given, Mapping):
         raise InputError(f"{told}, not {type(given).__name__}.")
     return given

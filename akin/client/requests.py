@@ -43,7 +43,7 @@ _PROFILES = "Profiles are a dictionary of lists of ids by their names"
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[_Answer]):
-    """One request and the type of its answer. ``repeatable``: sending it twice does no harm."""
+    """One request and the type of its answer; ``repeatable`` if sending it twice does no harm."""
 
     method: str
     path: str
@@ -54,41 +54,41 @@ class Request(Generic[_Answer]):
 
 
 def given(**keywords: Any) -> dict[str, Any]:
-    """Those keywords that are given: all but ``None``, and ``self`` among the locals of a method."""
+    """Return the keywords that are not ``None``, and without ``self``, one of the locals of a method."""
     return {name: value for name, value in keywords.items() if value is not None and name != "self"}
 
 
 def _with_query(params: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """The body of a search: what names the query apart from the rest."""
+    """Return the body of a search, with the ``keys`` that name the query in its field ``query``."""
     asked = mapping_of(params, "A search is a dictionary of its keywords")
     query = {key: asked[key] for key in keys if key in asked}
     return {"query": query, **{key: value for key, value in asked.items() if key not in keys}}
 
 
 def search(params: SearchRequest) -> Request[SearchAnswer]:
-    """Papers akin to one."""
+    """Return a request for papers similar to one."""
     return Request("POST", "/v1/search", SearchAnswer, _with_query(params, _PAPER_KEYS))
 
 
 def recommend(params: RecommendationsRequest) -> Request[RecommendationsAnswer]:
-    """Papers akin to many."""
+    """Return a request for papers similar to several."""
     return Request("POST", "/v1/recommendations", RecommendationsAnswer, dict(params))
 
 
 def search_sentences(params: SentenceRequest) -> Request[SentenceAnswer]:
-    """Sentences akin to one."""
+    """Return a request for sentences similar to one."""
     return Request("POST", "/v1/sentences/search", SentenceAnswer, _with_query(params, _SENTENCE_KEYS))
 
 
 def compare(a: str | Seed, b: str | Seed) -> Request[ComparedPapers]:
-    """Two papers side by side."""
+    """Return a request that compares two papers."""
     return Request("POST", "/v1/compare", ComparedPapers, {"a": _query(a), "b": _query(b)})
 
 
 def match(
     submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str] | None], params: MatchRequest
 ) -> Request[MatchAnswer]:
-    """Profiles near to submissions."""
+    """Return a request for the profiles nearest to submissions; raises InputError for invalid ones."""
     body = _match_body(submissions, profiles, params)
     quotas = body.pop("quotas", {})
     quotas = mapping_of(quotas, "Quotas are a dictionary of numbers by the names of profiles")
@@ -123,29 +123,29 @@ def _conflicts(given: Any) -> list[dict[str, Any]]:
 def put_profile(
     name: str, papers: Sequence[str], conflicts: Sequence[str], quota: int | None
 ) -> Request[Profile]:
-    """A profile to keep."""
+    """Return a request that saves a profile."""
     body = {"papers": ids_of(papers), "conflicts": ids_of(conflicts), "quota": quota}
     return Request("PUT", f"/v1/profiles/{in_path(name)}", Profile, body)
 
 
 def profiles(after: str) -> Request[ProfileList]:
-    """A page of the names of profiles."""
+    """Return a request for a page of saved profiles, which starts after the name ``after``."""
     return Request("GET", f"/v1/profiles?{urlencode({'after': after})}", ProfileList)
 
 
 def delete_profile(name: str) -> Request[None]:
-    """A profile to forget."""
+    """Return a request that deletes a profile."""
     return Request("DELETE", f"/v1/profiles/{in_path(name)}", NoneType)
 
 
 def embed(papers: Sequence[Draft]) -> Request[Embedding]:
-    """The vectors of drafts."""
+    """Return a request for the vectors of drafts."""
     body = {"papers": [dict(mapping_of(each, _DRAFTS)) for each in parts_of(papers)], "encoding": "base64"}
     return Request("POST", "/v1/embed", Embedding, body)
 
 
 def vectors(name: str) -> Request[PaperVectorsAnswer]:
-    """The vectors of one paper."""
+    """Return a request for the vectors of one paper."""
     return Request("GET", f"/v1/papers/{in_path(name)}/vectors?encoding=base64", PaperVectorsAnswer)
 
 
@@ -161,45 +161,45 @@ def _query(given: str | Seed) -> dict[str, Any]:
 
 
 def analyze(title: str, abstract: str | list[str]) -> Request[Analysis]:
-    """The sentences of a text."""
+    """Return a request for the sentences of an abstract and their facets."""
     return Request("POST", "/v1/analyze", Analysis, {"title": title, "abstract": abstract})
 
 
 def paper(paper_id: str) -> Request[PaperAnswer]:
-    """One paper."""
+    """Return a request for one paper."""
     return Request("GET", f"/v1/papers/{in_path(paper_id)}", PaperAnswer)
 
 
 def papers(names: Sequence[str]) -> Request[FetchedPapers]:
-    """Several papers by their names."""
+    """Return a request for several papers by their names."""
     return Request("POST", "/v1/papers/fetch", FetchedPapers, {"ids": ids_of(names)})
 
 
 def list_papers(params: ListRequest) -> Request[PaperList]:
-    """A page of the papers that pass filters."""
+    """Return a request for a page of the papers that pass filters."""
     return Request("GET", f"/v1/papers?{urlencode(params, doseq=True)}", PaperList)
 
 
 def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
-    """Papers by a title."""
+    """Return a request for papers with a similar title."""
     return Request("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
 
 
 def add(papers: Papers, *, wait: bool) -> Request[PapersAccepted]:
-    """Papers to add or replace, or files of them; ``wait``: until they show."""
+    """Return a request that adds or replaces papers, also from files; ``wait``: until they are searchable."""
     path = "/v1/papers?wait=true" if wait else "/v1/papers"
     return Request("POST", path, PapersAccepted, {"papers": papers_to_add(papers)})
 
 
 def delete(paper_id: str) -> Request[None]:
-    """A paper to delete."""
+    """Return a request that deletes a paper."""
     return Request("DELETE", f"/v1/papers/{in_path(paper_id)}", NoneType)
 
 
 def save_query(
     name: str, search: SearchRequest | None, recommendations: RecommendationsRequest | None
 ) -> Request[SavedQuery]:
-    """A query to keep under a name."""
+    """Return a request that saves a query under a name."""
     body: dict[str, Any] = {"name": name}
     if search is not None:
         body["search"] = _with_query(search, _PAPER_KEYS)
@@ -210,44 +210,44 @@ def save_query(
 
 
 def saved_queries() -> Request[SavedQueryList]:
-    """All saved queries of a key."""
+    """Return a request for all saved queries of a key."""
     return Request("GET", "/v1/queries", SavedQueryList)
 
 
 def saved_query(query_id: str) -> Request[SavedQuery]:
-    """One saved query."""
+    """Return a request for one saved query."""
     return Request("GET", _query_path(query_id), SavedQuery)
 
 
 def delete_query(query_id: str) -> Request[None]:
-    """A saved query to forget."""
+    """Return a request that deletes a saved query."""
     return Request("DELETE", _query_path(query_id), NoneType)
 
 
 def new_papers(query_id: str, limit: int | None, *, weak: bool) -> Request[News]:
-    """What is new to a saved query."""
+    """Return a request for the new papers of a saved query."""
     wanted = {"weak": "true"} if weak else {}
     params = urlencode(wanted if limit is None else {**wanted, "limit": limit})
     return Request("GET", f"{_query_path(query_id)}/new{'?' if params else ''}{params}", News)
 
 
 def mark_seen(query_id: str, up_to: int) -> Request[SavedQueryHead]:
-    """How far the news of a saved query were read."""
+    """Return a request that marks the new papers of a saved query as seen."""
     return Request("POST", f"{_query_path(query_id)}/seen", SavedQueryHead, {"up_to": up_to})
 
 
 def open_feed(query_id: str) -> Request[SavedQueryHead]:
-    """A feed of a saved query."""
+    """Return a request that opens the feed of a saved query."""
     return Request("POST", f"{_query_path(query_id)}/feed", SavedQueryHead)
 
 
 def close_feed(query_id: str) -> Request[None]:
-    """The end of a feed."""
+    """Return a request that deletes the feed of a saved query."""
     return Request("DELETE", f"{_query_path(query_id)}/feed", NoneType)
 
 
 def feed_address(base_url: httpx.URL, saved: SavedQueryHead) -> str:
-    """Where the feed of a saved query is read, in full."""
+    """Return the full address of a saved query's feed."""
     return str(base_url.join(saved.feed or ""))
 
 
@@ -256,7 +256,7 @@ def _query_path(query_id: str) -> str:
 
 
 def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
-    """Its key is made up where none is given, so that no retry starts a second one."""
+    """Return a request that starts a batch; a random key if none is given, so that retries start only one."""
     body: dict[str, Any] = dict(params)
     if "queries" in params:
         if not isinstance(params["queries"], Iterable):
@@ -272,16 +272,16 @@ def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
 
 
 def get_batch(batch_id: str) -> Request[Batch]:
-    """How far a batch is."""
+    """Return a request for the state of a batch."""
     return Request("GET", batch_path(batch_id), Batch)
 
 
 def cancel_batch(batch_id: str) -> Request[None]:
-    """The end of a batch."""
-    # Sent again after a lost answer, it would be told that there is no such batch.
+    """Return a request that cancels a batch."""
+    # If it is sent again after a lost answer, the service answers that there is no such batch.
     return Request("DELETE", batch_path(batch_id), NoneType, repeatable=False)
 
 
 def batch_path(batch_id: str) -> str:
-    """The address of a batch."""
+    """Return the path of a batch."""
     return f"/v1/batches/{in_path(batch_id)}"

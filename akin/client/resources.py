@@ -1,4 +1,4 @@
-"""The client's methods for what a service stores: profiles, saved queries and batches."""
+"""The client's methods for profiles, saved queries and batches, which a service stores."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +35,11 @@ class Resources(BaseClient):
     def put_profile(
         self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
     ) -> Profile:
-        """Save a set of papers under a name; it replaces a saved profile with the same name."""
+        """Save a set of papers under a name; a saved profile with the same name is replaced."""
         return self._send(requests.put_profile(name, papers, conflicts, quota))
 
     def profiles(self) -> Iterator[ProfileHead]:
-        """The saved profiles, ordered by name."""
+        """Yield the saved profiles, ordered by name."""
         after: str | None = ""
         while after is not None:
             page = self._send(requests.profiles(after))
@@ -64,11 +64,11 @@ class Resources(BaseClient):
         return self._send(requests.save_query(name, search, recommendations))
 
     def saved_queries(self) -> tuple[SavedQueryHead, ...]:
-        """All saved queries of this key, ordered by name."""
+        """Return all saved queries of this key, ordered by name."""
         return self._send(requests.saved_queries()).queries
 
     def saved_query(self, query_id: str) -> SavedQuery:
-        """A saved query with its keywords."""
+        """Return a saved query with its keywords."""
         return self._send(requests.saved_query(query_id))
 
     def delete_query(self, query_id: str) -> None:
@@ -76,7 +76,7 @@ class Resources(BaseClient):
         self._send(requests.delete_query(query_id))
 
     def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
-        """New papers that match a saved query, best first; with ``weak``, weak matches too."""
+        """Return the new papers that match a saved query, best first; with ``weak``, weak matches too."""
         return self._send(requests.new_papers(query_id, limit, weak=weak))
 
     def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
@@ -84,7 +84,7 @@ class Resources(BaseClient):
         return self._send(requests.mark_seen(query_id, up_to))
 
     def open_feed(self, query_id: str) -> str:
-        """The address of the Atom feed of a saved query, which is created if needed; readers need no key."""
+        """Return the address of a saved query's Atom feed, created if needed; feed readers need no key."""
         return requests.feed_address(self._http.base_url, self._send(requests.open_feed(query_id)))
 
     def close_feed(self, query_id: str) -> None:
@@ -127,11 +127,11 @@ class Resources(BaseClient):
         return self._send(requests.batch(cast(BatchRequest, params), idempotency_key))
 
     def get_batch(self, batch_id: str) -> Batch:
-        """The state of a batch."""
+        """Return the state of a batch."""
         return self._send(requests.get_batch(batch_id))
 
     def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[BatchResult]:
-        """The results in order, from number ``start``, as they are finished; interruptions are retried."""
+        """Yield the results in order, from number ``start``, as they finish; interruptions are retried."""
         reader = ResultsReader(batch_id, start)
         while not reader.finished:
             wait_s = poll_s

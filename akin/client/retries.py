@@ -1,4 +1,4 @@
-"""When a client sends a request again, and how long it waits before it does."""
+"""The rules of when a client sends a request again, and how long it waits before that."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,11 +11,12 @@ _RETRIED = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often and when to try again: after 429, 503 and where no connection was made or it broke.
+    """How often and when to try again: after status 429 and 503, and if a connection fails or breaks.
 
-    Everything a client asks may be asked twice. ``attempts`` counts the first one; a wait is what the
-    service tells (``Retry-After``), else one to ``draw`` between 0 and ``backoff_s`` doubled each time.
-    Where the service tells more than ``max_wait_s``, the client gives up at once.
+    ``attempts`` counts the first one. After a broken connection, a request that must not be sent twice (to
+    cancel a batch) is not repeated. A wait is the service's ``Retry-After``, or else drawn with ``draw``
+    between 0 and ``backoff_s``, doubled each time up to ``max_wait_s``. If ``Retry-After`` is longer than
+    ``max_wait_s``, the client gives up at once.
     """
 
     attempts: int = 4
@@ -24,7 +25,7 @@ class Retries:
     draw: Callable[[float, float], float] = field(default=uniform, repr=False)
 
     def wait_s(self, attempt: int, error: ServiceError) -> float | None:
-        """How long to wait after attempt number ``attempt`` (from 1) failed; ``None``: give up."""
+        """Return the wait after failed attempt number ``attempt`` (from 1), or ``None`` to give up."""
         if attempt >= self.attempts or error.status not in _RETRIED | {None}:
             return None
         if error.retry_after_s is not None:
@@ -32,7 +33,7 @@ class Retries:
         return self.draw(0, min(self.backoff_s * 2 ** (attempt - 1), self.max_wait_s))
 
     def next_wait_s(self, attempt: int, error: ServiceError, *, repeatable: bool = True) -> float:
-        """The same; raises ``error`` to give up, as for what may have been done and must not be twice."""
+        """Return ``wait_s``, or raise ``error`` to give up, also if an unrepeatable request may have run."""
         wait_s = None if error.status is None and not repeatable else self.wait_s(attempt, error)
         if wait_s is None:
             raise error

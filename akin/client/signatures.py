@@ -1,4 +1,4 @@
-"""Copies a method's signature to its other classes, and suggests the keyword that a misspelt one meant."""
+"""Decorators that copy a method's signature to other classes, and suggest keywords for misspelt ones."""
 
 import inspect
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def same_as(method: Callable[..., Any]) -> Callable[[_Method], _Method]:
-    """Shows a method with the keywords and the documentation of ``method``, which takes the same."""
+    """Return a decorator that gives a method the signature and docstring of ``method``."""
 
     def shown(own: _Method) -> _Method:
         taken = signature(method).replace(return_annotation=signature(own).return_annotation)
@@ -24,7 +24,7 @@ def same_as(method: Callable[..., Any]) -> Callable[[_Method], _Method]:
 
 
 def spelt(method: _Method) -> _Method:
-    """A method that says which keyword was perhaps meant; raises TypeError for one that it does not take."""
+    """Return a method that raises TypeError for unknown keywords, and names the keyword that may be meant."""
     known = _keywords(method)
 
     @wraps(method)
@@ -38,7 +38,7 @@ def spelt(method: _Method) -> _Method:
 
 
 def all_spelt(kind: _Kind) -> _Kind:
-    """A class whose public methods, also those it inherits, are ``spelt``."""
+    """Apply ``spelt`` to all public methods of a class, also inherited ones."""
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         if not name.startswith("_"):
             setattr(kind, name, spelt(method))
@@ -46,7 +46,7 @@ def all_spelt(kind: _Kind) -> _Kind:
 
 
 def all_like(pattern: type) -> Callable[[_Kind], _Kind]:
-    """The same; a method whose documentation begins with "As ``Client." is shown as ``Client``'s."""
+    """Extend ``all_spelt``: methods with docstrings that begin "As ``Client." get those of ``Client``."""
 
     def shown(kind: _Kind) -> _Kind:
         for name, method in inspect.getmembers(kind, inspect.isfunction):
@@ -58,7 +58,7 @@ def all_like(pattern: type) -> Callable[[_Kind], _Kind]:
 
 
 def _keywords(method: Callable[..., Any]) -> list[str]:
-    """What a method takes by name."""
+    """Return the names of a method's parameters."""
     return [name for name in signature(method).parameters if name != "self"]
 
 

@@ -1,4 +1,4 @@
-"""Papers to upload, from dictionaries or from files."""
+"""Conversion of dictionaries and files into papers to upload."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -15,15 +15,15 @@ from models.extras import needed
 if TYPE_CHECKING:
     from models.types import Paper
 
-MOST_ADDED: Final = 1_000  # papers, in one request
-_SHOWN: Final = 3  # papers that are left out
+MOST_ADDED: Final = 1_000  # papers in one request
+_SHOWN: Final = 3  # left out papers that a warning names
 
 # A paper, a file, or several of them.
 Papers = NewPaper | str | Path | Sequence[NewPaper | str | Path]
 
 
 def papers_to_add(given: Papers) -> list[dict[str, Any]]:
-    """The papers to send; raises InputError, CorpusError, StorageError, and warns of those left out."""
+    """Return the papers to send; raises InputError, CorpusError, StorageError, warns of those left out."""
     papers = list(islice(_of_all(parts_of(given)), MOST_ADDED + 1))
     if not papers:
         raise InputError("There is no paper to add: the list is empty.")
@@ -36,7 +36,7 @@ def papers_to_add(given: Papers) -> list[dict[str, Any]]:
 
 
 def parts_of(given: Any) -> Iterable[Any]:
-    """Papers and files, also one that stands by itself; raises InputError for what cannot hold any."""
+    """Return papers and files as an iterable, also a single one; raises InputError for other values."""
     if isinstance(given, str | Path | Mapping):
         return [given]
     if not isinstance(given, Iterable) or hasattr(given, "to_dict"):
@@ -50,7 +50,7 @@ def parts_of(given: Any) -> Iterable[Any]:
 def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for number, part in enumerate(parts):
         if isinstance(part, Mapping):
-            # Tables hold nan where they hold nothing.
+            # Tables have nan for missing values.
             yield {name: each for name, each in part.items() if not (isinstance(each, float) and isnan(each))}
         elif isinstance(part, str | Path):
             yield from _of_file(Path(part))
@@ -83,7 +83,7 @@ def _of_file(file: Path) -> list[dict[str, Any]]:
 
 
 def _sent(paper: "Paper") -> dict[str, Any]:
-    """A paper of a file, as it is sent; of a list of sentences each stays what it is."""
+    """Return a paper of a file as it is sent; if its sentences have facets, they are sent as a list."""
     facets = [sentence.facet for sentence in paper.sentences]
     labelled = any(facet is not None for facet in facets)
     fields = {

@@ -81,7 +81,7 @@ _TITLE = TypeAdapter(ListIn)
 
 
 class _ListIn(ListIn):
-    """A list as ``ListIn`` has it, whose pages nobody sends: of any length."""
+    """A request like ``ListIn``, but without an upper limit, because its pages are not sent anywhere."""
 
     limit: Annotated[int, Field(ge=1), WHOLE] = 100
 
@@ -106,9 +106,9 @@ class Collection(WithSavedQueries):
     """The collection in ``data``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
     It has the methods and answers of ``Client``. Papers that another process adds are searchable at once. The
-    catalog is that of AKIN_CATALOG_URL, or in ``data``. No key is needed: the saved queries of all keys are
-    visible, and a query that is saved here belongs to no key. Methods raise InputError for invalid input,
-    SnapshotError, EncoderError and StorageError.
+    catalog is at AKIN_CATALOG_URL if that is set, else in ``data``. No key is needed: the saved queries of
+    all keys are visible, and a query saved here belongs to no key. Methods raise InputError for invalid
+    input, SnapshotError, EncoderError and StorageError.
     """
 
     def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
@@ -135,9 +135,9 @@ class Collection(WithSavedQueries):
         return pages.answer()
 
     def _page(self, body: SearchIn | RecommendationsIn) -> tuple[Found, str | None]:
-        """The page of a list that a body asks for, from the generation that its cursor began in.
+        """Return the page of a list that a body requests, and the cursor of the next page.
 
-        With it comes the cursor of the next one.
+        The page comes from the generation in which its cursor began.
         """
         query, engine = body.to_query(), self._engine
         if body.cursor is not None:
@@ -171,7 +171,7 @@ class Collection(WithSavedQueries):
         profiles: Mapping[str, Sequence[str] | None],
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
-        """As ``Client.match``, with profiles that are given with their papers."""
+        """As ``Client.match``, except that all profiles must be given with their papers."""
         params = cast(MatchRequest, requests.given(**asked))
         body = checked(_MATCH, requests.match(submissions, profiles, params).body)
         if body.named:
@@ -203,8 +203,8 @@ class Collection(WithSavedQueries):
         Give a dictionary, a file of papers in any format, or a list of these. Entries of a file that cannot
         be used are skipped with a warning.
 
-        With ``wait``, the papers are searchable when this returns, unless another process is publishing and
-        takes more than five seconds.
+        With ``wait``, the papers are searchable when this method returns, unless another process is
+        publishing and takes more than five seconds.
         """
         given = checked(_PAPERS, requests.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
@@ -226,7 +226,7 @@ class Collection(WithSavedQueries):
             for each in ids_of(paper_id):
                 if (change := self._ingest.delete(each)) is not None:
                     deleted[each] = change
-        finally:  # those before a name that is refused
+        finally:  # also for papers deleted before an invalid name
             if deleted:
                 self._ingest.absorb()
             for each, change in deleted.items():
@@ -239,7 +239,7 @@ class Collection(WithSavedQueries):
         return as_answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
 
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
-        """As ``Client.papers``, of any number."""
+        """As ``Client.papers``, for any number of names."""
         found = FetchedOut.of(fetch_papers(self._engine, ids_of(names)), self._engine.snapshot.generation)
         return as_answer(FetchedPapers, found).papers
 
@@ -271,13 +271,13 @@ class Collection(WithSavedQueries):
 
 
 def _of_lists(asked: dict[str, Any]) -> dict[str, Any]:
-    """Filters of a list, as an address has them: one name stands for the list of it."""
+    """Return filters of a list with a single name replaced by a list of it, as in an address."""
     return {
         name: [value] if isinstance(value, str) and name in _NAMED else value for name, value in asked.items()
     }
 
 
 def seed_of(asked: Mapping[str, Any]) -> Seed:
-    """The paper, or text, that keywords of a search name or hold; raises InputError."""
+    """Return the paper or text that the keywords of a search name or contain; raises InputError."""
     seed: Seed = checked(_QUERY, dict(asked)).to_seed()
     return seed

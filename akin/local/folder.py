@@ -27,7 +27,7 @@ _Body = TypeVar("_Body")
 
 
 class OpenFolder:
-    """What is served from ``data``, whoever publishes it; use it in a ``with`` block, or ``close`` it."""
+    """The newest snapshot of the folder ``data``; use it in a ``with`` block, or ``close`` it."""
 
     def __init__(self, data: Path, *, device: str = "auto") -> None:
         self._settings = settings_of(data=data, device=device)
@@ -46,7 +46,7 @@ class OpenFolder:
         return f"<{type(self).__name__} {str(self._settings.data)!r}: {counted(len(self), 'paper')}>"
 
     def close(self) -> None:
-        """Closes the database of the catalog, where it was opened; using the collection opens it again."""
+        """Close the database of the catalog, if it is open; using the collection opens it again."""
         if self._saved is not None:
             self._saved.close()
             self._saved = None
@@ -69,19 +69,19 @@ class OpenFolder:
 
     @property
     def _engine(self) -> SearchEngine:
-        """That of what is served now."""
+        """The engine of the snapshot served now."""
         self._engines.follow()
         return self._engines.current
 
 
 def _log_warnings_alone() -> None:
-    """Keeps what is logged of ordinary work out of a program that has not said what it wants to see."""
+    """Log only warnings in a program that has not configured structlog."""
     if not structlog.is_configured():
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
 
 
 def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: str = "The query") -> _Body:
-    """The body of a request, held to what the service takes; raises InputError, which names the field."""
+    """Validate the body of a request as the service does; raises InputError, which names the field."""
     try:
         return adapter.validate_python(as_sent(body))
     except ValidationError as error:
@@ -90,6 +90,6 @@ def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: s
 
 
 def as_answer(kind: type[_Answer], out: BaseModel | Written) -> _Answer:
-    """The same as a value of the client."""
+    """Convert an answer of the service into the client's type."""
     content = out.content if isinstance(out, Written) else out.model_dump_json().encode()
     return read_answer(kind, content)

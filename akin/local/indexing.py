@@ -1,4 +1,4 @@
-"""``akin.index``: indexes papers from Python values or files."""
+"""``akin.index``: indexing of papers from Python values or files."""
 
 import warnings
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from models.counts import counted
 from models.errors import CorpusError, InputError
 from models.types import ProgressFn, unseen
 
-_NAMED = 3  # papers that were not indexed
+_NAMED = 3  # papers not indexed that a warning names
 
 
 @spelt
@@ -39,16 +39,16 @@ def index(
     replace: bool = False,
     on_progress: ProgressFn = unseen,
 ) -> Collection:
-    """Add papers to the collection in the folder ``data``, or begin one, and open it.
+    """Add papers to the collection in the folder ``data``, or create it, and open it.
 
-    ``papers`` are dictionaries with ``id``, ``title``, ``abstract`` (text, or the list of its sentences) and,
-    where they are known, ``facets``, ``year``, ``venue``, ``authors``, ``url``, ``doi``, ``fields``; or a
-    file, or several, of any format that ``akin index`` reads (``format_name`` of files; ``auto`` finds out).
-    A paper whose id is there is replaced; with ``replace`` these are the whole collection. What cannot be
-    used is skipped with a warning, or with ``on_error="fail"`` nothing is added.
+    ``papers`` are dictionaries with ``id``, ``title``, ``abstract`` (text, or a list of sentences) and, if
+    known, ``facets``, ``year``, ``venue``, ``authors``, ``url``, ``doi``, ``fields``; or one or several
+    files in any format that ``akin index`` reads (``format_name`` is their format; ``auto`` detects it).
+    Papers replace those with the same ids; with ``replace``, they replace the whole collection. Papers that
+    cannot be used are skipped with a warning, or with ``on_error="fail"`` nothing is added.
 
-    ``encoder`` and ``backend`` are those of ``akin index``: the collection's own where it is begun. Of at
-    most ``limit`` papers is read. ``on_progress`` gets a stage in words, how much is done, and of how much.
+    ``encoder`` and ``backend`` are as in ``akin index``; by default, those of an existing collection. At
+    most ``limit`` papers are read. ``on_progress`` receives a stage in words, the amount done and the total.
 
     Raises InputError, CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
     """
@@ -91,7 +91,7 @@ def index(
 
 
 def _expect_usable(limit: Any, on_error: object) -> None:
-    """Raise InputError for what would count no papers, or say nothing of those that cannot be used."""
+    """Raise InputError for a ``limit`` or ``on_error`` that is not valid."""
     if limit is not None and (not hasattr(limit, "__index__") or isinstance(limit, bool) or limit < 1):
         raise InputError("limit must be a whole number of papers from 1, or None for all of them.")
     if on_error not in ("skip", "fail"):
@@ -99,7 +99,7 @@ def _expect_usable(limit: Any, on_error: object) -> None:
 
 
 def _files(given: list[str | Path | NewPaper], file: Path) -> list[Path]:
-    """The files that are given, and ``file`` with the papers that are."""
+    """Return the given files and, if papers were given, ``file`` after writing them to it."""
     files = [Path(each) for each in given if isinstance(each, str | Path)]
     papers = [each for each in given if not isinstance(each, str | Path)]
     if papers:
@@ -120,7 +120,7 @@ def _line(paper: NewPaper) -> bytes:
 
 
 def _by_numbers(told: str, file: Path) -> str:
-    """What is told of ``file``, which nobody gave, as of the papers in it: its first line is papers[0]."""
+    """Replace lines of the temporary ``file`` in a message by papers: its first line is papers[0]."""
     begin, *parts = told.split(f"{file}:")
     for part in parts:
         line, colon, rest = part.partition(":")
@@ -129,7 +129,7 @@ def _by_numbers(told: str, file: Path) -> str:
 
 
 def _left_out(report: BuildReport) -> str:
-    """Which papers were not indexed, and why; empty where all were."""
+    """Return which papers were not indexed, and why; "" if all were."""
     refusals = report.reading.refusals
     n_lost = refusals.broken + refusals.without_abstract + len(report.quarantined)
     named = [*refusals.broken_rows, *(f"{each.paper_id}: {each.reason}" for each in report.quarantined)]

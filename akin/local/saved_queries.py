@@ -29,7 +29,7 @@ _SEEN = TypeAdapter(SeenIn)
 
 
 class _NewsIn(Strict):
-    """How many papers of the news are given."""
+    """The parameters of ``new_papers``: the most papers to return."""
 
     limit: Annotated[int, Field(ge=1, le=MOST_NEWS), WHOLE] | None = None
 
@@ -38,7 +38,7 @@ _NEWS = TypeAdapter(_NewsIn)
 
 
 class WithSavedQueries(OpenFolder):
-    """The methods of ``akin.Client`` for queries that are kept under a name, and what is new to them."""
+    """The methods of ``akin.Client`` for saved queries and their new papers."""
 
     def save_query(
         self,
@@ -55,7 +55,7 @@ class WithSavedQueries(OpenFolder):
         return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
 
     def saved_queries(self) -> tuple[SavedQueryHead, ...]:
-        """As ``Client.saved_queries``, everybody's."""
+        """As ``Client.saved_queries``, for the queries of all keys."""
         heads = [SavedQueryHeadOut.of(head, feed=None) for head in self._queries.all(owner=None)]
         return as_answer(SavedQueryList, SavedQueriesOut(queries=heads)).queries
 

@@ -1,4 +1,4 @@
-"""Formats answers as short text for language models."""
+"""Formatting of answers as short text for language models."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,9 +13,9 @@ _MOST_SENTENCES = 20  # of a query
 
 
 def of_search(answer: SearchAnswer, *, whole: bool) -> str:
-    """The sentences of the query that counted, then the papers with the sentences that match.
+    """Format the sentences of the query that counted, then the papers with the sentences that match.
 
-    Of a pasted paper that counts as a ``whole`` they are known to whoever pasted it: their number is told.
+    For a pasted paper that counts as a ``whole``, only the number of sentences is given: the model has them.
     """
     query = answer.query
     lines = [f"Query: {_named(query.title, query.id)}"]
@@ -28,7 +28,7 @@ def of_search(answer: SearchAnswer, *, whole: bool) -> str:
 
 
 def of_recommendations(answer: RecommendationsAnswer) -> str:
-    """The seeds that counted and those that could not, then the papers with the sentences that match."""
+    """Format the seeds that counted and those that could not, then the papers with matching sentences."""
     lines = [
         f"{'Unlike' if seed.negative else 'Seed'}: {_named(seed.title, seed.id)}" for seed in answer.seeds
     ]
@@ -40,13 +40,13 @@ def of_recommendations(answer: RecommendationsAnswer) -> str:
 
 
 def of_sentences(answer: SentenceAnswer) -> str:
-    """The sentences found, nearest first, each with its paper."""
+    """Format the sentences found, nearest first, each with its paper."""
     lines = [f"Nearest by {answer.query.by}: {_sentence(answer.query.text)}"]
     return _joined(lines, _found(answer.results), answer.detail, answer.warnings)
 
 
 def of_analysis(analysis: Analysis) -> str:
-    """What each sentence does, and how sure that is."""
+    """Format each sentence with its most probable facet and the probability."""
     lines = [
         f"[{n}] {sentence.facet} ({max(sentence.probabilities.values()):.2f}): {_sentence(sentence.text)}"
         for n, sentence in enumerate(analysis.sentences)
@@ -55,12 +55,12 @@ def of_analysis(analysis: Analysis) -> str:
 
 
 def of_titles(answer: TitlesAnswer) -> str:
-    """The papers, the most alike title first."""
+    """Format the papers, the most similar title first."""
     return _joined([], (_head(found.paper) for found in answer.results), answer.detail, ())
 
 
 def of_paper(paper: Paper) -> str:
-    """What names a paper, and its abstract by sentences."""
+    """Format the metadata of a paper, and its abstract sentence by sentence."""
     authors = ", ".join(paper.authors[:_MOST_AUTHORS])
     more = len(paper.authors) - _MOST_AUTHORS
     facts = {
@@ -75,7 +75,7 @@ def of_paper(paper: Paper) -> str:
 
 
 def _numbered(how: str, query: Query, numbers: Sequence[int]) -> list[str]:
-    """The first of these sentences of a query, each with its number, and how many more there are."""
+    """Return lines with the first of these query sentences, each with its number, and how many follow."""
     lines = [f"  {how} [{n}] {_sentence(query.sentences[n].text)}" for n in numbers[:_MOST_SENTENCES]]
     more = len(numbers) - _MOST_SENTENCES
     return [*lines, f"  and {more:,} more"] if more > 0 else lines

@@ -58,7 +58,7 @@ Limit = Annotated[int, Field(ge=1, le=50, description="Number of results.")]
 
 
 class _Arguments(ArgModelBase):
-    """The arguments of a tool; what is wrong with them is told without all that was given."""
+    """The arguments of a tool; error messages do not repeat the input."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -71,7 +71,7 @@ class _Arguments(ArgModelBase):
 
 
 class Tools:
-    """The tools, which ask the service of ``client``."""
+    """The tools, which send their requests with ``client``."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class Tools:
         words: Words = None,
         limit: Limit = 5,
     ) -> str:
-        """Papers akin to one paper, best first, with the sentences that match."""
+        """Find papers similar to one paper, best first, with the sentences that match."""
         filters = given(year_from=year_from, year_to=year_to, venues=venues, fields=fields, authors=authors)
         asked = given(
             paper_id=paper_id,
@@ -131,7 +131,7 @@ class Tools:
         words: Words = None,
         limit: Limit = 5,
     ) -> str:
-        """Papers akin to several papers and far from others, best first, with the sentences that match."""
+        """Find papers similar to several papers and unlike others, best first, with matching sentences."""
         filters = given(year_from=year_from, year_to=year_to)
         asked = given(
             seeds=[given(paper_id=paper_id, facet=facet) for paper_id in positive]
@@ -159,7 +159,7 @@ class Tools:
         ] = None,
         limit: Limit = 5,
     ) -> str:
-        """The sentences of the collection nearest to one, with their papers."""
+        """Find the sentences of the collection nearest to a given one, with their papers."""
         asked = given(text=text, by=by, facet=facet, limit=limit)
         return formatting.of_sentences(await _answered(self._client.search_sentences(**asked)))
 
@@ -168,7 +168,7 @@ class Tools:
         abstract: Annotated[str, Field(description="An abstract.")],
         title: Annotated[str, Field(description="Its title.")] = "",
     ) -> str:
-        """The sentences of an abstract, numbered, and what each does: background, method, result ..."""
+        """Split an abstract into numbered sentences, and label each: background, method, result ..."""
         return formatting.of_analysis(await _answered(self._client.analyze(abstract, title=title)))
 
     async def find_papers(
@@ -176,16 +176,16 @@ class Tools:
         title: Annotated[str, Field(description="A title; it may be shortened or misspelt.")],
         limit: Limit = 5,
     ) -> str:
-        """Papers of the collection by title, the most alike first, with their ids."""
+        """Find papers of the collection by title, the most similar title first, with their ids."""
         return formatting.of_titles(await _answered(self._client.find_papers(title, limit=limit)))
 
     async def get_paper(self, paper_id: PaperId) -> str:
-        """A paper with its abstract, sentence by sentence."""
+        """Get a paper with its abstract, sentence by sentence."""
         return formatting.of_paper(await _answered(self._client.paper(paper_id)))
 
 
 def make_server(client: AsyncClient) -> MCPServer[Any]:
-    """A server whose tools ask the service of ``client``."""
+    """Return a server with tools that send their requests with ``client``."""
     tools = Tools(client)
     functions = (
         tools.search_papers,
@@ -206,16 +206,16 @@ def make_server(client: AsyncClient) -> MCPServer[Any]:
 
 
 async def _answered(asked: Awaitable[_Answer]) -> _Answer:
-    """The answer; why there is none is told to the model, which can do something about it."""
+    """Return the answer; an AkinError becomes a ToolError, which tells the model what to correct."""
     try:
         return await asked
     except AkinError as problem:
-        # There is no such page where a model is.
+        # A model cannot open that page.
         raise ToolError(str(problem).removesuffix(_OF_PAGE)) from problem
 
 
 def _tool(function: Callable[..., Awaitable[str]]) -> Tool:
-    """A tool that refuses arguments it does not have: it would answer as if they counted."""
+    """Return a tool that rejects unknown arguments, which would otherwise be ignored silently."""
     tool = Tool.from_function(function, annotations=_READ_ONLY, structured_output=False)
     taken = tool.fn_metadata.arg_model
     tool.fn_metadata.arg_model = create_model(taken.__name__, __base__=(_Arguments, taken))

@@ -1,4 +1,4 @@
-"""Optimal transport between the sentences of two papers; the torch half is in ``models.transport.tensor``."""
+"""Optimal transport between the sentences of two papers; the torch version is ``models.transport.tensor``."""
 
 from models.transport.best import BestPapers, best_papers, score_in_blocks
 from models.transport.kernels import score_papers

@@ -1,10 +1,10 @@
-"""Many papers beside one query, for whoever may be interrupted: all of them in blocks, or the best alone.
+"""Interruptible comparison of one query with many papers: all papers in blocks, or only the best papers.
 
-To find the best by transport, those that cannot be among them are never solved. No plan between two papers
-costs less than each sentence's mass times its own nearest distance, from either side (relaxed word mover's
-distance; Kusner et al. 2015, section 4). Papers are solved in the order of that bound until none that is left
-can be among the best. Plans are the same to the bit as those of ``score_papers``, so the papers and their
-order are, too.
+To find the best papers by transport, papers that cannot be among them are never solved. No plan between two
+papers costs less than the sum of each sentence's mass times its nearest distance, from either side (relaxed
+word mover's distance; Kusner et al. 2015, section 4). Papers are solved in the order of that bound until none
+of the rest can be among the best. Plans equal those of ``score_papers`` bit for bit, and so do the best
+papers and their order.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,14 @@ from models.transport.plan import SERVING, Plans, Scorer, TransportSettings
 from models.transport.problem import Problem, distances, marginals
 from models.types import rows_of
 
-# Cells of one block, a cell being one query sentence beside one of a paper: a block takes 0.5 ms with usual
-# abstracts, some 20 ms with those that transport finds hardest. A pair of papers is never split.
+# Cells of one block; a cell is a pair of a query sentence and a paper's sentence. A block takes 0.5 ms for
+# usual abstracts, about 20 ms for those that are hardest to solve. A pair of papers is never split.
 BLOCK_CELLS: Final = 4_096
-# Papers whose distances are computed, or that are solved, between two looks at whether to go on.
+# Papers whose distances are computed, or that are solved, between two checks for an interruption.
 _COMPARED_AT_ONCE: Final = 64
 _SOLVED_AT_ONCE: Final = 24
-# The most that a plan may cost less than the bound, its marginals being exact but for the tolerance.
+# How far below the bound a plan's cost may be, in tolerances, as its marginals are only exact to the
+# tolerance.
 _SLACK: Final = 10.0
 
 
@@ -41,10 +42,10 @@ def score_in_blocks(
     log_weights: Float64[np.ndarray, " n_query"] | None = None,
     block_cells: int = BLOCK_CELLS,
 ) -> Plans:
-    """What ``score_papers`` gives, to the bit, in blocks short enough for a deadline to be kept.
+    """Return the result of ``score_papers``, bit for bit, in blocks short enough to keep a deadline.
 
-    A block has at most ``block_cells`` cells, or one paper. Raises what ``check_interruption`` raises, at
-    most one block late.
+    A block has at most ``block_cells`` cells, or one paper. Raises the errors of ``score_papers``, and those
+    of ``check_interruption`` at most one block late.
     """
     blocks = []
     for first, last in _blocks(offsets, max(block_cells // max(len(query), 1), 1)):
@@ -58,7 +59,7 @@ def score_in_blocks(
 
 
 def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], most: int) -> Iterator[tuple[int, int]]:
-    """The first paper of each block of ``most`` rows and the one past its last; an empty one for no paper."""
+    """Yield first paper and end of each block of ``most`` rows or one paper; an empty block for no papers."""
     first, n_papers = 0, len(offsets) - 1
     while True:
         last = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
@@ -90,10 +91,10 @@ def best_papers(
     added: Float64[np.ndarray, " k"] | None = None,
     ties: Int64[np.ndarray, " k"] | None = None,
 ) -> BestPapers:
-    """The ``n_best`` of ``k`` candidates by ``ot`` or ``exact_ot``; all where there are no more.
+    """Return the ``n_best`` of ``k`` candidates by ``ot`` or ``exact_ot``; all if there are no more.
 
-    ``added`` is what else counts for each paper, beside its score; of equal papers the one that is least by
-    ``ties`` (default: its number) is the better. Raises as ``score_papers``.
+    ``added`` is added to the score of each paper; among equal papers, the one with the smallest ``ties``
+    (default: its number) comes first. Raises the errors of ``score_papers``.
     """
     log_weights = check_vectors(query, rows, offsets, log_weights)
     k, n_query = len(offsets) - 1, len(query)
@@ -135,7 +136,7 @@ def _all_distances(
 
 @compiled
 def _least_costs(problem: Problem) -> Float64[np.ndarray, " k"]:
-    """What every plan of a pair costs at least: all mass to the nearest, from the side that costs more."""
+    """Return a lower bound of every pair's cost: all mass to the nearest, from the side that costs more."""
     offsets = problem.offsets
     k, n_query = problem.query_weights.shape
     least = np.zeros(k)
@@ -157,7 +158,7 @@ def _least_costs(problem: Problem) -> Float64[np.ndarray, " k"]:
 
 
 def _picked(solved: list[Plans], chosen: Int64[np.ndarray, " n_best"]) -> Plans:
-    """The ``chosen`` of all plans that were ``solved``, in that order."""
+    """Return the ``chosen`` plans among those ``solved``, in that order."""
     plans = Plans.joined(solved)
     cells, ends = rows_of(plans.n_query * plans.offsets, chosen)
     return Plans(

@@ -1,4 +1,4 @@
-"""Exact optimal transport on the CPU by successive shortest augmenting paths, one pair at a time."""
+"""Exact optimal transport on the CPU by successive shortest paths, one pair at a time."""
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -6,14 +6,14 @@ from jaxtyping import Bool, Float64, Int64
 from models.transport.compiled import compiled
 from models.transport.problem import Outcome, Problem
 
-PATHS_PER_SENTENCE = 1000  # about 1 is usual; a pair that needs more is reported unconverged
+PATHS_PER_SENTENCE = 1000  # about 1 is usual; a pair that needs more is reported as unconverged
 
 
 @compiled
 def exact_transport(problem: Problem, outcome: Outcome) -> Float64[np.ndarray, " k"]:
     """Write the cheapest plans between the problem's marginals into ``outcome``.
 
-    Returns the values <a, f> + <b, g> of potentials that prove them: lower bounds of the least costs.
+    Returns the dual values <a, f> + <b, g> of the potentials, which are lower bounds of the least costs.
     """
     cost, offsets = problem.cost, problem.offsets
     k, n_query = problem.query_weights.shape
@@ -42,11 +42,11 @@ def solve_exactly(
     f: Float64[np.ndarray, " n"],
     g: Float64[np.ndarray, " m"],
 ) -> int:
-    """Send ``supply`` to ``demand`` along shortest paths of the residual graph; the number of paths used.
+    """Send ``supply`` to ``demand`` along shortest paths of the residual graph; return the number of paths.
 
-    Potentials keep cost - f - g >= 0 everywhere and = 0 where mass flows (Ahuja, Magnanti, Orlin, Network
-    Flows, section 9.7), so the plan is optimal at the end and degeneracy needs no care. Amounts that are
-    used up become exactly 0: each path empties a supply, a demand or a cell.
+    The potentials keep cost - f - g >= 0 everywhere and = 0 where mass flows (Ahuja, Magnanti, Orlin, Network
+    Flows, section 9.7), so the plan is optimal at the end and degenerate cases need no special care. Amounts
+    that are used up become exactly 0: each path empties a supply, a demand or a cell.
     """
     n, m = cost.shape
     flow[:] = 0.0
@@ -88,15 +88,15 @@ def _shortest_path(
     g: Float64[np.ndarray, " m"],
     source: int,
 ) -> tuple[int, Int64[np.ndarray, " m"], Int64[np.ndarray, " n"]]:
-    """Dijkstra from a row to the nearest column with demand left; updates the potentials on the way.
+    """Find the nearest column with demand left from a row (Dijkstra), and update the potentials.
 
-    Returns that column (-1 for none), each column's row on the path, and each row's column before it.
+    Returns that column (-1 for none), the row before each column on the path, and the column before each row.
     """
     n, m = cost.shape
     row_distance, column_distance = np.full(n, np.inf), np.full(m, np.inf)
     parent_row, parent_column = np.full(m, -1), np.full(n, -1)
     closed = np.zeros(m, np.bool_)
-    fresh = np.zeros(n, np.bool_)  # rows reached since the last look
+    fresh = np.zeros(n, np.bool_)  # rows that were reached but not yet searched from
     row_distance[source] = 0.0
     fresh[source] = True
     while True:
@@ -125,7 +125,7 @@ def _shortest_path(
 
 @compiled
 def _nearest_open(distance: Float64[np.ndarray, " m"], closed: Bool[np.ndarray, " m"]) -> int:
-    """The open column at the smallest distance, the first of several; -1 when all are closed."""
+    """Return the open column with the smallest distance, the first on ties; -1 if all are closed."""
     nearest = -1
     for j in range(len(distance)):
         if not closed[j] and (nearest < 0 or distance[j] < distance[nearest]):
@@ -144,7 +144,7 @@ def _look_from(
     column_distance: Float64[np.ndarray, " m"],
     parent_row: Int64[np.ndarray, " m"],
 ) -> None:
-    """Shorten the distances of the open columns by way of a row that has just been reached."""
+    """Shorten the distances of the open columns by paths through a row that has just been reached."""
     for j in range(len(g)):
         reached = distance + max(0.0, cost[row, j] - f[row] - g[j])
         if not closed[j] and reached < column_distance[j]:

@@ -1,4 +1,4 @@
-"""Scoring one query against many candidate papers on the CPU; the serving path (numba, no loop in Python)."""
+"""Scores of one query against many candidate papers on the CPU; the serving path (numba, no Python loops)."""
 
 from dataclasses import replace
 
@@ -23,28 +23,28 @@ def score_papers(
     settings: TransportSettings = SERVING,
     log_weights: Float64[np.ndarray, " n_query"] | None = None,
 ) -> Plans:
-    """Compare a query paper with ``k`` candidates, candidate ``i`` being ``rows[offsets[i]:offsets[i + 1]]``.
+    """Compare a query paper with ``k`` candidates; candidate ``i`` is ``rows[offsets[i]:offsets[i + 1]]``.
 
-    Query sentence ``i`` counts exp(log_weights[i]) times as much as it would (``None``: once), whatever the
-    scorer; of ``single``, which knows one pair of sentences alone, nothing changes.
+    The weight of query sentence ``i`` is multiplied by exp(log_weights[i]) (``None``: by 1) for every scorer
+    except ``single``, which uses a single pair of sentences.
 
     Single-threaded and without the GIL: serve requests side by side, one thread each. The plan of a pair
     is the same bit for bit whatever else is in the call. Semantics 3.4; memory is 16 bytes per cell of the
-    result and at most some 20 MiB beside it.
+    result and at most about 20 MiB more.
 
     Raises InputError for vectors that are not finite or not float32, a paper without sentences, offsets
-    that do not match the rows, or weights that do not match the query; and what ``check_interruption``
-    raises.
+    that do not match the rows, or weights that do not match the query; and the errors of
+    ``check_interruption``.
     """
     log_weights = check_vectors(query, rows, offsets, log_weights)
-    offsets = np.array(offsets)  # own, contiguous, writable: one type to compile for, and safe in the result
+    offsets = np.array(offsets)  # a contiguous, writable copy: one type to compile for, safe in the result
     cost = distances(np.array(query, order="C"), np.ascontiguousarray(rows), offsets)
     expect_finite(cost)
     return plans_of(cost, offsets, log_weights, scorer, settings)
 
 
 def expect_finite(cost: Float64[np.ndarray, " n_cells"]) -> None:
-    """Raise InputError for distances that no transport has."""
+    """Raise InputError for distances that are not finite."""
     if not np.isfinite(cost).all():
         raise InputError(
             "A distance between a query sentence and a candidate sentence is not finite: the vectors hold "
@@ -59,7 +59,7 @@ def plans_of(
     scorer: Scorer,
     settings: TransportSettings,
 ) -> Plans:
-    """The plans of pairs by their distances, end to end as in ``Plans``."""
+    """Return the plans of pairs with these distances, end to end as in ``Plans``."""
     k, n_query = len(offsets) - 1, len(log_weights)
     if scorer in (Scorer.OT, Scorer.EXACT_OT):
         return _transport_plans(cost, offsets, log_weights, scorer, settings)
@@ -80,7 +80,7 @@ def _plans(
     outcome: Outcome,
     marginal_errors: Float64[np.ndarray, " k"],
 ) -> Plans:
-    """What was found, with its scores; without gaps."""
+    """Return the plans of an outcome with their scores; gaps are 0."""
     return Plans(
         mass=outcome.mass,
         cost=cost,
@@ -101,12 +101,12 @@ def _transport_plans(
     scorer: Scorer,
     settings: TransportSettings,
 ) -> Plans:
-    """Transport between the marginals of semantics 3.4, entropic or exact.
+    """Solve transport between the marginals of semantics 3.4, entropic or exact.
 
-    The gap of an exact plan is that of the linear programme. That of an entropic one: with the final
-    half-step exact on one side, concavity of the dual bounds its distance to the optimum by half the L1
-    marginal error times the spreads of the current and the optimal potentials, and each of these is a soft
-    c-transform, hence spreads no further than the cost.
+    The gap of an exact plan is that of the linear programme. For an entropic plan, the final half-step is
+    exact on one side, so concavity of the dual bounds the distance to the optimum by half the L1 marginal
+    error times the sum of the spreads of the current and the optimal potentials. Both are soft c-transforms,
+    so their spreads are at most that of the cost.
     """
     query_weights, sentence_weights, spreads = marginals(cost, offsets, log_weights, settings.tau)
     problem = Problem(cost, offsets, query_weights, sentence_weights)
@@ -125,7 +125,7 @@ def _transport_plans(
 def _solve_entropic(
     problem: Problem, spreads: Float64[np.ndarray, " k"], settings: TransportSettings, outcome: Outcome
 ) -> None:
-    """Sinkhorn for pairs whose distances span few epsilon, Newton for the others and what is left over."""
+    """Solve pairs whose distances span few epsilon by Sinkhorn, all other and unconverged ones by Newton."""
     order = np.argsort(np.diff(problem.offsets), kind="stable")
     easy = order[spreads[order] <= EASY_SPREAD * settings.epsilon]
     sinkhorn(problem, easy, settings.epsilon, settings.tolerance, settings.max_sweeps, outcome)
@@ -138,14 +138,14 @@ def check_vectors(
     offsets: Int64[np.ndarray, " k_plus_1"],
     log_weights: Float64[np.ndarray, " _"] | None,
 ) -> Float64[np.ndarray, " n_query"]:
-    """The weights, zeros for ``None``; raises InputError for what ``score_papers`` cannot compare."""
+    """Return the weights, zeros for ``None``; raises InputError for input ``score_papers`` cannot compare."""
     _check_types(query=query, rows=rows)
     check_shapes(query, rows, offsets)
     return checked_weights(log_weights, len(query))
 
 
 def _check_types(**vectors: np.ndarray) -> None:
-    """Raise InputError for what the loops are not compiled for."""
+    """Raise InputError for types that the loops are not compiled for."""
     for name, given in vectors.items():
         if given.dtype != np.float32:
             raise InputError(
@@ -157,7 +157,7 @@ def _check_types(**vectors: np.ndarray) -> None:
 def checked_weights(
     log_weights: Float64[np.ndarray, " _"] | None, n_query: int
 ) -> Float64[np.ndarray, " n_query"]:
-    """The weights, zeros for ``None``; raises InputError."""
+    """Return the weights, zeros for ``None``; raises InputError for wrong shapes or values."""
     if log_weights is None:
         return np.zeros(n_query)
     if log_weights.shape != (n_query,) or not np.isfinite(log_weights).all():
@@ -165,7 +165,7 @@ def checked_weights(
             f"The log weights have shape {log_weights.shape}; expected {n_query} finite numbers, one per "
             "query sentence."
         )
-    return np.array(log_weights, dtype=np.float64)  # own and contiguous: one type to compile for
+    return np.array(log_weights, dtype=np.float64)  # a contiguous copy: one type to compile for
 
 
 def check_shapes(
@@ -173,7 +173,7 @@ def check_shapes(
     rows: Float32[np.ndarray, "n_rows _"],
     offsets: Int64[np.ndarray, " k_plus_1"],
 ) -> None:
-    """Raise InputError for what the compiled loops would read out of bounds or divide by."""
+    """Raise InputError for shapes with which compiled loops would read out of bounds or divide by zero."""
     if query.shape[0] == 0 or query.shape[1] != rows.shape[1]:
         raise InputError(
             f"The query has shape {query.shape} and the candidates' rows {rows.shape}; expected at least one "
@@ -199,7 +199,7 @@ def _single(
     n_query: int,
     mass: Float64[np.ndarray, " n_cells"],
 ) -> None:
-    """All mass on the smallest distance; the first cell of several, in reading order."""
+    """Put all mass on the smallest distance; on ties on the first cell, in row-major order."""
     for pair in range(len(offsets) - 1):
         cells = slice(n_query * offsets[pair], n_query * offsets[pair + 1])
         mass[cells][cost[cells].argmin()] = 1.0
@@ -212,7 +212,7 @@ def _mean_min(
     log_weights: Float64[np.ndarray, " n_query"],
     mass: Float64[np.ndarray, " n_cells"],
 ) -> None:
-    """Every query sentence wholly on its nearest sentence, the first of several."""
+    """Put all mass of each query sentence on its nearest sentence; on ties on the first."""
     n_query = len(log_weights)
     weights = -log_weights
     softmin(weights, 1.0)
@@ -231,7 +231,7 @@ def _attention(
     tau: float,
     mass: Float64[np.ndarray, " n_cells"],
 ) -> None:
-    """softmax(-cost / tau) over all cells of a pair (semantics 5, AttAspire), each row by its weight."""
+    """Write softmax(-cost / tau) over all cells of a pair (semantics 5, AttAspire), rows by weight."""
     n_query = len(log_weights)
     for pair in range(len(offsets) - 1):
         n_sentence = offsets[pair + 1] - offsets[pair]
@@ -249,7 +249,7 @@ def _scores(
     offsets: Int64[np.ndarray, " k_plus_1"],
     n_query: int,
 ) -> Float64[np.ndarray, " k"]:
-    """-sum(mass * cost) of every pair."""
+    """Return -sum(mass * cost) of every pair."""
     scores = np.zeros(len(offsets) - 1)
     for pair in range(len(scores)):
         for cell in range(n_query * offsets[pair], n_query * offsets[pair + 1]):
@@ -259,7 +259,7 @@ def _scores(
 
 @compiled
 def _marginal_errors(problem: Problem, mass: Float64[np.ndarray, " n_cells"]) -> Float64[np.ndarray, " k"]:
-    """L1 distance of every plan's row and column sums to their marginals."""
+    """Return the L1 distance of every plan's row and column sums from their marginals."""
     offsets = problem.offsets
     k, n_query = problem.query_weights.shape
     errors = np.zeros(k)

@@ -1,8 +1,8 @@
 """Entropic transport of hard pairs on the CPU: Newton on the semi-dual, in float64, one pair at a time.
 
-Where distances span many epsilon (un-normalised vectors), Sinkhorn needs thousands of sweeps and stops
-short; Newton with epsilon scaling reaches full precision in a few dozen steps. Where it stalls (distances of
-1e4 and more with almost equal weights), it starts again from the potentials of exact transport.
+If distances span many epsilon (un-normalised vectors), Sinkhorn needs thousands of sweeps and stops short;
+Newton with epsilon scaling reaches full precision in a few dozen steps. If Newton stalls (distances of 1e4
+and more with almost equal weights), it starts again from the potentials of exact transport.
 """
 
 import math
@@ -17,22 +17,22 @@ from models.transport.exact import solve_exactly
 from models.transport.newton_direction import newton_direction
 from models.transport.problem import Outcome, Problem
 
-FIRST_EPSILON = 0.05  # of the spread of distances, where epsilon scaling starts
+FIRST_EPSILON = 0.05  # start of epsilon scaling, as a share of the spread of distances
 EPSILON_FACTOR = 0.25  # from one level of epsilon to the next; 0.15 to 0.4 cost the same
-LEVEL_TOLERANCE = 0.3  # L1 marginal error good enough to go down a level; 0.03 costs twice the steps
-FIRST_RADIUS = 3.0  # longest first step, in units of epsilon: exp(3) per cell is what Newton can foresee
-SUFFICIENT_RISE = 1e-4  # of the rise the slope promises, for a step to be taken (Armijo)
+LEVEL_TOLERANCE = 0.3  # L1 marginal error at which epsilon is lowered; 0.03 costs twice the steps
+FIRST_RADIUS = 3.0  # longest first step, in units of epsilon: Newton's model holds up to exp(3) per cell
+SUFFICIENT_RISE = 1e-4  # of the rise predicted by the slope, for a step to be accepted (Armijo)
 STALLED = 300  # steps after which a pair starts again from exact transport; 15 are usual
-SLICE = 50_000_000  # work between two looks at the deadline, in units of 0.3 to 2 ns
-EVALUATION = 16  # of a cell of the plan, in the units of a multiplication in Newton's linear system
+SLICE = 50_000_000  # work between two checks of the deadline, in units of 0.3 to 2 ns
+EVALUATION = 16  # cost of a cell of the plan, in multiplications of Newton's linear system
 
 
 class _Progress(NamedTuple):
-    """Where the work stands between two slices of it, in arrays that compiled code can write."""
+    """The state between two slices of work, in arrays that compiled code can write."""
 
-    counts: Int64[np.ndarray, " 2"]  # the pair, and the steps it has taken
-    scale: Float64[np.ndarray, " 2"]  # its level of epsilon (0: not begun) and trust radius
-    potentials: Float64[np.ndarray, " longest"]  # the moved side's f, as far as the side is long
+    counts: Int64[np.ndarray, " 2"]  # the number of the pair, and of the steps taken for it
+    scale: Float64[np.ndarray, " 2"]  # the pair's level of epsilon (0: not begun) and trust radius
+    potentials: Float64[np.ndarray, " longest"]  # f of the moved side, which may be shorter than the array
 
 
 def newton(
@@ -44,7 +44,7 @@ def newton(
 ) -> None:
     """Write the plans of all pairs that have not converged yet into ``outcome``.
 
-    Raises what ``check_interruption`` raises, which it asks every few hundredths of a second.
+    Raises the errors of ``check_interruption``, which is called every few hundredths of a second.
     """
     longest = problem.query_weights.shape[1]  # the shorter side moves
     progress = _Progress(np.zeros(2, np.int64), np.zeros(2), np.zeros(longest))
@@ -62,7 +62,7 @@ def _work_slice(
     outcome: Outcome,
     progress: _Progress,
 ) -> None:
-    """Solve pairs from where ``progress`` stands until SLICE is used up; the last may stay half done."""
+    """Solve pairs from ``progress`` on until SLICE is used up; the last pair may remain half solved."""
     offsets, counts = problem.offsets, progress.counts
     n_query = problem.query_weights.shape[1]
     left = SLICE
@@ -72,7 +72,7 @@ def _work_slice(
             counts[0] += 1
             continue
         start, end = offsets[pair], offsets[pair + 1]
-        # Newton's linear system has the size of the side it moves: take the shorter one.
+        # Newton's linear system has the size of the moved side: move the shorter one.
         move_query = n_query <= end - start
         weights = problem.sentence_weights[start:end]
         moved = problem.query_weights[pair] if move_query else weights
@@ -106,7 +106,7 @@ def _copy(
     turned: bool,
     unpack: bool,
 ) -> None:
-    """Copy packed cells to the solver's array (``unpack``) or back; ``turned`` where query sentences move."""
+    """Copy packed cells to the solver's array (``unpack``) or back; ``turned`` if query sentences move."""
     m, n = square.shape
     for j in range(m):
         for i in range(n):
@@ -124,7 +124,7 @@ def _begin(
     epsilon: float,
     progress: _Progress,
 ) -> None:
-    """Start at f = 0, at a level of epsilon where the plan is smooth."""
+    """Start at f = 0, at a level of epsilon at which the plan is smooth."""
     f = progress.potentials[: len(moved)]
     smallest, largest = cost[0, 0], cost[0, 0]
     for i in range(len(moved)):
@@ -143,7 +143,7 @@ def _begin_exactly(
     epsilon: float,
     progress: _Progress,
 ) -> None:
-    """Start again at the potentials of exact transport, of which small epsilon is a small perturbation."""
+    """Start again at the potentials of exact transport, which a small epsilon changes little."""
     f = progress.potentials[: len(moved)]
     solve_exactly(cost, exact.copy(), moved.copy(), np.empty(cost.shape), np.empty(len(exact)), f)
     for i in range(len(moved)):
@@ -163,17 +163,17 @@ def _solve_pair(
     max_steps: int,
     progress: _Progress,
 ) -> tuple[Float64[np.ndarray, "m n"], float, bool]:
-    """The plan of one pair, its L1 error on the ``moved`` side, and whether the solve came to its end.
+    """Return the plan of one pair, its L1 error on the ``moved`` side, and whether the solver has finished.
 
-    Maximises H(f) = <moved, f> + <exact, g(f)>, g the soft c-transform of f, which is concave in the n
-    potentials f (the semi-dual: Cuturi and Peyre 2018, arXiv 1807.07114): Newton steps within a trust
-    radius, epsilon lowered from level to level. The ``exact`` side's marginal holds by construction.
+    Maximises H(f) = <moved, f> + <exact, g(f)>, where g is the soft c-transform of f; H is concave in the n
+    potentials f (the semi-dual: Cuturi and Peyre 2018, arXiv 1807.07114). Newton steps stay within a trust
+    radius, and epsilon is lowered level by level. The marginal of the ``exact`` side holds by construction.
 
-    Goes on from where ``progress`` stands, up to ``max_steps``, and leaves there how far it came.
+    Continues from ``progress``, up to ``max_steps``, and saves its state there.
     """
     f, steps = progress.potentials[: len(moved)].copy(), progress.counts[1]
     level, radius = progress.scale
-    rounding = 1e-14 * cost.max()  # differences of H below this mean nothing
+    rounding = 1e-14 * cost.max()  # smaller differences of H are rounding errors
     plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
     while steps < max_steps and (level > epsilon or error >= tolerance):
         steps += 1
@@ -196,14 +196,14 @@ def _solve_pair(
             else:
                 radius = 0.25 * longest
                 balance = True
-        if balance:  # what Newton's model does not reach, such as a sentence whose mass has vanished
+        if balance:  # for cases outside Newton's model, such as a sentence whose mass has vanished
             f = _balance(cost, g, moved, level)
             plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
     progress.potentials[: len(moved)] = f
     progress.scale[:] = level, radius
     progress.counts[1] = steps
     is_done = level <= epsilon and error < tolerance
-    # A closing half-step bounds the spread of f by that of the cost, as the gap of a plan assumes.
+    # A final half-step bounds the spread of f by that of the cost, as the gap of a plan assumes.
     f = _balance(cost, g, moved, level)
     plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
     return plan, error, is_done
@@ -217,7 +217,7 @@ def _evaluate(
     exact: Float64[np.ndarray, " m"],
     epsilon: float,
 ) -> tuple[Float64[np.ndarray, "m n"], Float64[np.ndarray, " n"], Float64[np.ndarray, " m"], float, float]:
-    """The plan of ``f`` with the other side exact; the slope of H, the other side's g, H, the L1 error."""
+    """Return the plan of ``f`` with the other side exact, the slope of H, its g, H, and the L1 error."""
     m, n = cost.shape
     plan, slope, g = np.zeros((m, n)), moved.copy(), np.full(m, -np.inf)
     value, error = 0.0, 0.0
@@ -250,7 +250,7 @@ def _balance(
     moved: Float64[np.ndarray, " n"],
     epsilon: float,
 ) -> Float64[np.ndarray, " n"]:
-    """The potentials f that make the moved side exact for given g: half a Sinkhorn sweep, log domain."""
+    """Return the f that makes the moved side exact for this g: half a Sinkhorn sweep in the log domain."""
     m, n = cost.shape
     f = np.full(n, -np.inf)
     for i in range(n):

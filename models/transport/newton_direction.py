@@ -1,11 +1,11 @@
-"""The linear system of a Newton step of transport, solved on the CPU without ever subtracting."""
+"""The linear system of a Newton step of transport, solved on the CPU without subtraction."""
 
 import numpy as np
 from jaxtyping import Float64
 
 from models.transport.compiled import compiled
 
-LEAK = 1e-14  # relative to a sentence's mass: a group without edges to the rest does not move by rounding
+LEAK = 1e-14  # relative to a sentence's mass: rounding does not move a group without edges to the rest
 
 
 @compiled
@@ -18,11 +18,10 @@ def newton_direction(
 ) -> tuple[Float64[np.ndarray, " n"], float]:
     """Solve (diag(plan^T 1) - plan^T diag(1 / exact) plan) x = slope with x[0] = 0, within a trust radius.
 
-    The matrix is the Laplacian of a graph on the moved sentences. Gauss elimination that keeps to its edge
-    weights never subtracts (Grassmann, Taksar, Heyman 1985), so weights of 1e-30 keep all their digits.
-    Each sentence's own part of the step, beyond what it follows of its neighbours', is cut at ``radius``:
-    a loosely tied sentence does not hold back the others, and the step still climbs. Also returns the
-    longest part.
+    The matrix is the Laplacian of a graph on the moved sentences. Gaussian elimination on its edge weights
+    never subtracts (Grassmann, Taksar, Heyman 1985), so weights of 1e-30 keep all their digits. The part of
+    the step that a sentence does not inherit from its neighbours is clipped to ``radius``: a loosely tied
+    sentence does not hold back the others, and the step is still an ascent. Also returns the longest part.
     """
     n = len(moved)
     edges = _edges(plan, exact)
@@ -52,7 +51,7 @@ def newton_direction(
 
 @compiled
 def _edges(plan: Float64[np.ndarray, "m n"], exact: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "n n"]:
-    """Left of the diagonal, plan^T diag(1 / exact) plan: how strongly two moved sentences are tied."""
+    """Return plan^T diag(1 / exact) plan below the diagonal: how strongly two moved sentences are tied."""
     m, n = plan.shape
     edges = np.zeros((n, n))
     for j in range(m):

@@ -22,16 +22,16 @@ class Scorer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
-    """The numbers of optimal transport; use a profile: SERVING, REFERENCE or CHEAPEST.
+    """The parameters of optimal transport; use a profile: SERVING, REFERENCE or CHEAPEST.
 
     Costs are L2 distances between sentence vectors, so ``tau`` and ``epsilon`` are in units of distance.
     """
 
-    tau: float = 0.5  # temperature of the marginals, distance; small favours the best-matching sentences
-    epsilon: float = 0.05  # weight of the entropy, distance; 1 / lambda, ASPIRE's lambda is 20
-    tolerance: float = 1e-7  # L1 distance of the plan's marginals to theirs; moves a score by about as much
-    max_sweeps: int = 96  # Sinkhorn sweeps before a pair is handed to Newton, which then costs less
-    max_newton_steps: int = 2_000  # 15 are usual; one that needs more is reported unconverged
+    tau: float = 0.5  # temperature of the marginals, a distance; small: the best-matching sentences dominate
+    epsilon: float = 0.05  # weight of the entropy, a distance; 1 / lambda, ASPIRE's lambda is 20
+    tolerance: float = 1e-7  # L1 error of the plan's marginals; changes a score by about as much
+    max_sweeps: int = 96  # Sinkhorn sweeps before a pair is passed to Newton, which then costs less
+    max_newton_steps: int = 2_000  # 15 are usual; a pair that needs more is reported as unconverged
 
     def __post_init__(self) -> None:
         if not (0 < self.tau < np.inf and 0 < self.epsilon < np.inf and 0 < self.tolerance < 1):
@@ -48,12 +48,12 @@ CHEAPEST = TransportSettings(tolerance=1e-3)  # only for tests
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the sentences of a query (rows) are matched to those of one paper (columns).
+    """The match of a query's sentences (rows) with the sentences of one paper (columns).
 
-    ``score`` is ``-sum(mass * cost)``; higher is better. ``mass`` sums to 1, ``cost`` holds L2 distances.
-    For the transport scorers, ``marginal_error`` is the L1 distance of the plan's row and column sums to
-    the marginals, and ``gap`` bounds from above how far the plan's objective is from the optimum
-    (primal - dual, in units of distance); the other scorers are closed formulas, with both at 0.
+    ``score`` is ``-sum(mass * cost)``; higher is better. ``mass`` sums to 1, ``cost`` has L2 distances. For
+    the transport scorers, ``marginal_error`` is the L1 distance of the plan's row and column sums from the
+    marginals, and ``gap`` is an upper bound of how far the plan's objective is from the optimum (primal -
+    dual, in units of distance). The other scorers have closed forms, and both are 0.
     """
 
     mass: Float64[np.ndarray, "n_query n_sentence"]
@@ -69,8 +69,8 @@ class Plan:
 class Plans:
     """The plans of one query against ``k`` papers; ``plans[i]`` is the Plan of paper ``i``.
 
-    ``mass`` and ``cost`` hold the cells of all pairs end to end, each pair row by row: paper ``i`` owns
-    cells ``n_query * offsets[i]`` to ``n_query * offsets[i + 1]``, with ``offsets`` counting sentences.
+    ``mass`` and ``cost`` have the cells of all pairs end to end, each pair row by row: paper ``i`` has the
+    cells ``n_query * offsets[i]`` to ``n_query * offsets[i + 1]``, where ``offsets`` count sentences.
     """
 
     mass: Float64[np.ndarray, " n_cells"]
@@ -85,7 +85,7 @@ class Plans:
 
     @classmethod
     def joined(cls, plans: Sequence["Plans"]) -> "Plans":
-        """All of several ``plans`` of one query, at least one, end to end."""
+        """Concatenate one or more ``plans`` of one query."""
         lengths = np.concatenate([np.diff(each.offsets) for each in plans])
         return cls(
             mass=np.concatenate([each.mass for each in plans]),
@@ -103,7 +103,7 @@ class Plans:
         return len(self.scores)
 
     def __getitem__(self, index: int) -> Plan:
-        """The plan of one paper, as views; IndexError beyond the last, so iterating works."""
+        """Return the plan of one paper, as views; raises IndexError beyond the last, so iteration works."""
         index = range(len(self))[index]
         first, last = self.offsets[index], self.offsets[index + 1]
         cells = slice(self.n_query * first, self.n_query * last)

@@ -1,4 +1,4 @@
-"""The transport problem of a query and many papers: costs, and the marginals made of them (semantics 3.4)."""
+"""The transport problem of a query and many papers: costs, and the marginals from them (semantics 3.4)."""
 
 import math
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from models.transport.compiled import compiled, compiled_reduction
 
-WEIGHT_FLOOR = 1e-12  # of the largest weight; a lighter sentence moves no score, and hinders the solvers
-EASY_SPREAD = 40.0  # in epsilon; where distances spread further Newton is faster than Sinkhorn
+WEIGHT_FLOOR = 1e-12  # of the largest weight; a lighter sentence changes no score, but slows the solvers
+EASY_SPREAD = 40.0  # in epsilon; for a larger spread of distances Newton is faster than Sinkhorn
 
 
 class Problem(NamedTuple):
-    """What a solver is given, pairs end to end as in ``Plans``: plain arrays, as compiled code wants them."""
+    """The input of a solver, pairs end to end as in ``Plans``: plain arrays for compiled code."""
 
     cost: Float64[np.ndarray, " n_cells"]
     offsets: Int64[np.ndarray, " k_plus_1"]
@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a solver writes: the plans, and of each whether and after how many iterations it converged."""
+    """The output of a solver: the plans, whether each converged, and after how many iterations."""
 
     mass: Float64[np.ndarray, " n_cells"]
     converged: Bool[np.ndarray, " k"]
@@ -35,11 +35,11 @@ def distances(
     rows: Float32[np.ndarray, "n_rows dim"],
     offsets: Int64[np.ndarray, " k_plus_1"],
 ) -> Float64[np.ndarray, " n_cells"]:
-    """L2 distances, each pair row by row, pairs end to end.
+    """Return L2 distances, each pair row by row, pairs end to end.
 
-    By differences, not by norms and dot products: identical vectors are at distance 0, close ones keep
-    their digits. Four query sentences share each pass over a row; the last block is filled up with the
-    last sentence, so that every distance comes out of the same code, and the same bits.
+    They are computed by differences, not by norms and dot products: identical vectors have distance 0, close
+    ones keep their digits. Four query sentences share each pass over a row; the last block is padded with the
+    last sentence, so that all distances are computed by the same code, to the same bits.
     """
     n_query, dim = query.shape
     cost = np.empty(n_query * len(rows))
@@ -68,9 +68,9 @@ def nearest_distances(
     rows: Float32[np.ndarray, "n_rows dim"],
     offsets: Int64[np.ndarray, " k_plus_1"],
 ) -> Float64[np.ndarray, "n_query k"]:
-    """How far (L2) each query sentence is from the nearest sentence of each paper."""
+    """Return the L2 distance of each query sentence from the nearest sentence of each paper."""
     cost = distances(np.ascontiguousarray(vectors), rows, offsets)
-    # Those of a paper stand together, one query sentence after the other.
+    # The distances of a paper are contiguous, one query sentence after the other.
     starts = len(vectors) * offsets[:-1, None] + np.arange(len(vectors)) * np.diff(offsets)[:, None]
     near: Float64[np.ndarray, "n_query k"] = np.minimum.reduceat(cost, starts.ravel()).reshape(starts.shape).T
     return near
@@ -83,10 +83,11 @@ def marginals(
     log_weights: Float64[np.ndarray, " n_query"],
     tau: float,
 ) -> tuple[Float64[np.ndarray, "k n_query"], Float64[np.ndarray, " n_rows"], Float64[np.ndarray, " k"]]:
-    """Weights of query sentences and of candidate sentences (semantics 3.4), and each pair's cost spread.
+    """Return the weights of query and candidate sentences (semantics 3.4), and the cost spread of each pair.
 
-    A sentence weighs softmax(-its smallest distance / tau) within its paper, one of the query times
-    exp(its ``log_weights``); the spread is the largest distance of the pair less its smallest.
+    Within its paper, a sentence has the weight softmax(-smallest distance / tau), for query sentences
+    multiplied by exp(``log_weights``) before normalising. The spread is the largest distance minus the
+    smallest.
     """
     k, n_query = len(offsets) - 1, len(log_weights)
     query_weights, sentence_weights = np.empty((k, n_query)), np.empty(offsets[-1])
@@ -112,7 +113,7 @@ def marginals(
 
 @compiled
 def softmin(distances: Float64[np.ndarray, " n"], tau: float) -> None:
-    """Replace distances by softmax(-distances / tau); weights below the floor become exactly 0."""
+    """Replace distances by softmax(-distances / tau); weights below ``WEIGHT_FLOOR`` become exactly 0."""
     smallest = distances.min()
     total = 0.0
     for i in range(len(distances)):

@@ -8,11 +8,11 @@ from jaxtyping import Float64, Int64
 from models.transport.compiled import compiled
 from models.transport.problem import Outcome, Problem
 
-LANES = 32  # pairs side by side; of 8 to 64 the fastest: four AVX-512 registers, the kernel within L1
-LANE_CELLS = 2**20  # cells of the kernels of one group, at most: 8 MiB, whatever the sentence counts
-PLAIN_SWEEPS = 4  # before over-relaxing, which overshoots far from the solution
-CHECK_EVERY = 4  # sweeps between two looks at the marginals
-TINY = 1e-300  # makes 0 / 0 a 0 where a sentence has no weight
+LANES = 32  # pairs side by side; the fastest of 8 to 64: four AVX-512 registers, the kernel fits into L1
+LANE_CELLS = 2**20  # most cells of the kernels of one group: 8 MiB, whatever the sentence counts
+PLAIN_SWEEPS = 4  # before over-relaxation, which overshoots far from the solution
+CHECK_EVERY = 4  # sweeps between two checks of the marginals
+TINY = 1e-300  # makes 0 / 0 a 0 for a sentence without weight
 
 
 @compiled
@@ -28,8 +28,8 @@ def sinkhorn(
 
     Over-relaxed Sinkhorn (Thibault, Chizat, Dossal, Papadakis, arXiv 1711.01851) with omega = 1.5, in the
     kernel domain, from a c-transform start that leaves a 1 in every row and column of the kernel. omega is
-    no setting: at 1.5 the update u r^omega is u r sqrt(r), free of logarithms. A lane stops by its own
-    marginal error and no operation mixes lanes, so a plan does not depend on the pairs beside it.
+    not a setting: at 1.5 the update u r^omega is u r sqrt(r), without logarithms. Each lane stops by its own
+    marginal error and no operation mixes lanes, so a plan does not depend on the other pairs.
     """
     offsets = problem.offsets
     n_query = problem.query_weights.shape[1]
@@ -67,7 +67,7 @@ def _load_lane(
     cost: Float64[np.ndarray, " n_cells"],
     epsilon: float,
 ) -> None:
-    """Write exp((f + g - cost) / epsilon) of one pair, f and g the c-transform potentials, into its lane."""
+    """Write exp((f + g - cost) / epsilon) of one pair into its lane; f and g are c-transform potentials."""
     n_query = len(kernel)
     n_sentence = len(cost) // n_query
     f = np.full(n_query, np.inf)
@@ -108,9 +108,9 @@ def _sweep_group(
 ) -> tuple[
     Float64[np.ndarray, "n_query lanes"], Float64[np.ndarray, "width lanes"], Int64[np.ndarray, " lanes"]
 ]:
-    """Scale the kernels of a group until every lane has stopped; the sweep each stopped at, 0 for never.
+    """Scale the kernels of a group until all lanes have stopped; return scalings and last sweeps (0: never).
 
-    The last, plain sweep makes the columns exact, and the row error no larger than both errors were.
+    The final plain sweep makes the columns exact, and the row error at most the sum of both errors before.
     """
     lanes = kernel.shape[2]
     u, v = np.ones(rows.shape), np.ones(columns.shape)
@@ -146,9 +146,9 @@ def _half_sweep(
     relax: bool,
     error: Float64[np.ndarray, " lanes"],
 ) -> None:
-    """Update one side's scaling in the lanes that are live; add its L1 error before that to ``error``.
+    """Update one side's scaling in the live lanes; add its L1 error before the update to ``error``.
 
-    The rows' side, or, ``turned``, the columns'.
+    The side is the rows, or the columns if ``turned``.
     """
     n, m, lanes = len(scaling), len(other), kernel.shape[2]
     total = np.empty(lanes)

@@ -1,7 +1,7 @@
 """Entropic transport of padded batches with torch: over-relaxed Sinkhorn on any device, all pairs at once.
 
-The method of ``sinkhorn``. A pair that it does not suit or that it leaves is solved by ``newton``, on the
-CPU whatever the device: there is one Newton.
+The method is that of ``sinkhorn``. Pairs that are unsuitable for it, or do not converge, are solved by
+``newton``, always on the CPU.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def solve(
     *,
     settings: TransportSettings,
 ) -> Solution:
-    """The entropic plans between the weights of rows and columns; padding has weight 0 and finite cost."""
+    """Return the entropic plans between row and column weights; padding has weight 0 and finite cost."""
     real = (rows > 0.0)[:, :, None] & (columns > 0.0)[:, None, :]
     smallest = cost.masked_fill(~real, torch.inf).amin(dim=(1, 2), keepdim=True)
     cost = torch.where(real, cost, smallest)
@@ -56,7 +56,7 @@ def _sweep(
     live: Bool[Tensor, " b"],
     settings: TransportSettings,
 ) -> Solution:
-    """Scale the kernels of the pairs that are ``live`` until each has converged; see ``sinkhorn``."""
+    """Scale the kernels of ``live`` pairs until all have converged or sweeps run out; see ``sinkhorn``."""
     shielded = cost.masked_fill(~real, torch.inf)
     f = shielded.amin(dim=2, keepdim=True)
     f = torch.where(f.isfinite(), f, 0.0)
@@ -91,7 +91,7 @@ def _half_sweep(
     *,
     relax: bool,
 ) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, " b"]]:
-    """The new scaling of one side, and its L1 error before."""
+    """Return the new scaling of one side, and its L1 error before the update."""
     held = scaling * (kernel @ other[:, :, None])[:, :, 0]
     ratio = weights / (held + TINY)
     return scaling * (ratio * ratio.sqrt() if relax else ratio), (weights - held).abs().sum(dim=1)
@@ -103,7 +103,7 @@ def _by_newton(
     columns: Float64[Tensor, "b m"],
     settings: TransportSettings,
 ) -> Outcome:
-    """What ``newton`` makes of pairs, each as wide as the padded batch."""
+    """Solve pairs by ``newton``, each as wide as the padded batch."""
     b, _, m = cost.shape
     flat, n_rows, n_columns = (part.cpu().numpy().ravel() for part in (cost, rows, columns))
     problem = Problem(flat, m * np.arange(b + 1), n_rows.reshape(b, -1), n_columns)

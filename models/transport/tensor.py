@@ -1,7 +1,7 @@
-"""Scoring pairs of papers with torch: padded batches, any device, gradients for training.
+"""Scores of pairs of papers with torch: padded batches, any device, gradients for training.
 
-The same plans as ``models.transport.kernels`` to 1e-5. Transport is solved in float64 whatever the dtype
-of the vectors: float32 potentials do not resolve un-normalised vectors at epsilon = 0.05.
+The plans equal those of ``models.transport.kernels`` to 1e-5. Transport is solved in float64 whatever the
+dtype of the vectors: float32 potentials are too coarse for un-normalised vectors at epsilon = 0.05.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from models.transport.sinkhorn_torch import solve
 
 @dataclass(frozen=True, slots=True)
 class TensorPlans:
-    """Plans of ``b`` pairs, padded; cells of padding hold no mass.
+    """Plans of ``b`` pairs, padded; cells of padding have no mass.
 
-    ``distance`` is what to train on: the dual value <a, f> + <b, g> for transport (semantics 3.4),
-    sum(mass * cost) for the others. Gradients flow through it alone. ``score`` is
-    ``-sum(mass * cost)``, as everywhere.
+    ``distance`` is the value to train on: the dual value <a, f> + <b, g> for transport (semantics 3.4),
+    sum(mass * cost) for the other scorers. Only ``distance`` has gradients. ``score`` is
+    ``-sum(mass * cost)``, as for all scorers.
     """
 
     mass: Float64[Tensor, "b n_query n_sentence"]
@@ -60,8 +60,8 @@ def score_batch(
 def costs_of(
     a: Float[Tensor, "*#b n dim"], b: Float[Tensor, "*#b m dim"], real: Bool[Tensor, "*#b n m"]
 ) -> Float64[Tensor, "*b n m"]:
-    """L2 distances with gradients, 0 in padding, where ``real`` is False; InputError where not finite."""
-    # By differences: norms and dot products would cost close vectors their digits.
+    """Return L2 distances with gradients, 0 in padding (``real`` is False); InputError if not finite."""
+    # By differences: with norms and dot products, close vectors would lose digits.
     differences = "donot_use_mm_for_euclid_dist"
     distances = torch.cdist(a.double(), b.double(), compute_mode=differences)
     if not distances.detach()[real].isfinite().all():
@@ -79,7 +79,7 @@ def plans_of(
     scorer: Scorer,
     settings: TransportSettings,
 ) -> TensorPlans:
-    """The plans for given distances; 0 in padding, where ``real`` is False."""
+    """Return the plans for distances that are 0 in padding (``real`` is False); InputError for EXACT_OT."""
     if scorer is Scorer.EXACT_OT:
         raise InputError("exact_ot is only solved on the CPU, by score_papers; use ot.")
     if scorer is Scorer.OT:
@@ -102,10 +102,10 @@ def _transport_plans(
     real: Bool[Tensor, "b n_query n_sentence"],
     settings: TransportSettings,
 ) -> TensorPlans:
-    """Transport between the marginals of semantics 3.4.
+    """Solve transport between the marginals of semantics 3.4.
 
-    The gradient of the dual value, by the envelope theorem: its derivative is the plan in the cost and the
-    potentials in the marginals, which are functions of the cost themselves.
+    The gradient of the dual value follows from the envelope theorem: the derivative by the cost is the plan,
+    that by the marginals are the potentials; the marginals are functions of the cost, too.
     """
     shielded = torch.where(real, cost, torch.inf)
     a = _softmin(shielded.amin(dim=2), settings.tau)
@@ -134,11 +134,11 @@ def _potentials(
     b: Float64[Tensor, "b m"],
     epsilon: float,
 ) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, "b m"]]:
-    """f and g of P_ij = a_i b_j exp((f_i + g_j - cost_ij) / epsilon), finite also where a weight is 0.
+    """Return f and g of P_ij = a_i b_j exp((f_i + g_j - cost_ij) / epsilon), also finite for weights of 0.
 
-    Read off the row whose smallest mass is the largest, then a soft c-transform of each side (geomloss's
-    convention: <a, f> + <b, g> is the dual value). To rounding while that row's distances are within 600
-    epsilon; beyond, where its masses underflow, to some 1e-5 of the distance.
+    g is computed from the row whose smallest mass is the largest; then follows a soft c-transform of each
+    side (geomloss's convention: <a, f> + <b, g> is the dual value). This is exact to rounding if that row's
+    distances are within 600 epsilon, and to about 1e-5 of the distance beyond, where its masses underflow.
     """
     logs = mass.log() - a.log()[:, :, None] - b.log()[:, None, :]
     smallest = torch.where((b > 0.0)[:, None, :], logs, torch.inf).amin(dim=2).nan_to_num(nan=-torch.inf)
@@ -150,7 +150,7 @@ def _potentials(
 
 
 def _softmin(distances: Float64[Tensor, "b n"], tau: float) -> Float64[Tensor, "b n"]:
-    """softmax(-distances / tau), infinite distances and weights below the floor exactly 0."""
+    """Return softmax(-distances / tau), exactly 0 for infinite distances and weights below the floor."""
     weights = (-distances / tau).softmax(dim=1)
     weights = torch.where(weights > WEIGHT_FLOOR * weights.amax(dim=1, keepdim=True), weights, 0.0)
     return weights / weights.sum(dim=1, keepdim=True)
@@ -162,7 +162,7 @@ def _closed_form(
     scorer: Scorer,
     tau: float,
 ) -> Float64[Tensor, "b n_query n_sentence"]:
-    """The masses of the scorers that need no solver."""
+    """Return the masses of the scorers that need no solver."""
     shielded = torch.where(real, cost, torch.inf)
     if scorer is Scorer.ATTENTION:
         return _softmin(shielded.flatten(1), tau).reshape(cost.shape)

@@ -1,7 +1,7 @@
-"""Every paper of a collection compared with a query, with no index to propose some: on a GPU, or patiently.
+"""Comparison of a query with every paper of a collection, without an index: fast on a GPU, slow on a CPU.
 
 The collection's vectors stay on the device between queries; ``models.transport.tensor`` solves as many pairs
-at once as its memory holds.
+at once as fit into the device's memory.
 """
 
 from bisect import bisect_right
@@ -19,19 +19,19 @@ from models.transport.plan import SERVING, Scorer, TransportSettings
 from models.transport.tensor import plans_of
 from models.types import PackedVectors, rows_of
 
-# Rows that go to the device in one piece.
+# Rows that are copied to the device at once.
 _ROWS_AT_ONCE = 65_536
-# Numbers of 8 bytes that solving a pair takes a cell of its plan: 8 beside the distances, some to spare.
+# 8-byte numbers per cell of a plan that solving takes: 8 in addition to the distances, and some to spare.
 _NUMBERS_A_CELL = 16
 _NUMBER_BYTES = 8
-# What the pairs solved at once may take: a CPU wants what its caches hold, a GPU most of what is free.
+# Memory for the pairs solved at once: on a CPU what fits its caches, on a GPU a large share of free memory.
 _CPU_BYTES = 16 * 2**20
 _GPU_SHARE, _UNKNOWN_GPU_BYTES = 0.5, 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionScores:
-    """``-sum(mass * cost)`` of every paper, in the collection's order, and whether its plan converged."""
+    """The score ``-sum(mass * cost)`` of every paper, in the collection's order, and whether it converged."""
 
     scores: Float64[np.ndarray, " n_papers"]
     converged: Bool[np.ndarray, " n_papers"]
@@ -40,9 +40,9 @@ class CollectionScores:
 class WholeCollection:
     """The vectors of all papers on one device, ready to be compared with a query.
 
-    ``device`` is ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. They take there what they take in ``vectors``,
-    float16 or float32. Raises InputError for a paper without sentences, EncoderError for a device that is
-    not there, DeviceFullError where they do not fit.
+    ``device`` is ``auto``, ``cpu``, ``cuda`` or ``cuda:N``. The vectors keep the type that they have in
+    ``vectors``, float16 or float32. Raises InputError for a paper without sentences, EncoderError for a
+    missing device, DeviceFullError if the vectors do not fit.
     """
 
     def __init__(self, vectors: PackedVectors, *, device: str = "auto") -> None:
@@ -50,7 +50,7 @@ class WholeCollection:
         lengths = np.diff(vectors.offsets)
         if not len(lengths) or lengths.min() < 1:
             raise InputError("A paper without sentences cannot be compared; leave such papers out.")
-        # Papers of one length stand together, so that little of a batch is padding.
+        # Papers are sorted by length, so that batches have little padding.
         self._order = np.argsort(lengths, kind="stable")
         self._lengths = lengths[self._order]
         numbers, self._offsets = rows_of(vectors.offsets, self._order)
@@ -75,13 +75,13 @@ class WholeCollection:
         settings: TransportSettings = SERVING,
         batch_bytes: int | None = None,
     ) -> CollectionScores:
-        """Compare the query with every paper, to 1e-5 as ``score_papers`` does.
+        """Compare the query with every paper; scores equal those of ``score_papers`` to 1e-5.
 
-        As many pairs are solved at once as ``batch_bytes`` hold (``None``: what suits the device), half as
-        many where the device runs out of memory. EXACT_OT is solved on the CPU whatever the device.
+        As many pairs are solved at once as fit into ``batch_bytes`` (``None``: a default for the device), and
+        half as many if the device runs out of memory. EXACT_OT is solved on the CPU on any device.
 
-        Raises InputError for vectors that are not finite or of another dimension, DeviceFullError where
-        not even one pair fits.
+        Raises InputError for vectors that are not finite or of another dimension, DeviceFullError if not even
+        one pair fits.
         """
         if not len(query) or query.shape[1] != self._rows.shape[1] or not np.isfinite(query).all():
             raise InputError(
@@ -101,7 +101,7 @@ class WholeCollection:
                 if end - start == 1:
                     raise self._full("One pair of papers", error) from error
                 scores = None
-            # Outside the except block: while the error lives, its traceback keeps the failed batch's tensors.
+            # Outside the except block, because the error's traceback keeps the tensors of the failed batch.
             if scores is None:
                 budget //= 2
                 if self.device.type == "cuda":
@@ -120,7 +120,7 @@ class WholeCollection:
         scorer: Scorer,
         settings: TransportSettings,
     ) -> tuple[Float64[Tensor, " b"], Bool[Tensor, " b"]]:
-        """Scores of the papers from ``start`` to ``end`` by length, and whether each converged."""
+        """Return the scores of papers ``start`` to ``end``, sorted by length, and whether each converged."""
         rows = self._rows[self._offsets[start] : self._offsets[end]].double()
         if scorer is Scorer.EXACT_OT:
             own = self._offsets[start : end + 1] - self._offsets[start]
@@ -128,7 +128,7 @@ class WholeCollection:
                 query.float().cpu().numpy(), rows.float().cpu().numpy(), own, scorer=scorer, settings=settings
             )
             return torch.from_numpy(solved.scores), torch.from_numpy(solved.converged)
-        # By differences: norms and dot products would cost close vectors their digits.
+        # By differences: with norms and dot products, close vectors would lose digits.
         distances = torch.cdist(rows, query, compute_mode="donot_use_mm_for_euclid_dist")  # (n_rows, n_query)
         if not distances.isfinite().all():
             raise InputError(
@@ -143,7 +143,7 @@ class WholeCollection:
         return plans.score, plans.converged
 
     def _end(self, start: int, n_query: int, budget: int) -> int:
-        """Where the batch ends that begins at ``start`` and takes ``budget`` bytes: one pair at least."""
+        """Return the end of the batch from ``start`` that takes ``budget`` bytes: at least one pair."""
         ends = range(start + 1, len(self) + 1)
         fitting = bisect_right(
             ends,
@@ -162,7 +162,7 @@ class WholeCollection:
         return _UNKNOWN_GPU_BYTES if free is None else int(_GPU_SHARE * free)
 
     def _full(self, what: str, error: RuntimeError) -> Exception:
-        """What to raise for ``error``: one of ours where memory is the matter."""
+        """Return the exception to raise for ``error``: DeviceFullError if the device is out of memory."""
         if not out_of_memory(error):
             return error
         return DeviceFullError(

@@ -1,9 +1,9 @@
 """Affinity: how near a submission is to a profile of papers, and why.
 
-A submission's distance from a profile is the mean over the N_NEAREST papers of it that are nearest, and its
-affinity is how much less that is than the submission's usual distance, over a sample of the collection: 1 for
-the same texts, about 0 for profiles of another field, so that a submission near to everything is near to
-nobody in particular. Measured: docs/decisions/measuring/reviewers.md.
+A submission's distance from a profile is the mean distance to the N_NEAREST nearest papers of the profile.
+The affinity is 1 minus that distance as a share of the submission's usual distance, over a sample of the
+collection: 1 for the same texts, about 0 for profiles of another field. So a submission that is near to
+everything has no high affinity with anyone. Measured: docs/decisions/measuring/reviewers.md.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ N_NEAREST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One paper of a profile that makes its affinity, which is 1 minus the sum of share x distance over them.
+    """One of the profile's papers that determine its affinity: 1 minus the sum of share x distance over them.
 
     ``usual`` is the submission's usual distance; a share is 1 / (number of papers x ``usual``).
     """
@@ -36,7 +36,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """What an affinity is made of: 1 plus the sum of share x score over ``told``, plus ``rest``."""
+    """The terms of an affinity, which is 1 plus the sum of share x score over ``told``, plus ``rest``."""
 
     told: tuple[Reason, ...]
     rest: float
@@ -45,7 +45,7 @@ class Reasons:
 def nearest_free(
     affinities: Float64[np.ndarray, " n_profiles"], conflicts: Bool[np.ndarray, " n_profiles"], n: int
 ) -> list[int]:
-    """The numbers of the ``n`` profiles with the largest affinities, without conflicts, nearest first."""
+    """Return the numbers of the ``n`` profiles with the largest affinities, without conflicts, in order."""
     free = np.where(conflicts, -np.inf, affinities)
     nearest = np.argsort(-free, kind="stable")[:n]
     numbers: list[int] = nearest[np.isfinite(free[nearest])].tolist()
@@ -53,15 +53,15 @@ def nearest_free(
 
 
 def itself(submission: ReadPaper) -> Sequence[int]:
-    """The position of a submission that is in the collection."""
+    """Return the position of a submission that is in the collection; nothing for other submissions."""
     return () if submission.position is None else (submission.position,)
 
 
 class Affinities:
-    """Compares submissions with profiles: names, and the positions of papers of the collection.
+    """Compares submissions with profiles, given as names with the positions of papers of the collection.
 
-    ``n_nearest`` papers of each profile count; those at the positions that ``copies`` gives of a submission
-    do not count beside it. Raises InputError for a profile without a paper.
+    The ``n_nearest`` papers of each profile count, except those at the positions that ``copies`` returns for
+    the submission. Raises InputError without profiles, or for a profile without papers.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Affinities:
                 f"{empty[0][:80]!r}; add their papers or leave them out."
             )
         self.names = tuple(members)
-        # What tells these profiles from others of the same generation.
+        # Identifies these profiles among others of the same generation.
         self.digest = hashlib.sha256(
             b"|".join([str(n_nearest).encode(), *(own.tobytes() for own in members.values())])
         ).hexdigest()
@@ -89,16 +89,16 @@ class Affinities:
         self._n_nearest = n_nearest
         self._copies = copies
         self._papers = np.unique(np.concatenate([*members.values()]))
-        # Of each profile the numbers of its papers, one profile after the other.
+        # For each profile, the numbers of its papers in ``_papers``.
         self._places = [np.searchsorted(self._papers, own) for own in members.values()]
 
     def of(
         self, submissions: Sequence[ReadPaper], among: Int64[np.ndarray, " n_profiles"] | None = None
     ) -> Float64[np.ndarray, "n_submissions n_profiles"]:
-        """The affinities of submissions with the profiles numbered ``among``, or all.
+        """Return the affinities of submissions with the profiles numbered ``among``, or with all.
 
-        Each paper is compared once with each submission. A profile that holds a submission is compared
-        without it; with no other paper, its affinity is -inf. Raises DeadlineError.
+        Each paper is compared once with each submission. A profile that contains a submission is compared
+        without it; without another paper, its affinity is -inf. Raises DeadlineError.
         """
         all_places = [self._places[each] for each in among] if among is not None else self._places
         distances = self._distances(submissions, all_places)
@@ -113,11 +113,11 @@ class Affinities:
     def reasons(
         self, submission: ReadPaper, profiles: Sequence[int], *, n_told: int | None = None
     ) -> list[Reasons]:
-        """For each of the ``profiles`` by number, the papers that its affinity is made of, nearest first.
+        """Return, for each of the ``profiles`` by number, the papers of its affinity, nearest first.
 
-        The affinity is 1 minus the sum of share x distance over all of them, of which ``n_told`` are told and
-        the others are in ``rest``, to rounding; each distance is that sum of its alignments and words. Raises
-        DeadlineError.
+        Up to rounding, the affinity is 1 minus the sum of share x distance over all these papers: ``n_told``
+        are returned, ``rest`` has the sum of the others. Each distance is the sum over its alignments and
+        words. Raises DeadlineError.
         """
         all_places = [self._places[each] for each in profiles]
         (distances,) = self._distances([submission], all_places)
@@ -145,7 +145,7 @@ class Affinities:
     def _distances(
         self, submissions: Sequence[ReadPaper], places: Sequence[Int64[np.ndarray, "..."]]
     ) -> Float64[np.ndarray, "n_submissions n_papers"]:
-        """From submissions to the papers at ``places``; copies of a submission are infinitely far from it."""
+        """Return distances from submissions to the papers at ``places``; inf for copies of a submission."""
         wanted = np.unique(np.concatenate([*places, np.empty(0, np.int64)]))
         positions = self._papers[wanted]
         distances = np.full((len(submissions), len(self._papers)), np.inf)
@@ -158,7 +158,7 @@ class Affinities:
 def _means_of_nearest(
     distances: Float64[np.ndarray, " n"], owners: Int64[np.ndarray, " n"], n_owners: int, n_nearest: int
 ) -> Float64[np.ndarray, " n_owners"]:
-    """For each owner the mean of its ``n_nearest`` least distances that are finite; inf where it has none.
+    """Return each owner's mean of its finite distances among the ``n_nearest`` smallest; inf if it has none.
 
     ``owners`` are numbers in ascending order.
     """
@@ -166,7 +166,7 @@ def _means_of_nearest(
     starts = np.searchsorted(owners, np.arange(n_owners))
     counted = np.arange(len(owners)) - starts[owners] < n_nearest
     counted &= np.isfinite(distances[nearest])
-    own = owners[counted]  # sorted by owner first, so these are the owners of what was sorted, too
+    own = owners[counted]  # also the owners of the sorted distances, as these are sorted by owner first
     sums = np.bincount(own, weights=distances[nearest[counted]], minlength=n_owners)
     n_counted = np.bincount(own, minlength=n_owners)
     means: Float64[np.ndarray, " n_owners"] = np.full(n_owners, np.inf)

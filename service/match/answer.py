@@ -1,4 +1,4 @@
-"""Answers a match: the nearest profiles of each submission, and why."""
+"""The answer of a match: the nearest profiles of each submission, and why."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -28,13 +28,13 @@ from service.search.seeds import ReadPaper
 
 
 class Matcher:
-    """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to tell.
+    """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to return.
 
-    A paper of a submission's own title counts as the submission: profiles that hold it are compared without
-    it, and those in conflict with it are in conflict with the submission. With ``own_conflicts`` so are those
-    that hold it, and those named after one of its authors.
+    A paper with the title of a submission counts as the submission: profiles that contain it are compared
+    without it, and profiles in conflict with it are in conflict with the submission. With ``own_conflicts``,
+    profiles that contain the submission or are named after one of its authors are in conflict with it, too.
 
-    Raises InputError for two profiles of one name and for one without a paper of the collection,
+    Raises InputError for two profiles with the same name and for a profile without a paper of the collection,
     MissingVectorsError for a collection of document vectors.
     """
 
@@ -50,7 +50,7 @@ class Matcher:
         )
         self._columns = {name: column for column, name in enumerate(self._affinities.names)}
         self._people = People(self._columns if own_conflicts else ())
-        # The numbers of the profiles that a paper, by its position, is never matched with.
+        # For the position of a paper, the numbers of the profiles that it is never matched with.
         self._barred: dict[int, list[int]] = {}
         conflicts = [(column, name) for column, each in enumerate(profiles) for name in each.conflicts]
         positions = engine.names.positions([name for _, name in conflicts])
@@ -66,19 +66,19 @@ class Matcher:
 
     @property
     def n_papers(self) -> int:
-        """The papers that each submission is compared with."""
+        """The number of papers that each submission is compared with, counted once per profile."""
         return sum(map(len, self._members.values()))
 
     def read(self, submission: Seed) -> ReadPaper:
-        """The paper of a submission; raises as ``SeedReader.read`` does."""
+        """Return the paper of a submission; raises the errors of ``SeedReader.read``."""
         return self._reader.read(submission)
 
     def affinities(self, submissions: Sequence[ReadPaper]) -> Float64[np.ndarray, "n_submissions n_profiles"]:
-        """How near each profile is to each submission; raises DeadlineError."""
+        """Return the affinity of each profile with each submission; raises DeadlineError."""
         return self._affinities.of(submissions)
 
     def conflicts(self, submission: ReadPaper, names: Iterable[str] = ()) -> Bool[np.ndarray, " n_profiles"]:
-        """The profiles that are not for a submission, with those of ``names``; raises InputError."""
+        """Return which profiles conflict with a submission, including ``names``; raises InputError."""
         marked = np.zeros(len(self._columns), dtype=bool)
         for position in self._copies(submission):
             marked[self._barred.get(position, [])] = True
@@ -86,7 +86,7 @@ class Matcher:
         return marked
 
     def columns(self, names: Iterable[str]) -> list[int]:
-        """The numbers of the profiles that conflicts name; raises InputError for one that is not there."""
+        """Return the numbers of the profiles named in conflicts; raises InputError for an unknown name."""
         try:
             return [self._columns[name] for name in names]
         except KeyError as error:
@@ -95,7 +95,7 @@ class Matcher:
             ) from error
 
     def _copies(self, submission: ReadPaper) -> Sequence[int]:
-        """The papers of the collection that are the submission itself: the same one, or of the same title."""
+        """Return the collection's papers that are the submission itself, by position or by title."""
         same = self._same(submission.paper.title)
         return same if submission.position is None else [submission.position, *same]
 
@@ -106,7 +106,7 @@ class Matcher:
         conflicts: Bool[np.ndarray, " n_profiles"],
         assigned: Sequence[int] = (),
     ) -> MatchedSubmission:
-        """A submission with the profiles ``assigned`` and those nearest, and why; raises DeadlineError."""
+        """Return a submission with its ``assigned`` and nearest profiles, and why; raises DeadlineError."""
         nearest = nearest_free(affinities, conflicts, self._told.limit)
         columns = list(dict.fromkeys([*assigned, *nearest]))
         reasons = self._affinities.reasons(submission, columns, n_told=self._told.n_reasons)
@@ -127,7 +127,7 @@ class Matcher:
     def match_each(
         self, submissions: Sequence[Submission]
     ) -> list[MatchedSubmission | InputError | DeadlineError]:
-        """Submissions compared together, each with its profiles or why it has none; raises DeadlineError."""
+        """Match submissions together; returns for each its profiles, or its error. Raises DeadlineError."""
         read: list[ReadPaper | InputError | DeadlineError] = []
         for each in submissions:
             try:
@@ -144,10 +144,10 @@ class Matcher:
 
 
 def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
-    """Profiles near to each submission, with reasons whose shares x distances make 1 minus the affinity.
+    """Return the profiles near to each submission, with reasons: share x distance sums to 1 minus affinity.
 
     Raises PaperNotFoundError for a submission, InputError for a profile without a paper of the collection or
-    an assignment that cannot be; MissingVectorsError, EncoderMismatchError, DeadlineError.
+    an impossible assignment; MissingVectorsError, EncoderMismatchError, DeadlineError.
     """
     started = time.perf_counter()
     matcher = Matcher(engine, query.profiles, query.told, own_conflicts=query.own_conflicts)
@@ -179,7 +179,7 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
 def _members(
     engine: SearchEngine, profiles: Sequence[Profile]
 ) -> tuple[dict[str, Int64[np.ndarray, "..."]], dict[str, list[str]]]:
-    """The positions of each profile's papers, and the names that no paper has."""
+    """Return the positions of each profile's papers, and the names that no paper has, by profile."""
     named: dict[str, int] = {}
     for number, profile in enumerate(profiles):
         if profile.name in named:

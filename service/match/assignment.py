@@ -1,8 +1,8 @@
 """Assignment: which reviewers each submission gets, under quotas and conflicts.
 
-A transportation problem: the best of its fractional solutions is whole. It is solved over few of the pairs,
-and those left out are added where they would help (column generation; Dantzig and Wolfe, Operations Research
-8, 1960) until none does. The answer is then the best over all pairs.
+This is a transportation problem, whose best fractional solution is integral. It is solved over a few of the
+pairs; other pairs are added while some would improve the solution (column generation; Dantzig and Wolfe,
+Operations Research 8, 1960). The answer is then the best over all pairs.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from jaxtyping import Bool, Float64, Int64
 
 from models.errors import InputError
 
-# What another pair must add to the sum to count, and how exact the solver is.
+# The least improvement for which a pair is added, and the tolerance of the solver.
 _LEAST_GAIN, _TOLERANCE = 1e-9, 1e-10
 
 
 class Aim(StrEnum):
-    """What an assignment makes as large as it can be."""
+    """The value that an assignment maximises."""
 
     TOTAL = "total"  # the sum of all affinities
     WORST = "worst"  # the least affinity, and then the sum
@@ -27,7 +27,7 @@ class Aim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """``reviewers[i]`` are the numbers of those of submission ``i``, nearest first."""
+    """An assignment: ``reviewers[i]`` are the numbers of submission ``i``'s reviewers, nearest first."""
 
     reviewers: tuple[tuple[int, ...], ...]
     total: float
@@ -43,11 +43,12 @@ def assign(
     aim: Aim = Aim.TOTAL,
     n_weighed: int = 16,
 ) -> Assignment:
-    """Give each submission ``per_submission`` reviewers, and none more submissions than its quota.
+    """Assign each submission ``per_submission`` reviewers, and no reviewer more submissions than its quota.
 
-    ``per_reviewer`` is the quota of each, or of all. Pairs in ``conflicts``, and those whose affinity is not
-    finite, are never assigned. Of each submission ``n_weighed`` pairs are weighed at first, and as many more
-    at a time; the answer is the same. Raises InputError where it cannot be done, and says what is short.
+    ``per_reviewer`` is the quota of each reviewer, or of all. Pairs in ``conflicts``, and those whose
+    affinity is not finite, are never assigned. The solver starts with ``n_weighed`` pairs of each submission
+    and adds this many at a time; the answer does not depend on it. Raises InputError if there is no
+    assignment, with what is short.
     """
     if not len(affinities):
         return Assignment((), 0.0, 0.0)
@@ -80,7 +81,7 @@ def _quotas(
     per_submission: int,
     per_reviewer: int | Sequence[int] | Int64[np.ndarray, " n_reviewers"],
 ) -> Int64[np.ndarray, " n_reviewers"]:
-    """The quotas, each at most the number of submissions; raises InputError where something is short."""
+    """Return the quotas, each at most the number of submissions; raises InputError if reviews are short."""
     n_submissions, n_reviewers = allowed.shape
     if short := np.flatnonzero(allowed.sum(axis=1) < per_submission).tolist():
         raise InputError(
@@ -100,9 +101,9 @@ def _quotas(
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What each pair is worth, -inf where it is never assigned, and how many pairs there may be.
+    """The worth of each pair, -inf if it is never assigned, and the limits of an assignment.
 
-    Pairs that are weighed are a matrix too, true where one is.
+    The pairs that the solver considers are a boolean matrix of the same shape.
     """
 
     worths: Float64[np.ndarray, "n_submissions n_reviewers"]
@@ -113,7 +114,7 @@ class _Problem:
     def nearest(
         self, worths: Float64[np.ndarray, "n_submissions n_reviewers"]
     ) -> Bool[np.ndarray, "n_submissions n_reviewers"]:
-        """Of each submission the ``n_weighed`` pairs of the largest ``worths``, without those of -inf."""
+        """Return the ``n_weighed`` pairs of each submission with the largest ``worths``, without -inf."""
         chosen: Bool[np.ndarray, "n_submissions n_reviewers"] = np.isfinite(worths)
         if self.n_weighed < worths.shape[1]:
             others = np.argpartition(worths, -self.n_weighed, axis=1)[:, : -self.n_weighed]
@@ -123,10 +124,10 @@ class _Problem:
     def grown(
         self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
     ) -> tuple[Bool[np.ndarray, "n_submissions n_reviewers"], Bool[np.ndarray, " n_submissions"]]:
-        """``pairs`` and those they lack for an assignment, and which submissions are short where none is.
+        """Add to ``pairs`` those missing for an assignment; also returns which submissions remain short.
 
-        A largest flow leaves the submissions from which more could be given apart from the reviewers that
-        could give it. Only pairs across make the flow larger; without any, none of all pairs would.
+        A maximum flow separates the submissions that need more reviews from the reviewers that have room.
+        Only pairs across this cut increase the flow; if there are none, no pair at all would.
         """
         while True:
             short, reached = self._cut(pairs)
@@ -138,8 +139,8 @@ class _Problem:
     def _cut(
         self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
     ) -> tuple[Bool[np.ndarray, " n_submissions"], Bool[np.ndarray, " n_reviewers"]]:
-        """The submissions and reviewers on the side of a least cut that lacks reviews, none if none does."""
-        # A tenth of what a service takes to load, as the solver below.
+        """Return the submissions and reviewers on the short side of a minimum cut; none if none is short."""
+        # Imported here as it makes up a tenth of the service's loading time, like the solver below.
         from scipy.sparse import csgraph, csr_array  # noqa: PLC0415
 
         n_submissions, n_reviewers = pairs.shape
@@ -162,7 +163,7 @@ class _Problem:
     def of_best_least(
         self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
     ) -> tuple["_Problem", Bool[np.ndarray, "n_submissions n_reviewers"]]:
-        """The same with only the pairs of the largest least worth at which there is an assignment."""
+        """Return the problem and ``pairs`` limited to the highest least worth that has an assignment."""
         worths = self.worths
         most = np.partition(worths, -self.per_submission, axis=1)[:, -self.per_submission].min()
         levels = np.unique(worths[np.isfinite(worths) & (worths <= most)])
@@ -184,10 +185,10 @@ class _Problem:
     def best(
         self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
     ) -> tuple[Int64[np.ndarray, " n_reviews"], Int64[np.ndarray, " n_reviews"]]:
-        """The rows and columns of the assignment of the largest sum; ``pairs`` are to hold some assignment.
+        """Return the rows and columns of the assignment with the largest sum; ``pairs`` must contain one.
 
-        Another pair can make the sum larger only where its worth is above what one review more of its
-        submission and one of its reviewer are worth.
+        Another pair can increase the sum only if its worth is above the sum of two prices: that of a review
+        for its submission and that of a review by its reviewer (the dual solution).
         """
         from scipy.optimize import linprog  # noqa: PLC0415 - as above
         from scipy.sparse import csr_array  # noqa: PLC0415

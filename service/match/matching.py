@@ -1,4 +1,4 @@
-"""A match: the affinity of every submission with every profile, the pairs that were assigned, and why."""
+"""A match: the affinity of every submission with every profile, the assigned pairs, and the reasons."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from service.match.program.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """How many reviewers a submission gets, how many submissions a reviewer, and to which end."""
+    """How many reviewers a submission gets, how many submissions a reviewer gets, and the aim."""
 
     per_submission: int
     per_reviewer: int
@@ -27,10 +27,10 @@ class Quotas:
 
 
 class Match:
-    """The affinities of a program's submissions (rows) with its profiles (columns); ``names`` are theirs.
+    """The affinities of a program's submissions (rows) with its profiles (columns, named by ``names``).
 
-    ``conflicts`` marks pairs that are not to be assigned. Rows that an interrupted run computed into ``data``
-    are read from there.
+    ``conflicts`` marks pairs that must not be assigned. Rows that an interrupted run wrote to ``data`` are
+    read from there.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Match:
         self.conflicts: Bool[np.ndarray, "n_submissions n_profiles"] = self._marked()
 
     def best(self, submission: int, n: int) -> list[int]:
-        """The numbers of the ``n`` profiles nearest to a submission, without conflicts, nearest first."""
+        """Return the numbers of the ``n`` profiles nearest to a submission, without conflicts, in order."""
         return nearest_free(self.values[submission], self.conflicts[submission], n)
 
     def assigned(self, quotas: Quotas) -> Assignment:
-        """Reviewers for each submission; raises InputError where quotas and conflicts leave too few."""
+        """Return reviewers for each submission; raises InputError if quotas and conflicts leave too few."""
         free = (np.isfinite(self.values) & ~self.conflicts).sum(axis=1)
         if short := np.flatnonzero(free < quotas.per_submission).tolist():
             named = ", ".join(self.submissions[row][:80] for row in short[:5]) + (" ..." if short[5:] else "")
@@ -79,12 +79,12 @@ class Match:
         )
 
     def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[Reasons]:
-        """For each profile the papers that make its affinity, nearest first; raises DeadlineError."""
+        """Return, for each profile, the papers of its affinity, nearest first; raises DeadlineError."""
         asked = self._nearness.indexed(int(self._positions[submission]))
         return self._affinities.reasons(asked, profiles, n_told=n_told)
 
     def pairs(self) -> Iterator[tuple[str, str, float]]:
-        """Every submission and profile with their affinity, without conflicts and pairs that have none."""
+        """Yield submission, profile and affinity, without conflicts and pairs that have no affinity."""
         for row, submission in enumerate(self.submissions):
             for column in np.flatnonzero(~self.conflicts[row] & np.isfinite(self.values[row])).tolist():
                 yield submission, self.names[column], float(self.values[row, column])

@@ -1,4 +1,4 @@
-"""The matrix of affinities of many submissions, computed some rows at a time into a file that kills spare."""
+"""The matrix of affinities of many submissions, computed by rows into a file that survives a kill."""
 
 import hashlib
 import os
@@ -16,7 +16,8 @@ from models.types import ProgressFn
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 
-# Of what an affinity is: raised with every change of it, so that rows from before are not taken for others.
+# The version of the definition of affinity: raised with every change, so that rows of an older one are not
+# used.
 VERSION: Final = 1
 _FOLDER: Final = "match"
 _ROWS_AT_ONCE: Final = 32
@@ -32,12 +33,12 @@ def affinity_matrix(
     rows_at_once: int = _ROWS_AT_ONCE,
     version: int = VERSION,
 ) -> Float64[np.ndarray, "n_submissions n_profiles"]:
-    """The affinities of the papers at positions ``submissions``, one row each.
+    """Return the affinities of the papers at positions ``submissions``, one row each.
 
-    Rows lie in a file below ``data``, named after generation, encoder, submissions and profiles: a run that
-    was interrupted goes on where it stopped, and the same one again computes nothing. Files of other matches
-    there are removed once all rows are computed. Papers are read once for ``rows_at_once``, and a kill loses
-    so many at most. Rows of another ``version`` of what an affinity is are computed anew. Raises StorageError
+    Rows are stored in a file below ``data``, named after generation, encoder, submissions and profiles: an
+    interrupted run resumes where it stopped, and a repeated run computes nothing. Files of other matches
+    there are removed once all rows are computed. Papers are read once per ``rows_at_once`` rows, and a kill
+    loses at most this many. Rows of another ``version`` of affinity are computed again. Raises StorageError
     and DeadlineError.
     """
     spec = nearness.snapshot.manifest.encoder
@@ -49,7 +50,7 @@ def affinity_matrix(
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _opened(path, (n_rows, len(affinities.names))) as (rows, file):
-            # A row that was written in part has a nan left.
+            # A partly written row still contains a nan.
             missing = np.flatnonzero(np.isnan(rows).any(axis=1))
             for first in range(0, len(missing), rows_at_once):
                 on_progress("comparing", n_rows - len(missing) + first, n_rows)
@@ -66,7 +67,7 @@ def affinity_matrix(
 
 @contextmanager
 def _opened(path: Path, shape: tuple[int, int]) -> Iterator[tuple[np.ndarray, BinaryIO]]:
-    """What the file at ``path`` holds, and the file; new and full of nan unless it is there whole."""
+    """Yield the rows of the file at ``path``, and the file; an incomplete file is replaced by one of nan."""
     rows = _read(path, shape) if path.is_file() else None
     if rows is None:
         rows, fresh = np.full(shape, np.nan), path.with_suffix(".new")
@@ -85,7 +86,7 @@ def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
 
 
 def _write_rows(file: BinaryIO, rows: np.ndarray, some: Int64[np.ndarray, " n"]) -> None:
-    """Write ``some`` of the rows: plainly, for with a memory map a full disk would end the process."""
+    """Write ``some`` of the rows without a memory map, with which a full disk would end the process."""
     first = os.fstat(file.fileno()).st_size - rows.nbytes
     for number in some.tolist():
         file.seek(first + number * rows[number].nbytes)

@@ -1,6 +1,7 @@
-"""Distances of a collection's papers from a given paper, and what makes them near.
+"""Distances of a collection's papers from a given paper, and the sentences and words that make them near.
 
-A paper's distance is that of ``ot`` between whole abstracts plus that of their words (semantics 2).
+A paper's distance is that of ``ot`` between whole abstracts plus the weighted distance of their words
+(semantics 2).
 """
 
 from collections.abc import Sequence
@@ -25,18 +26,18 @@ from service.search.rerank import default_tau
 from service.search.seeds import ReadPaper
 from service.search.words import QueryVectors, QueryWords, default_weight
 
-# What is usual for a paper is measured on so many papers of the collection.
+# Sampled papers of the collection that measure the usual distance of a paper.
 _SAMPLE_PAPERS: Final = 100
 # Papers whose vectors are read at once: about 50 MB.
 _BLOCK_PAPERS: Final = 4_096
-# A paper whose usual distance is less is the whole collection over again.
+# A smaller usual distance means that the whole collection consists of copies of the paper.
 _MIN_DISTANCE: Final = 1e-6
 
 
 class Nearness:
-    """Compares papers with those of a collection, each block of which ``n_threads`` threads compare.
+    """Compares papers with those of a collection, block by block, with ``n_threads`` threads.
 
-    ``words`` is what they weigh beside sentences; ``None``: what suits the encoder.
+    ``words`` is the weight of words next to sentences; ``None`` takes the default of the encoder.
 
     Raises MissingVectorsError for a collection of document vectors.
     """
@@ -56,20 +57,20 @@ class Nearness:
         self.sample = snapshot.sample(_SAMPLE_PAPERS)
 
     def indexed(self, position: int) -> ReadPaper:
-        """The paper at ``position``, as one to ask about."""
+        """Return the paper at ``position`` with its vectors."""
         return ReadPaper(self.snapshot.paper(position), self.snapshot.vectors(position), position)
 
     def distances(
         self, asked: Sequence[ReadPaper], positions: Int64[np.ndarray, " k"]
     ) -> Float64[np.ndarray, "n_asked k"]:
-        """How far the papers at ``positions`` are from each of those ``asked``; raises DeadlineError."""
+        """Return the distances of papers at ``positions`` from each one ``asked``; raises DeadlineError."""
         words = [self._words(each) for each in asked]
         blocks = []
         with ThreadPoolExecutor(self._n_threads) as threads:
             for first, last in pairwise([*range(0, len(positions), _BLOCK_PAPERS), len(positions)]):
                 block = positions[first:last]
                 beside = partial(self._beside, block, *self.snapshot.gather(block))
-                # In contexts of their own, as the deadline stands in this one.
+                # Each in a copy of this context, which has the deadline.
                 begun = [
                     threads.submit(copy_context().run, beside, each, own)
                     for each, own in zip(asked, words, strict=True)
@@ -78,7 +79,7 @@ class Nearness:
         return np.hstack([np.empty((len(asked), 0)), *blocks])
 
     def usual(self, asked: ReadPaper) -> float:
-        """The mean distance of a paper from the others of the collection, on a sample; over 0."""
+        """Return the mean distance of a paper from a sample of the others, above 0; 1 without others."""
         sample = self.sample[self.sample != (-1 if asked.position is None else asked.position)]
         usual = float(self.distances([asked], sample).mean()) if len(sample) else 1.0
         return max(usual, _MIN_DISTANCE)
@@ -86,7 +87,7 @@ class Nearness:
     def compared(
         self, asked: ReadPaper, other: ReadPaper, *, max_alignments: int = MAX_ALIGNMENTS
     ) -> RankedPaper:
-        """``other`` with its score, minus its distance, and all that makes it up; raises DeadlineError."""
+        """Return ``other`` with its score (minus its distance), explained; raises DeadlineError."""
         offsets = np.array([0, len(other.vectors)])
         plan = score_in_blocks(asked.vectors, other.vectors, offsets, settings=self._settings)[0]
         part, counts = Part(asked.vectors, tuple(range(len(asked.vectors)))), np.ones(1)

@@ -1,4 +1,4 @@
-"""The papers of a match as a collection of their own."""
+"""A collection of just the papers of a match."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from models.annotator import Annotator
 from models.errors import InputError, SnapshotMissingError
 from models.types import Paper, ProgressFn
 
-# What is in the collection, and what is to be: renamed once it is.
+# The papers in the collection, and those to be built into it: the latter is renamed after the build.
 _KEPT: Final = "match.jsonl"
 _WANTED: Final = "match-new.jsonl"
 
@@ -23,10 +23,10 @@ _WANTED: Final = "match-new.jsonl"
 def matched_papers(
     papers: Mapping[str, Paper], data: Path, annotator: Annotator, *, device: str, on_progress: ProgressFn
 ) -> Snapshot:
-    """A collection of just these papers in ``data``; what it held of an earlier match is not encoded again.
+    """Build a collection of just these papers in ``data``; papers of an earlier match are not encoded again.
 
-    Of the same papers and the same encoder it stays as it is. Raises InputError where ``data`` is a
-    collection of another kind, and what ``build`` raises.
+    With the same papers and encoder, the collection stays unchanged. Raises InputError if ``data`` is a
+    collection of another kind, and the errors of ``build``.
     """
     spec = annotator.encoder.spec
     kept, wanted = data / _KEPT, data / _WANTED

@@ -1,4 +1,4 @@
-"""The types of a match: submissions and profiles, and the answer about them."""
+"""The types of a match: submissions, profiles, and the answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from service.search.query import Seed
 class Profile:
     """A named set of papers of the collection, by id, DOI, arXiv id, address or title.
 
-    ``quota`` is how many submissions it is assigned at most; ``None``: as many as every other. ``conflicts``
-    are papers that it is never matched with.
+    ``quota`` is the most submissions it is assigned; ``None``: the default of all profiles. ``conflicts`` are
+    papers that it is never matched with.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+    """How many profiles each submission is assigned, and the most submissions of a profile."""
 
     per_submission: int
     per_profile: int
@@ -36,9 +36,9 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What to tell of each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
+    """What to return for each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
 
-    ``n_nearest`` papers of a profile, the nearest, make its affinity.
+    The ``n_nearest`` nearest papers of a profile determine its affinity.
     """
 
     limit: int = 10
@@ -48,10 +48,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class MatchQuery:
-    """Submissions, the profiles to match them with, and what to tell, beside profiles that are assigned.
+    """Submissions, the profiles to match them with, and what to return in addition to assigned profiles.
 
-    ``conflicts`` are numbers of submissions with names of profiles; ``own_conflicts``: so are submissions and
-    the profiles that hold them or have the name of an author.
+    ``conflicts`` are pairs of a submission's number and a profile's name. With ``own_conflicts``, submissions
+    also conflict with profiles that contain them or have the name of an author.
     """
 
     submissions: tuple[Seed, ...]
@@ -62,7 +62,7 @@ class MatchQuery:
     own_conflicts: bool = True
 
     def conflicts_by_submission(self) -> list[tuple[str, ...]]:
-        """The profiles that conflict with each submission; raises InputError for one of no number."""
+        """Return the profiles that conflict with each submission; raises InputError for an unknown number."""
         named: list[list[str]] = [[] for _ in self.submissions]
         for number, name in self.conflicts:
             if number >= len(named):
@@ -75,7 +75,7 @@ class MatchQuery:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A submission by itself, and the names of profiles that are not for it."""
+    """A single submission, and the names of profiles in conflict with it."""
 
     seed: Seed
     conflicts: tuple[str, ...] = ()
@@ -83,10 +83,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class MatchedProfile:
-    """A profile beside a submission, and the papers that make its affinity, nearest first.
+    """A profile matched with a submission, and the papers that determine its affinity, nearest first.
 
-    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, which is that of papers
-    that are not told. ``n_papers`` of the profile's papers are in the collection.
+    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, the sum over papers that
+    are not returned. ``n_papers`` of the profile's papers are in the collection.
     """
 
     name: str
@@ -99,7 +99,7 @@ class MatchedProfile:
 
 @dataclass(frozen=True, slots=True)
 class MatchedSubmission:
-    """A submission and its profiles: those assigned, then the others; each by affinity."""
+    """A submission and its profiles: the assigned ones, then the others, both by affinity."""
 
     paper: Paper
     profiles: tuple[MatchedProfile, ...]
@@ -108,9 +108,9 @@ class MatchedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class MatchAnswer:
-    """Submissions in the order given. ``unresolved`` are names that no paper here has, by profile.
+    """Submissions in the order given, and names that no paper of the collection has.
 
-    They are of its papers or its conflicts.
+    The ``unresolved`` names are listed by profile; they come from its papers or its conflicts.
     """
 
     submissions: tuple[MatchedSubmission, ...]

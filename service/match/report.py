@@ -1,4 +1,4 @@
-"""The report of a match for a program chair: one HTML page that needs no script and no network."""
+"""The report of a match for a program chair: one HTML page without scripts or network access."""
 
 import datetime as dt
 import re
@@ -16,16 +16,16 @@ from service.match.assignment import Assignment
 from service.match.matching import Match
 
 REPORT: Final = "report.html"
-# Papers of a profile that are shown for a pair, and pairs of sentences of each.
+# How many papers of a profile are shown for a pair, and how many pairs of sentences for each paper.
 _N_PAPERS: Final = 2
 _N_SENTENCES: Final = 2
-# What HTML forbids in text: control characters and halves of surrogate pairs.
+# Characters that HTML forbids in text: control characters and halves of surrogate pairs.
 _FORBIDDEN = re.compile(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """A paper of a profile, its affinity by itself, and pairs of sentences with their shares of the match."""
+    """A paper of a profile, its affinity alone, and pairs of sentences with their shares of the match."""
 
     title: str
     affinity: float
@@ -46,7 +46,7 @@ class _Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class _Submission:
-    """A submission with its reviewers, those assigned first, and how many are in conflict with it."""
+    """A submission with its reviewers, the assigned ones first, and the number of conflicting reviewers."""
 
     id: str
     title: str
@@ -57,7 +57,7 @@ class _Submission:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A reviewer: the submissions assigned, and for how many it is among the first."""
+    """A reviewer: the assigned submissions, and the number of submissions that show this reviewer."""
 
     name: str
     column: int
@@ -75,10 +75,10 @@ def write_report(
     command: str,
     on_progress: ProgressFn,
 ) -> None:
-    """Write for each submission its reviewers with reasons, for each reviewer its load.
+    """Write the reviewers of each submission with reasons, and the load of each reviewer.
 
-    Shown are the ``n_shown`` nearest reviewers of each submission, and those assigned. Raises StorageError
-    and DeadlineError.
+    The report shows the ``n_shown`` nearest reviewers of each submission and the assigned ones. Raises
+    StorageError and DeadlineError.
     """
     submissions = []
     for row in range(len(match.submissions)):
@@ -148,7 +148,7 @@ def _evidence(paper: Paper, reason: Reason) -> _Evidence:
 def _sentences(
     paper: Paper, other: Paper, alignments: tuple[Alignment, ...]
 ) -> Iterator[tuple[str, str, float]]:
-    """The heaviest pairs of sentences, none twice."""
+    """Yield the heaviest pairs of sentences, each sentence at most once."""
     seen: set[tuple[str, int]] = set()
     n_told = 0
     for cell in alignments:

@@ -1,4 +1,4 @@
-"""Compares two papers: affinity, nearest sentences, facets and words."""
+"""Comparison of two papers: affinity, nearest sentences, facets and words."""
 
 import time
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from service.search.query import Seed
 from service.search.seeds import ReadPaper
 from service.search.words import MAX_TERMS, QueryWords
 
-# The cells of two of the longest abstracts that are encoded whole.
+# The number of cells of a plan between two of the longest abstracts that are encoded whole.
 _ALL_ALIGNMENTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class NearestSentence:
-    """The sentence of the other paper that is nearest to one of this, at ``distance`` (L2).
+    """The sentence of the other paper that is nearest to a sentence of this paper, at ``distance`` (L2).
 
-    ``usual`` is the mean distance to the nearest sentence of other papers of the collection, on a sample;
-    what is no nearer than that, only this paper has (``alone``). ``None`` where there are no others.
+    ``usual`` is the mean distance to the nearest sentence of each of the sampled other papers, ``None``
+    without any. A sentence whose nearest one is not nearer than that is only in this paper (``alone``).
     """
 
     nearest: int
@@ -35,16 +35,16 @@ class NearestSentence:
 
     @property
     def alone(self) -> bool:
-        """Whether the other paper says nothing like it."""
+        """Whether the other paper has no similar sentence."""
         return self.usual is not None and self.distance >= self.usual
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two papers: for each sentence that was encoded the nearest of the other, and its own words.
+    """One of two papers: the nearest sentence of the other paper for each encoded one, and its words.
 
-    ``terms`` are the words that only this paper has, those first that count most, as it writes them.
-    ``affinity`` is 1 minus the share of its usual distance at which the other lies: 1 for the same text.
+    ``terms`` are the words that only this paper has, as it writes them, the heaviest first. ``affinity`` is 1
+    minus the distance of the other paper as a share of this one's usual distance: 1 for the same text.
     ``other`` is the other paper as a result of a search for this one.
     """
 
@@ -58,7 +58,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class FacetShare:
-    """How much of the match from a to b is between sentences of two facets, at which mean distance."""
+    """The share of the match from a to b between sentences of two facets, and their mean distance."""
 
     a: Facet | None
     b: Facet | None
@@ -68,7 +68,7 @@ class FacetShare:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """Two papers compared both ways; ``facets`` are heaviest first, their weights sum to 1."""
+    """Two papers compared in both directions; ``facets`` are heaviest first, and their weights sum to 1."""
 
     a: Side
     b: Side
@@ -79,7 +79,7 @@ class SideBySide:
 
 
 def side_by_side(engine: SearchEngine, a: Seed, b: Seed) -> SideBySide:
-    """Two papers, each of the collection or pasted, compared as whole abstracts.
+    """Compare two papers, each in the collection or pasted, as whole abstracts.
 
     Each side's score is minus the sum of weight x distance over its alignments and words, as in a search
     without specificity. Raises PaperNotFoundError, SentenceSelectionError, MissingVectorsError,
@@ -113,7 +113,7 @@ def _side(nearness: Nearness, own: ReadPaper, other: ReadPaper) -> Side:
 
 def _nearest(nearness: Nearness, own: ReadPaper, other: ReadPaper) -> Iterator[NearestSentence]:
     snapshot = nearness.snapshot
-    # Each sentence of the other paper as if it were a paper.
+    # Every sentence of the other paper is treated as a paper.
     distances = nearest_distances(own.vectors, other.vectors, np.arange(len(other.vectors) + 1))
     known = [each.position for each in (own, other) if each.position is not None]
     others = nearness.sample[~np.isin(nearness.sample, known)]
@@ -145,7 +145,7 @@ def _facets(alignments: tuple[Alignment, ...], a: Paper, b: Paper) -> tuple[Face
     costs: dict[tuple[Facet | None, Facet | None], float] = {}
     for cell in alignments:
         if cell.query_sentence is None or cell.sentence is None:
-            continue  # of one vector a paper, which is not compared here
+            continue  # only with one vector per paper, which is not compared here
         pair = a.sentences[cell.query_sentence].facet, b.sentences[cell.sentence].facet
         weights[pair] = weights.get(pair, 0.0) + cell.weight
         costs[pair] = costs.get(pair, 0.0) + cell.weight * cell.distance

@@ -1,4 +1,4 @@
-"""A match as files that conference systems and other programs read."""
+"""Files of a match for conference systems and other programs."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,16 +27,16 @@ _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 _SCHEMA: Final = pa.schema(
     [("submission", _NAME), ("reviewer", _NAME), ("affinity", pa.float64()), ("conflict", pa.bool_())]
 )
-# A row group of the Parquet file holds their pairs.
+# Submissions per row group of the Parquet file, with all their pairs.
 _N_SUBMISSIONS: Final = 100
 
 
 def write_scores(match: Match, folder: Path) -> None:
-    """All affinities: as OpenReview reads them, as CMT does, and as a Parquet file with conflicts marked.
+    """Write all affinities for OpenReview, for CMT, and as a Parquet file with conflicts marked.
 
-    Rows are written as they are made; raises StorageError.
+    Rows are written as they are generated; raises StorageError.
     """
-    # OpenReview's has no header and takes cells as they are: an apostrophe would make it another person.
+    # OpenReview's file has no header, and cells are read verbatim: an apostrophe would change the person.
     _write_rows(folder / SCORES, _scores(match), ",")
     header = [("Paper ID", "Reviewer Email", "Score")]
     _write_rows(folder / CMT_SCORES, chain(header, _scores(match)), "\t")
@@ -50,7 +50,7 @@ def _scores(match: Match) -> Iterator[tuple[str, str, str]]:
 
 
 def _table(match: Match, first: int, last: int) -> pa.Table:
-    """The pairs of the submissions from number ``first`` on to ``last``."""
+    """Return the pairs of the submissions with the numbers ``first`` up to ``last``."""
     submissions = match.submissions[first:last]
     numbers = np.arange(len(submissions), dtype=np.int32)
     columns = np.arange(len(match.names), dtype=np.int32)
@@ -70,7 +70,7 @@ def _table(match: Match, first: int, last: int) -> pa.Table:
 
 
 def write_assignment(match: Match, assignment: Assignment, folder: Path) -> None:
-    """Who reviews what: a table for people, and the XML that CMT imports. Raises StorageError."""
+    """Write the assignment as a table for people and as the XML that CMT imports. Raises StorageError."""
     header = ("submission", "title", "reviewer", "affinity")
     rows: list[tuple[str, ...]] = [header]
     root = ET.Element("assignments")

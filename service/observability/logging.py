@@ -1,4 +1,4 @@
-"""Configures the log."""
+"""Configuration of the log."""
 
 import logging
 import sys
@@ -8,13 +8,13 @@ from types import TracebackType
 import structlog
 from structlog.typing import Processor
 
-_OTHERS_LEVEL = logging.WARNING  # from which on what libraries log is of interest
+_OTHERS_LEVEL = logging.WARNING  # the least level of messages from libraries
 
 
 def configure_logging(level: str) -> None:
-    """Send what is logged at ``level`` (``debug`` ... ``error``) and above to stderr, never to stdout.
+    """Send messages of ``level`` (``debug`` ... ``error``) and above to stderr, never to stdout.
 
-    What libraries log comes out in the same shape, from warnings on.
+    Warnings and errors of libraries are logged in the same format.
     """
     structlog.configure(
         processors=[
@@ -26,16 +26,16 @@ def configure_logging(level: str) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_stderr_logger,
-        # A logger kept from its first use would keep that moment's stderr, which may be closed by now.
+        # A logger cached on first use would keep the stderr of that moment, which may be closed later.
         cache_logger_on_first_use=False,
     )
     logging.basicConfig(handlers=[_ToStructlog()], level=_OTHERS_LEVEL, force=True)
 
 
 def raised_at(error: BaseException) -> str:
-    """The traceback of an error and of those that led to it, innermost cause first, without their messages.
+    """Return the tracebacks of an error and its causes, innermost cause first, without their messages.
 
-    A message may hold what a reader sent, as that of a failed conversion does; so may variables.
+    A message may contain a user's text, such as that of a failed conversion; so may variables.
     """
     chain: list[BaseException] = []
     cause: BaseException | None = error
@@ -49,7 +49,7 @@ def raised_at(error: BaseException) -> str:
 
 
 class _ToStructlog(logging.Handler):
-    """Passes on what libraries log."""
+    """Forwards the messages of libraries to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         structlog.get_logger(record.name).log(
@@ -62,10 +62,10 @@ def _exception(exc_info: tuple[type[BaseException], BaseException, TracebackType
 
 
 def _renderer() -> Processor:
-    """Coloured lines for a person at a terminal, one JSON object a line for whatever else reads the log."""
+    """Return a renderer: coloured lines for a terminal, otherwise one JSON object per line."""
     return structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
 
 
 def _stderr_logger(*_: object) -> structlog.PrintLogger:
-    """A logger to what stderr is now."""
+    """Return a logger to the current stderr."""
     return structlog.PrintLogger(sys.stderr)

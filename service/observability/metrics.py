@@ -1,6 +1,6 @@
 """The Prometheus metrics of one application, in its own registry.
 
-A part with numbers of its own adds each with one line, read at each scrape:
+A part of the service adds each of its metrics with one line; the value is read at each scrape:
 
     metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: admission.waiting)
     metrics.counter("akin_cache_lookups", "Answers looked for", cache.lookups, labels=("layer", "outcome"))
@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 
 from models.errors import AkinError
 
-# Label values -> number; or the number alone, of what has no labels.
+# Label values -> number, or only the number for a metric without labels.
 Reading = float | Mapping[tuple[str, ...], float]
-# The problems that stand for a request that was turned away or given up, whatever it asked for.
+# The problems of requests that were refused or stopped, whatever they requested.
 REFUSALS: Final = (
     "key-refused",
     "keys-unknown",
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Metrics:
-    """Histograms, counters and gauges of one application; every label has few values, whatever is sent."""
+    """Histograms, counters and gauges of one application; every label has few values for any requests."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,33 +61,33 @@ class Metrics:
         self._refusals = Counter(
             "akin_refusals", "Requests refused or stopped", ("reason",), registry=self.registry
         )
-        for reason in REFUSALS:  # from 0, so that the first is seen as an increase
+        for reason in REFUSALS:  # starts at 0, so that the first refusal shows as an increase
             self._refusals.labels(reason)
         ProcessCollector(registry=self.registry)
 
     def stage_ended(self, stage: str, seconds: float) -> None:
-        """Counts a stage of a request."""
+        """Count a stage of a request, with its duration."""
         self._stages.labels(stage).observe(seconds)
 
     def refused(self, problem: str) -> None:
-        """Counts a request under the problem it was answered with, if that is one of ``REFUSALS``."""
+        """Count a request by the ``problem`` in its answer, if that is one of ``REFUSALS``."""
         if problem in REFUSALS:
             self._refusals.labels(problem).inc()
 
     def gauge(
         self, name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()
     ) -> None:
-        """Shows what ``read`` returns at each scrape, left out while it raises an AkinError."""
+        """Add a gauge with the value of ``read()`` at each scrape; left out while that raises AkinError."""
         self.registry.register(_Read(GaugeMetricFamily, name, meaning, read, labels))
 
     def counter(
         self, name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()
     ) -> None:
-        """The same for a number that only rises; ``name`` is without ``_total``."""
+        """The same as ``gauge``, but for a number that only rises; ``name`` is without ``_total``."""
         self.registry.register(_Read(CounterMetricFamily, name, meaning, read, labels))
 
     def exposition(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
@@ -109,11 +109,11 @@ class _Read(Collector):
         self._labels = labels
 
     def describe(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """The metric without its values: a name that is taken is refused when it is added."""
+        """Yield the metric without values, so that adding a name that is already used fails at once."""
         yield self._family(self._name, self._meaning, labels=self._labels)
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        """The metric with its values of now."""
+        """Yield the metric with its current values."""
         family = self._family(self._name, self._meaning, labels=self._labels)
         try:
             reading = self._read()

@@ -1,6 +1,6 @@
 """Spans of requests and stages, without users' texts, exported over OTLP/HTTP.
 
-Elsewhere OpenTelemetry's own tracer that makes none stands in, and only its interface is imported.
+Without an endpoint, OpenTelemetry's no-op tracer is used, and only the OpenTelemetry API is imported.
 """
 
 import logging
@@ -25,7 +25,7 @@ LOST: Final = Degradation(
     "Traces are lost: the OpenTelemetry endpoint does not accept them.",
     "Start the collector, or set AKIN_OTLP_ENDPOINT to its base URL.",
 )
-# What OpenTelemetry's conventions call what is told; everything else is ours.
+# The attribute names of OpenTelemetry's conventions; all other attributes are named ``akin.*``.
 _ATTRIBUTES: Final = {
     "route": "http.route",
     "method": "http.request.method",
@@ -35,7 +35,7 @@ _ATTRIBUTES: Final = {
 
 
 class Spans:
-    """The spans of one application: made and sent by ``exporter``, and none without it."""
+    """The spans of one application, created and sent by ``exporter``; no spans without it."""
 
     def __init__(self, exporter: "Exporter | None" = None) -> None:
         self._exporter = exporter
@@ -43,39 +43,40 @@ class Spans:
         self._propagator = TraceContextTextMapPropagator()
 
     def degradations(self) -> list[Degradation]:
-        """That the endpoint takes no spans."""
+        """Return the degradation while the endpoint does not accept spans."""
         return [] if self._exporter is None else self._exporter.outage.degradations()
 
     def close(self) -> None:
-        """Exports what has not been; takes a few seconds at most."""
+        """Export the remaining spans; takes a few seconds at most."""
         if self._exporter is not None:
             self._exporter.close()
 
     def request(self, name: str, traceparent: str) -> AbstractContextManager[Span]:
-        """A span for a request, part of the trace that ``traceparent`` (W3C; empty: none) names."""
-        # Without tracestate and baggage: these are a client's own words.
+        """Return a span for a request, part of the trace named by ``traceparent`` (W3C; empty: none)."""
+        # Without tracestate and baggage, which contain text of the client.
         parent = self._propagator.extract({"traceparent": traceparent})
-        # An error's message may hold a text: it is not recorded.
+        # An error's message may contain a user's text, so it is not recorded.
         return self._tracer.start_as_current_span(
             name, parent, SpanKind.SERVER, record_exception=False, set_status_on_exception=False
         )
 
     def stage(self, name: str) -> AbstractContextManager[object]:
-        """A span for a stage of the request under way."""
+        """Return a span for a stage of the current request."""
         return self._tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False)
 
 
 def describe(span: Span, attributes: Mapping[str, str | int]) -> None:
-    """Tells the span of a request how that was answered."""
+    """Set the ``attributes`` of a request's span; a status of 500 or more marks it as an error."""
     span.set_attributes({_ATTRIBUTES.get(key, f"akin.{key}"): it for key, it in attributes.items()})
     if int(attributes["status"]) >= 500:
         span.set_status(StatusCode.ERROR)
 
 
 def open_spans(otlp_endpoint: str, *, timeout_s: float = USUAL.export_timeout_s) -> Spans:
-    """Spans exported to an endpoint, the base of its URL, as in ``http://127.0.0.1:4318``; none without.
+    """Return spans exported to an endpoint, given by its base URL such as ``http://127.0.0.1:4318``.
 
-    One batch is given up after ``timeout_s`` seconds. Raises MissingPackageError.
+    Without an endpoint there are no spans. A batch is dropped after ``timeout_s`` seconds. Raises
+    MissingPackageError.
     """
     if not otlp_endpoint:
         return Spans()
@@ -84,10 +85,10 @@ def open_spans(otlp_endpoint: str, *, timeout_s: float = USUAL.export_timeout_s)
 
 
 class Exporter:
-    """Sends the spans of ``tracer`` in batches, from a thread of its own.
+    """Sends the spans of ``tracer`` in batches, from a separate thread.
 
-    While the endpoint is away they are lost. It has the methods of OpenTelemetry's SpanExporter, but is none:
-    what exports is imported here alone.
+    While the endpoint is away, spans are lost. The class has the methods of OpenTelemetry's SpanExporter
+    without inheriting from it, so that the exporting packages are only imported in ``__init__``.
     """
 
     def __init__(self, endpoint: str, timeout_s: float) -> None:
@@ -96,7 +97,7 @@ class Exporter:
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult  # noqa: PLC0415
 
-        # They log each batch that is lost, some with a traceback; the outage says it once.
+        # OpenTelemetry logs each lost batch, some with a traceback; the outage logs it once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self.outage = Outage(LOST)
         self.closing = False
@@ -104,13 +105,13 @@ class Exporter:
         self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)
         self._processor = BatchSpanProcessor(cast("SpanExporter", self))
         resource = Resource.create({"service.name": "akin", "service.version": version("akin")})
-        # Its own: the one that the process shares belongs to whoever embeds the application.
+        # Not the global provider of the process, which belongs to the program that embeds the application.
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_span_processor(self._processor)
         self.tracer = provider.get_tracer("akin")
 
     def export(self, spans: "Sequence[ReadableSpan]") -> "SpanExportResult":
-        """Sends a batch; at the end not after one has failed."""
+        """Send a batch; while closing, send nothing more once a batch has failed."""
         if self.closing and self.outage.problem is not None:
             return self._failure
         result = self._exporter.export(spans)
@@ -121,14 +122,14 @@ class Exporter:
         return result
 
     def close(self) -> None:
-        """Exports what has not been, unless the endpoint does not take it."""
+        """Export the remaining spans, unless the endpoint does not accept them."""
         self.closing = True
         self._processor.shutdown()  # type: ignore[no-untyped-call]  # theirs
 
     def shutdown(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call]  # theirs
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Nothing waits here."""
+        """Return true: this exporter buffers nothing."""
         return True

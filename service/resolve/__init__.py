@@ -1,1 +1,1 @@
-"""What a caller names or pastes, as papers of the collection or of its own."""
+"""Resolution of the names and texts that callers give into papers."""

@@ -1,4 +1,4 @@
-"""Analyzes a pasted abstract: the facet of each sentence."""
+"""Analysis of a pasted abstract: the facet of each sentence."""
 
 import time
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from service.resolve.pasted import read_pasted
 class Analysis:
     """A paper with the facet of each sentence and the probabilities behind it, columns as in ``FACETS``.
 
-    Of the last ``dropped_sentences`` the encoder read nothing; the tagger judged them by their words and
-    places. ``tagger`` is its name; ``took_ms`` is wall time.
+    The encoder did not read the last ``dropped_sentences``; the tagger judged them by words and place alone.
+    ``tagger`` is the tagger's name; ``took_ms`` is wall time in milliseconds.
     """
 
     paper: Paper
@@ -30,7 +30,7 @@ class Analysis:
 
 
 def analyze(annotator: Annotator, paper: Paper) -> Analysis:
-    """Tag the sentences of ``paper``, which is not looked up anywhere."""
+    """Tag the sentences of ``paper``, which is not looked up in a collection."""
     started = time.perf_counter()
     paper, warnings = read_pasted(paper)
     with stage("encode"):

@@ -1,4 +1,4 @@
-"""Embedding: the vectors of papers, as the encoder of a collection gives them."""
+"""Embedding: the vectors of papers by the encoder of a collection."""
 
 import time
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from service.resolve.pasted import read_pasted
 
 @dataclass(frozen=True, slots=True)
 class PaperVectors:
-    """A paper's vectors: of its first sentences, in order, and of the whole, title included.
+    """A paper's vectors: those of its first sentences, in order, and that of the whole with its title.
 
-    ``sentences`` has shape (n_kept, dim), no rows where the encoder has one vector a paper; ``document`` has
-    shape (dim,). The last ``dropped_sentences`` are past the encoder's limit.
+    ``sentences`` has shape (n_kept, dim), without rows if the encoder has one vector per paper; ``document``
+    has shape (dim,). The last ``dropped_sentences`` are past the encoder's limit.
     """
 
     paper: Paper
@@ -31,7 +31,7 @@ class PaperVectors:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Papers embedded by one encoder, in the order given; ``took_ms`` is wall time."""
+    """Papers embedded by one encoder, in the order given; ``took_ms`` is wall time in milliseconds."""
 
     encoder: EncoderSpec
     papers: tuple[PaperVectors, ...]
@@ -39,7 +39,7 @@ class Embedding:
 
 
 def embed(encoder: Encoder, papers: Sequence[Paper]) -> Embedding:
-    """The vectors of ``papers``, which are not looked up anywhere; raises DeadlineError."""
+    """Return the vectors of ``papers``, not looked up in a collection; raises DeadlineError."""
     started = time.perf_counter()
     embedded = []
     for given in papers:
@@ -50,7 +50,7 @@ def embed(encoder: Encoder, papers: Sequence[Paper]) -> Embedding:
 
 
 def vectors_of(encoder: Encoder, paper: Paper, warnings: tuple[AnswerWarning, ...] = ()) -> PaperVectors:
-    """The vectors of one paper that has its sentences."""
+    """Return the vectors of one paper, which must already be split into sentences."""
     with stage("encode"):
         (encoded,) = encoder.encode([paper])
     by_sentence = encoder.spec.unit is Unit.SENTENCE

@@ -1,4 +1,4 @@
-"""Authors, venues and fields by a part of their names."""
+"""Search for authors, venues and fields by a part of their names."""
 
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
@@ -12,20 +12,20 @@ from models.types import Filters
 from service.context import check_deadline
 from service.resolve.titles import fold
 
-# What of filters has names, as they call it.
+# The fields of ``Filters`` that are names.
 Named = Literal["authors", "venues", "fields"]
 NAMED: Final[tuple[Named, ...]] = ("authors", "venues", "fields")
-# What one of them is called.
+# The singular of each field, for messages.
 ONE: Final[dict[Named, str]] = {"authors": "author", "venues": "venue", "fields": "field"}
 _COLUMNS: Final[dict[Named, str]] = {"authors": "authors", "venues": "venue", "fields": "fields"}
-_MOST_READ: Final = 3  # names that are looked for, as each is held against all
+_MOST_READ: Final = 3  # names that are looked for, as each is compared with all names
 _MOST_MEANT: Final = 3
-_MOST_CHARS: Final = 80  # of a name that is told
+_MOST_CHARS: Final = 80  # of a name in a message
 _KEPT: WeakKeyDictionary[Snapshot, dict[Named, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
 def names_called(snapshot: Snapshot, kind: Named, given: str) -> list[str]:
-    """The one called so, or else those in whose names each word of ``given`` begins a word, sorted."""
+    """Return ``given`` if it exists, else the sorted names where each of its words begins a word."""
     check_deadline()
     if is_known(snapshot, kind, given):
         return [given]
@@ -44,13 +44,13 @@ def names_called(snapshot: Snapshot, kind: Named, given: str) -> list[str]:
 
 
 def is_known(snapshot: Snapshot, kind: Named, name: str) -> bool:
-    """Whether a paper of the collection has this author, venue or field."""
+    """Return whether a paper of the collection has this author, venue or field."""
     only: dict[str, Any] = {kind: (name,)}
     return bool(snapshot.allowed_papers(Filters(**only)).any())
 
 
 def no_such_name(snapshot: Snapshot, filters: Filters) -> str:
-    """Why no paper passes filters whose names nobody and nothing has, and what may be meant; else empty."""
+    """Return a message for filters with only unknown names of a kind, with similar names; otherwise empty."""
     return next(filter(None, (_no_such(snapshot, kind, getattr(filters, kind)) for kind in NAMED)), "")
 
 
@@ -71,7 +71,7 @@ def _no_such(snapshot: Snapshot, kind: Named, names: tuple[str, ...]) -> str:
 
 
 def _names_of(snapshot: Snapshot, kind: Named) -> tuple[Any, Any]:
-    """Every name of one kind in a snapshot, and the same folded; kept as long as the snapshot is."""
+    """Return all names of one kind in a snapshot, and the folded names; kept as long as the snapshot."""
     kept = _KEPT.setdefault(snapshot, {})
     if kind not in kept:
         column = snapshot.column(_COLUMNS[kind])

@@ -1,4 +1,4 @@
-"""Finds papers by the names other services give them: DOIs, arXiv and ACL ids, PubMed numbers, addresses."""
+"""Search for papers by the names of other services: DOIs, arXiv and ACL ids, PubMed numbers, addresses."""
 
 import re
 from bisect import bisect_left
@@ -22,16 +22,16 @@ _ARXIV_DOI = "10.48550/arxiv."
 _ARXIV_VERSION = re.compile(r"v\d+$")
 _S2_HASH = re.compile(r"[0-9a-f]{40}")
 _ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
-# What of an address does not tell two papers apart, as slashes at its end do not; the same pattern for
-# addresses given and stored, so it is one that Arrow's RE2 reads too.
+# The parts of an address that do not distinguish papers (nor do slashes at its end). The pattern is used for
+# given and stored addresses, so Arrow's RE2 must be able to read it.
 _NOT_IN_ADDRESS = r"^[A-Za-z]+://(?i:www\.|dx\.)?|(?s:#.*)"
 _APART_FROM_IT = re.compile(_NOT_IN_ADDRESS)
-MAX_NAME_CHARS = 4_000  # twice the longest address of a paper; longer names are not looked at
+MAX_NAME_CHARS = 4_000  # twice the longest address of a paper; longer names are not looked up
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a paper may be called in a collection: ids, tried in order, then its DOI, then its address."""
+    """The possible names of a paper in a collection: ids, tried in order, then its DOI, then its address."""
 
     ids: tuple[str, ...] = ()
     doi: str | None = None
@@ -39,14 +39,14 @@ class Names:
 
 
 def _by_doi(doi: str) -> Names:
-    """DOIs know no case; the arXiv gives each of its papers one."""
+    """Return the names of a paper with this DOI; case is ignored, and arXiv papers have DOIs of their own."""
     doi = _lower(doi.strip())
     paper = _ARXIV_VERSION.sub("", doi.removeprefix(_ARXIV_DOI)) if doi.startswith(_ARXIV_DOI) else None
     return Names((f"arxiv:{paper}",) if paper else (), doi=doi)
 
 
 def _by_arxiv(paper: str) -> Names:
-    """Without the version; archives before 2007 are lower case (``math/0309136``, subject class dropped)."""
+    """Return the names of an arXiv paper without version; before 2007 as ``math/0309136``, without class."""
     paper = _ARXIV_VERSION.sub("", paper.strip().lower())
     archive, slash, number = paper.partition("/")
     paper = archive.partition(".")[0] + slash + number if slash else paper
@@ -54,21 +54,21 @@ def _by_arxiv(paper: str) -> Names:
 
 
 def _by_acl(paper: str) -> Names:
-    """Old ids start with a capital (``P18-1001``), new ones are lower case (``2020.acl-main.447``)."""
+    """Return the names of an ACL paper: ``P18-1001`` in upper case, ``2020.acl-main.447`` in lower case."""
     paper = paper.strip()
     paper = paper.upper() if _ANTHOLOGY_OLD.fullmatch(paper) else paper.lower()
     return Names((f"acl:{paper}", paper), address=f"aclanthology.org/{paper}")
 
 
 def _by_pmcid(number: str) -> Names:
-    """With or without the ``PMC`` they start with."""
+    """Return the names of a PubMed Central paper, given with or without the prefix ``PMC``."""
     name = "PMC" + number.strip().upper().removeprefix("PMC")
     ids = (f"pmcid:{name}", f"pmcid:{name.removeprefix('PMC')}", name)
     return Names(ids, address=f"ncbi.nlm.nih.gov/pmc/articles/{name}")
 
 
 def _by_number(*prefixes: str, address: str | None = None) -> Callable[[str], Names]:
-    """For numbers, which mean nothing without their prefix: a paper whose id is a bare one is not meant."""
+    """Return a scheme for numbers, which mean nothing without a prefix: a bare number is not tried as id."""
 
     def names(number: str) -> Names:
         number = number.strip()
@@ -79,7 +79,7 @@ def _by_number(*prefixes: str, address: str | None = None) -> Callable[[str], Na
 
 
 def _by_address(url: str) -> Names:
-    """What the address names where it is of a service we know; in any case the address."""
+    """Return the names of a paper with this address: always the address, and more for known services."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:  # brackets that hold no IPv6 address
@@ -108,8 +108,8 @@ def _by_s2_page(last: str) -> Names:
     return Names((f"s2:{last}", last))
 
 
-# Semantic Scholar's prefixes, which know no case, and how a collection may call the paper. OpenAlex took over
-# the numbers of the Microsoft Academic Graph.
+# Semantic Scholar's prefixes, in any letter case, and the names that a collection may have for the paper.
+# OpenAlex took over the numbers of the Microsoft Academic Graph.
 SCHEMES: dict[str, Callable[[str], Names]] = {
     "doi": _by_doi,
     "arxiv": _by_arxiv,
@@ -123,9 +123,10 @@ SCHEMES: dict[str, Callable[[str], Names]] = {
 
 
 def names_of(given: str) -> Names:
-    """What the paper that ``given`` names may be called; a name of no known scheme calls it nothing.
+    """Return the possible names of the paper called ``given``; none for a name of no known scheme.
 
-    ``given`` has one of Semantic Scholar's prefixes, or is a DOI, an address or one of its 40-digit ids.
+    Known are names with one of Semantic Scholar's prefixes, DOIs, addresses, and Semantic Scholar's ids of 40
+    hexadecimal digits.
     """
     prefix, colon, rest = given.strip().partition(":")
     if colon and rest.strip() and prefix.lower() in SCHEMES:
@@ -140,35 +141,35 @@ def names_of(given: str) -> Names:
 
 
 def _lower(text: str) -> str:
-    """In lower case as Arrow writes it, which for some letters differs from Python's."""
+    """Return ``text`` in lower case as Arrow writes it, which differs from Python for some letters."""
     if text.isascii():
         return text.lower()
-    # A lone surrogate, which Arrow cannot hold, is in no DOI.
+    # Arrow cannot store a lone surrogate, but no DOI contains one.
     readable = text.encode("utf-8", "replace").decode("utf-8")
     lowered: str = pc.utf8_lower(pa.scalar(readable, pa.string())).as_py()
     return lowered
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is no words but a DOI, an address or another name of a paper."""
+    """Return whether a text is a DOI, an address or another name of a paper instead of words."""
     single = not any(map(str.isspace, text.strip()))
     return name_of(text) is not None or (single and names_of(text) != Names())
 
 
 def address_key(url: str) -> str:
-    """An address without scheme, ``www.``, fragment and closing slash, its host in lower case."""
+    """Return an address without scheme, ``www.``, fragment and final slashes, with its host in lower case."""
     host, slash, rest = _APART_FROM_IT.sub("", url.strip()).rstrip("/").partition("/")
     return host.lower() + slash + rest
 
 
 class Identifiers:
-    """The names of the papers of one snapshot; DOIs and addresses are sorted when first asked for."""
+    """The names of the papers of one snapshot; DOIs and addresses are sorted when first needed."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
     def position(self, given: str) -> int | None:
-        """Where the paper that ``given`` names stands; ``None`` where the collection does not hold it.
+        """Return the position of the paper called ``given``; ``None`` if it is not in the collection.
 
         An id of the collection always means the paper with that id, whatever else it may look like.
         """
@@ -177,7 +178,7 @@ class Identifiers:
         return next(self._positions(given, names_of(given)), None)
 
     def resolve(self, given: str) -> str:
-        """The id of the paper that ``given`` names; raises PaperNotFoundError."""
+        """Return the id of the paper called ``given``; raises PaperNotFoundError."""
         position = self.position(given)
         if position is None:
             raise PaperNotFoundError(
@@ -211,7 +212,7 @@ class Identifiers:
 
 
 class _SortedColumn:
-    """The texts of a column in order, without its nulls, and where each stands."""
+    """The sorted texts of a column, without nulls, and their positions."""
 
     def __init__(self, column: Any) -> None:
         order = pc.sort_indices(column)[: len(column) - column.null_count]
@@ -219,7 +220,7 @@ class _SortedColumn:
         self._order: Int64[np.ndarray, " n"] = np.asarray(order, dtype=np.int64)
 
     def positions(self, text: str) -> Iterator[int]:
-        """Where ``text`` stands, first to last."""
+        """Yield the positions of ``text``, in order."""
         n = len(self._order)
         first = bisect_left(range(n), _bytes(text), key=lambda i: _bytes(self._texts[i].as_py()))
         for i in range(first, n):
@@ -229,5 +230,5 @@ class _SortedColumn:
 
 
 def _bytes(text: str) -> bytes:
-    """The order of Arrow is that of UTF-8."""
+    """Return the UTF-8 bytes of ``text``, by which Arrow sorts."""
     return text.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Suggests ids that are similar to an unknown one."""
+"""Suggestions of ids that are similar to an unknown one."""
 
 from collections.abc import Iterator
 
@@ -8,19 +8,19 @@ from jaxtyping import Int8, Int32, Int64, UInt8
 
 from models.transport.compiled import compiled
 
-# More edits than these make another id; in a short one, fewer.
+# The most edits between similar ids; one less for a short id.
 _MOST_EDITS = 2
 _SHORT_BYTES = 6
-# An id with another prefix ("10.1/x" for "doi:10.1/x") shares at least so much.
+# An id with another prefix ("10.1/x" for "doi:10.1/x") must share at least this many bytes.
 _SHARED_BYTES = 4
 
 
 def near_ids(ids: pa.ChunkedArray, wanted: str, *, limit: int) -> list[int]:
-    """Where the ids nearest to ``wanted`` stand, the nearest first; at most ``limit``, often none.
+    """Return the positions of the ids nearest to ``wanted``, nearest first; at most ``limit``, often none.
 
-    Near are ids at most two edits away (one for a short id), upper and lower case being the same, and ids
-    that are the end of ``wanted``, or end with it, after a ``:``, ``/`` or ``.``: those count as one edit.
-    Every id is looked at: 5 to 18 ms for 100,000.
+    Near ids are at most two edits away (one for a short id), ignoring case. An id that is the end of
+    ``wanted``, or ends with it, after a ``:``, ``/`` or ``.``, counts as one edit away. All ids are read: 5
+    to 18 ms for 100,000.
     """
     pattern = np.frombuffer(wanted.strip().encode("utf-8", "replace").lower(), np.uint8)
     most = _MOST_EDITS if len(pattern) >= _SHORT_BYTES else _MOST_EDITS - 1
@@ -36,12 +36,12 @@ def near_ids(ids: pa.ChunkedArray, wanted: str, *, limit: int) -> list[int]:
 
 
 def _packed(ids: pa.ChunkedArray) -> Iterator[tuple[UInt8[np.ndarray, " n_bytes"], Int32[np.ndarray, " n"]]]:
-    """The UTF-8 of all ids of a chunk end to end, and where each begins and the last ends."""
+    """Yield, for each chunk, the UTF-8 bytes of its ids, end to end, and the ids' offsets (one more)."""
     for chunk in ids.chunks:
         _, offsets, texts = chunk.buffers()
         bounds = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
         packed = np.frombuffer(texts, np.uint8)
-        for array in (packed, bounds):  # as those of a file are: the loops are compiled for these alone
+        for array in (packed, bounds):  # like arrays of a file: the loops are compiled only for these
             array.setflags(write=False)
         yield packed, bounds
 
@@ -54,7 +54,7 @@ def _count_edits(
     most: int,
     edits: Int8[np.ndarray, " n"],
 ) -> None:
-    """Levenshtein's distance of each id to ``wanted``, in bytes, up to ``most``; ``most + 1`` beyond."""
+    """Write each id's Levenshtein distance from ``wanted``, in bytes, to ``edits``; at most ``most + 1``."""
     n_wanted = len(wanted)
     row = np.empty(n_wanted + 1, np.int64)
     for number in range(len(edits)):
@@ -67,7 +67,7 @@ def _count_edits(
         for j in range(n_wanted + 1):
             row[j] = j
         for i in range(len(text)):
-            # Farther than ``most`` from the diagonal there are more edits than that.
+            # Cells farther than ``most`` from the diagonal have more edits.
             first = max(i - most, 0)
             diagonal = row[first]
             least = row[first] = i + 1 if first == 0 else most + 1
@@ -84,7 +84,7 @@ def _count_edits(
 
 @compiled
 def _one_ends_the_other(a: UInt8[np.ndarray, " n"], b: UInt8[np.ndarray, " m"]) -> bool:
-    """Whether the longer ends with the shorter, after a mark that closes a prefix."""
+    """Return whether the longer text ends with the shorter one, after a mark that ends a prefix."""
     n_shared = min(len(a), len(b))
     if n_shared < _SHARED_BYTES or len(a) == len(b):
         return False

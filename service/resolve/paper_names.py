@@ -1,4 +1,4 @@
-"""The papers of a collection by what they are called: id, DOI, arXiv id, address or title."""
+"""The papers of a collection by name: id, DOI, arXiv id, address or title."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,14 +9,14 @@ from service.context import check_deadline
 from service.resolve.identifiers import Identifiers, Names, names_of
 from service.resolve.titles import Titles
 
-# Of names looked up as titles; between such lots the deadline is looked at.
+# Titles that are looked up between two checks of the deadline.
 _TITLES_AT_ONCE: Final = 1_000
 
 
 class PaperNames:
     """Finds the papers of one snapshot by their names; safe to share between threads.
 
-    Titles, DOIs and addresses are read when first asked for.
+    Titles, DOIs and addresses are read when first needed.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -24,7 +24,7 @@ class PaperNames:
 
     @cached_property
     def identifiers(self) -> Identifiers:
-        """Papers by the names other services give them."""
+        """The papers by their names in other services."""
         return Identifiers(self._snapshot)
 
     @cached_property
@@ -33,10 +33,10 @@ class PaperNames:
         return Titles.of(self._snapshot)
 
     def position(self, name: str) -> int:
-        """Where the paper stands that has this id, DOI, arXiv id, address or title.
+        """Return the position of the paper with this id, DOI, arXiv id, address or title.
 
-        Case and punctuation of a title do not matter; of several with the same title it is the first. Raises
-        PaperNotFoundError.
+        Case and punctuation of a title do not matter; if several papers have the title, the first is
+        returned. Raises PaperNotFoundError.
         """
         position = self.identifiers.position(name)
         if position is None and _may_be_title(name):
@@ -44,7 +44,7 @@ class PaperNames:
         return self._snapshot.position(name) if position is None else position
 
     def positions(self, names: Sequence[str]) -> list[int | None]:
-        """Where the papers with these names stand, as ``position`` finds each; ``None`` for no such paper.
+        """Return the positions of the papers with these names, as ``position`` does; ``None`` if unknown.
 
         Titles are looked up together, in a hundredth of the time. Raises DeadlineError.
         """
@@ -67,10 +67,10 @@ class PaperNames:
         ]
 
     def same_title(self, title: str) -> list[int]:
-        """All papers whose title has the same words."""
+        """Return the positions of all papers whose title has the same words."""
         return self.titles.same(title)
 
 
 def _may_be_title(name: str) -> bool:
-    """Whether a name that is no id may be a title: a DOI, an address or the like is none."""
+    """Return whether a name that is no id may be a title: a DOI, an address or similar is not."""
     return " " in name or names_of(name) == Names()

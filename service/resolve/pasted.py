@@ -1,4 +1,4 @@
-"""A pasted paper, cut to what the encoder reads, with warnings."""
+"""Preparation of a pasted paper: split into sentences, cut to a maximum, with warnings."""
 
 from dataclasses import replace
 
@@ -10,10 +10,10 @@ from service.answer_warnings import AnswerWarning, WarningCode, warning
 
 
 def read_pasted(paper: Paper) -> tuple[Paper, tuple[AnswerWarning, ...]]:
-    """``paper`` with its first MAX_SENTENCES sentences, and warnings: of the others, of another language.
+    """Return ``paper`` with its first MAX_SENTENCES sentences, and warnings of cut ones and other languages.
 
-    A paper without sentences is split. No encoder reads as many of any paper; each further one would only
-    lengthen the answer.
+    A paper without sentences is split. No encoder reads that many sentences of a paper; more would only make
+    the answer longer.
     """
     language = other_language(paper.abstract)
     warnings = () if language is None else (warning(WarningCode.ABSTRACT_NOT_ENGLISH, language),)

@@ -1,4 +1,4 @@
-"""A short text as a query: a claim or a few words, taken as one sentence without a title."""
+"""Short texts as queries: a claim or a few words, taken as one sentence without a title."""
 
 from models.errors import SentenceSelectionError
 from models.text.language import other_language
@@ -7,27 +7,27 @@ from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.resolve.identifiers import is_name
 
 MAX_TEXT_CHARS = 2_000
-# The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
+# The language of a shorter text is a guess: "state a gap" is taken for Northern Sotho.
 _FEWEST_CHARS_TO_TELL = 40
 
 
 def text_paper(text: str) -> Paper:
-    """``text`` as a paper to search for; raises SentenceSelectionError for a blank one."""
+    """Return ``text`` as a paper to search for; raises SentenceSelectionError for a blank text."""
     if not text.strip():
         raise SentenceSelectionError("The query text is blank; give a claim, a question or a few words.")
     return one_sentence(text)
 
 
 def one_sentence(text: str) -> Paper:
-    """``text``, stripped, as the only sentence of a paper without id, title and facet."""
+    """Return a paper without id, title and facets that has the stripped ``text`` as its only sentence."""
     text = text.strip()
     return Paper(id="", title="", abstract=text, sentences=(Sentence(text, 0, len(text)),))
 
 
 def text_warnings(text: str) -> tuple[AnswerWarning, ...]:
-    """The warning for a text that is a name of a paper, or does not look English.
+    """Return a warning for a text that is the name of a paper, or that does not look English.
 
-    A language is told only of a text that is long enough.
+    The language is only checked if the text is long enough.
     """
     if is_name(text):
         return (warning(WarningCode.TEXT_IS_NAME, "address" if "://" in text else "identifier"),)

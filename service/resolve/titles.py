@@ -1,7 +1,7 @@
 """The title index in memory: similar titles and completions.
 
-Case, accents and punctuation count for nothing in either. Some 300 bytes a paper, and a tenth of a second to
-build for 20,000 papers: docs/decisions/collections/titles.md.
+Both ignore case, accents and punctuation. The index takes about 300 bytes per paper, and a tenth of a second
+to build for 20,000 papers: docs/decisions/collections/titles.md.
 """
 
 import re
@@ -22,25 +22,25 @@ from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import QueryError
 
-# Less alike is another title. Measured on 188,235 titles: one in five letters mistyped leaves 0.80 (of 95 in
-# 100 titles), a word moved 0.77, the last two fifths cut off 0.73.
+# A less similar title is another title. Measured on 188,235 titles: with one in five letters mistyped the
+# similarity is 0.80 (in 95 of 100 titles), with a word moved 0.77, with the last two fifths cut off 0.73.
 LEAST_SIMILARITY = 0.6
-# Of what was typed so far and as much of a title. Lower, texts of other words come; one in five letters
-# mistyped leaves 0.8.
+# Between the typed text and as many characters of a title. A lower value finds titles with other words; with
+# one in five letters mistyped the similarity is 0.8.
 LEAST_OF_OPENING = 0.7
 # Sorts after every character of a title.
 _LAST = "\U0010ffff"
-# What was read of segments that are in use: a new generation shares most of them with the one before.
+# The titles of segments in use: a new generation shares most segments with the previous one.
 _READ: "WeakKeyDictionary[Segment, SegmentTitles]" = WeakKeyDictionary()
-# A title up to its subtitle.
+# The subtitle of a title.
 _SUBTITLE = r"(?s):\s.*"
-# What separates the words of ASCII text in lower case.
+# The separators of words in lower-case ASCII text.
 _NO_ASCII_WORD = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class TitleMatch:
-    """A paper by its position, and how much its title is like the one asked for: 0 to 1, 1 the same words."""
+    """The position of a paper, and the similarity of its title: 0 to 1, 1 for the same words."""
 
     position: int
     similarity: float
@@ -49,7 +49,7 @@ class TitleMatch:
 class Titles:
     """The titles of a collection, safe to share between threads.
 
-    ``living`` holds the places in each part of the papers that are not deleted.
+    ``living`` has, for each part, the places of the papers that are not deleted.
     """
 
     def __init__(self, parts: Sequence["SegmentTitles"], living: Sequence[Int64[np.ndarray, "_"]]) -> None:
@@ -59,17 +59,18 @@ class Titles:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> "Titles":
-        """Those of a snapshot; a segment's are read once, however many snapshots hold it."""
+        """Return the titles of a snapshot; a segment is read once, however many snapshots contain it."""
         for segment in snapshot.segments:
             if segment not in _READ:
                 _READ[segment] = SegmentTitles(segment.column("title"))
         return cls([_READ[segment] for segment in snapshot.segments], snapshot.of_segments(snapshot.living))
 
     def like(self, title: str, *, limit: int) -> list[TitleMatch]:
-        """The papers whose title, with or without its subtitle, is most like ``title``, best first.
+        """Return the papers whose title, with or without subtitle, is most similar to ``title``, best first.
 
-        Similarity is 1 minus the characters to insert and to delete over those of both texts. Ties go to the
-        whole title, then to the first paper. Raises QueryError for a text without letter and digit.
+        Similarity is 1 minus the inserted and deleted characters divided by the length of both texts. On ties
+        the whole title comes first, then the first paper. Raises QueryError for a text without letter or
+        digit.
         """
         asked = _folded_one(title)
         found = [
@@ -80,15 +81,15 @@ class Titles:
         return [TitleMatch(position, -negative) for negative, _, position in sorted(found)[:limit]]
 
     def named(self, title: str) -> int | None:
-        """The first paper whose title has the same words; ``None`` where there is none."""
+        """Return the position of the first paper whose title has the same words, or ``None``."""
         return self.all_named([title])[0]
 
     def all_named(self, titles: Sequence[str]) -> list[int | None]:
-        """The same for each of many titles, in a hundredth of the time each."""
+        """The same as ``named`` for many titles, in a hundredth of the time per title."""
         return [self._named(asked) if asked else None for asked in folded(titles)]
 
     def same(self, title: str) -> list[int]:
-        """All papers whose title has the same words."""
+        """Return the positions of all papers whose title has the same words."""
         (asked,) = folded([title])
         return list(self._all_named(asked)) if asked else []
 
@@ -100,10 +101,10 @@ class Titles:
             yield from (start + place for place in part.named(asked, living))
 
     def beginning(self, prefix: str, *, limit: int) -> list[int]:
-        """The positions of papers in whose title each word of ``prefix`` begins a word, in any order.
+        """Return the positions of papers in whose title each word of ``prefix`` begins a word, in any order.
 
-        Titles that begin with all of ``prefix`` come first, then the shorter before the longer. Raises
-        QueryError for a text without letter and digit.
+        Titles that begin with the whole ``prefix`` come first, then shorter titles before longer ones. Raises
+        QueryError for a text without letter or digit.
         """
         asked = _folded_one(prefix)
         found = [
@@ -114,10 +115,10 @@ class Titles:
         return [position for _, _, position in sorted(found)[:limit]]
 
     def opening_like(self, prefix: str, *, limit: int) -> list[int]:
-        """The positions of papers whose titles open most like ``prefix``, which may be mistyped.
+        """Return the positions of papers whose titles begin most like ``prefix``, which may be mistyped.
 
-        As much of a title is compared as was typed; ties go to the shorter title. Raises QueryError for a
-        text without letter and digit.
+        As many characters of a title are compared as were typed; on ties the shorter title comes first.
+        Raises QueryError for a text without letter or digit.
         """
         asked = _folded_one(prefix)
         found = [
@@ -129,13 +130,13 @@ class Titles:
 
 
 class SegmentTitles:
-    """The titles of one segment; a paper's place is its number there."""
+    """The titles of one segment; a paper's place is its number in the segment."""
 
     def __init__(self, titles: pa.ChunkedArray) -> None:
         folded = fold(titles)
         self._n_papers = len(titles)
         self._folded: list[str] = folded.to_pylist()
-        # Cited, a paper often goes by its title alone, without the subtitle.
+        # Papers are often cited without their subtitle.
         short = np.flatnonzero(np.asarray(pc.match_substring_regex(titles, _SUBTITLE)))
         self._forms = (
             self._folded
@@ -143,7 +144,7 @@ class SegmentTitles:
         )
         self._paper_of_form: Int64[np.ndarray, " n_forms"] = np.concatenate([np.arange(len(titles)), short])
         self._vocabulary, self._bounds, self._papers_of_word = _postings(folded)
-        # Positions in alphabetical order of the titles, and shortest title first.
+        # Places in alphabetical order of the titles, and by length, shortest title first.
         self._by_text: Int32[np.ndarray, " n_papers"] = np.asarray(pc.sort_indices(folded)).astype(np.int32)
         self._lengths = np.asarray(pc.utf8_length(folded))
         by_length = np.argsort(self._lengths, kind="stable")
@@ -153,13 +154,13 @@ class SegmentTitles:
         return self._n_papers
 
     def named(self, asked: str, living: Int64[np.ndarray, " n_living"]) -> list[int]:
-        """The living papers with this title, in folded form, in their order."""
+        """Return the places of the living papers with this folded title, in order."""
         key = self._folded.__getitem__
         first, last = (find(self._by_text, asked, key=key) for find in (bisect_left, bisect_right))
         if first == last:
             return []
         places = np.sort(self._by_text[first:last])
-        # Both ascend; looking through all that live would take as long as all else of a list of titles.
+        # Both ascend. A linear search in ``living`` would take as long as everything else for many titles.
         at = np.searchsorted(living, places)
         return [
             place
@@ -170,13 +171,13 @@ class SegmentTitles:
     def like(
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
     ) -> list[tuple[float, bool, int]]:
-        """Similarity, whether only to the title without its subtitle, and place of the titles most alike."""
+        """Return the best titles: similarity, whether only without the subtitle, and place."""
         found = _similarities(asked, self._forms, least=LEAST_SIMILARITY)
         is_there = np.zeros(self._n_papers, dtype=bool)
         is_there[living] = True
         forms = np.flatnonzero((found >= LEAST_SIMILARITY) & is_there[self._paper_of_form])
         best: dict[int, tuple[float, bool, int]] = {}
-        # Forms are in order: whole titles first.
+        # Whole titles come before titles without subtitle, and the sort is stable.
         for form in forms[np.argsort(-found[forms], kind="stable")].tolist():
             place = int(self._paper_of_form[form])
             best.setdefault(place, (float(found[form]), bool(form >= self._n_papers), place))
@@ -187,7 +188,7 @@ class SegmentTitles:
     def beginning(
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
     ) -> list[tuple[bool, int, int]]:
-        """Whether it opens so, length and place of the titles that hold the words begun, best first."""
+        """Return, best first, whether a matching title begins with the text, its length and its place."""
         holds = np.zeros(self._n_papers, dtype=bool)
         holds[living] = True
         for word in dict.fromkeys(asked.split()):
@@ -202,7 +203,7 @@ class SegmentTitles:
     def opening_like(
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
     ) -> list[tuple[float, int, int]]:
-        """Similarity, length and place of the titles that open most like ``asked``, best first."""
+        """Return similarity, length and place of the titles that begin most like ``asked``, best first."""
         openings = [self._folded[place][: len(asked)] for place in living.tolist()]
         found = _similarities(asked, openings, least=LEAST_OF_OPENING)
         best = np.lexsort((self._lengths[living], -found))[:limit]
@@ -212,7 +213,7 @@ class SegmentTitles:
         ]
 
     def _holding(self, word: str) -> Bool[np.ndarray, " n_papers"]:
-        """Which titles hold a word that begins with ``word``."""
+        """Return which titles contain a word that begins with ``word``."""
         first = bisect_left(self._vocabulary, word)
         end = bisect_left(self._vocabulary, word + _LAST)
         holds = np.zeros(self._n_papers, dtype=bool)
@@ -220,14 +221,14 @@ class SegmentTitles:
         return holds
 
     def _opening(self, asked: str) -> tuple[int, int]:
-        """From where to where, in alphabetical order, titles begin with ``asked``."""
+        """Return the range, in alphabetical order, of the titles that begin with ``asked``."""
         title_at = self._folded.__getitem__
         first = bisect_left(self._by_text, asked, key=title_at)
         return first, bisect_left(self._by_text, asked + _LAST, lo=first, key=title_at)
 
 
 def _similarities(asked: str, texts: Sequence[str], *, least: float) -> Float32[np.ndarray, " n_texts"]:
-    """How much each of ``texts`` is like ``asked``, 0 for those that are less so than ``least``."""
+    """Return the similarity of each of ``texts`` to ``asked``, 0 if it is less than ``least``."""
     found: Float32[np.ndarray, " n_texts"] = cdist(
         [asked], texts, scorer=Indel.normalized_similarity, score_cutoff=least, dtype=np.float32
     )[0]
@@ -235,7 +236,7 @@ def _similarities(asked: str, texts: Sequence[str], *, least: float) -> Float32[
 
 
 def fold(titles: Any) -> Any:
-    """Texts (Arrow) in lower case, without accents, every run of what is no letter or digit as one space."""
+    """Return texts (Arrow) in lower case, without accents, with a space for each run of other characters."""
     plain = pc.replace_substring_regex(pc.utf8_normalize(titles, "NFKD"), r"\p{Mn}+", "")
     spaced = pc.replace_substring_regex(pc.utf8_lower(plain), r"[^\pL\pN\pM]+", " ")
     folded = pc.utf8_trim(spaced, " ")
@@ -243,10 +244,10 @@ def fold(titles: Any) -> Any:
 
 
 def folded(texts: Sequence[str]) -> list[str]:
-    """As ``fold``, of plain texts; empty where there is no letter and no digit."""
+    """The same as ``fold``, but for Python strings; a text without letters and digits becomes empty."""
     if all(map(str.isascii, texts)):  # most are; the first step in Arrow alone takes 2.5 ms
         return [_NO_ASCII_WORD.sub(" ", text.lower()).strip(" ") for text in texts]
-    # A lone surrogate, which Arrow cannot hold, is no letter anyway.
+    # Arrow cannot store a lone surrogate, which is no letter anyway.
     readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
     found: list[str] = fold(pa.array(readable, pa.string())).to_pylist()
     return found
@@ -262,7 +263,7 @@ def _folded_one(text: str) -> str:
 def _postings(
     folded: Any,
 ) -> tuple[list[str], Int64[np.ndarray, " n_words_plus_1"], Int32[np.ndarray, " n_postings"]]:
-    """The words in alphabetical order, and the papers of word ``i`` between bounds ``i`` and ``i + 1``."""
+    """Return the sorted words, and papers: those of word ``i`` lie between bounds ``i`` and ``i + 1``."""
     words = pc.split_pattern(folded, " ")
     encoded = words.flatten().dictionary_encode()
     papers = np.asarray(pc.list_parent_indices(words)).astype(np.int32)

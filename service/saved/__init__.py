@@ -1,1 +1,1 @@
-"""Queries that are kept under a name, and the papers that are new to them."""
+"""Queries saved under a name, and the papers that are new to them."""

@@ -18,12 +18,12 @@ _NOT_MEASURED: Final = (
     "How well the papers added since match is not known while a part of the collection cannot be searched; "
     "try again later."
 )
-MOST_NEWS: Final = 1_000  # of the papers added so many, the best, are looked at and may be shown
+MOST_NEWS: Final = 1_000  # added papers, the best ones, that are searched and may be shown
 
 
 @dataclass(frozen=True, slots=True)
 class NewPaper:
-    """A paper that came into the collection at ``added_at``, in Unix seconds, and how it matches."""
+    """A paper that was added to the collection at ``added_at``, in Unix seconds, and its match."""
 
     ranked: RankedPaper
     added_at: int
@@ -31,10 +31,11 @@ class NewPaper:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Papers that are new, best first, of ``n_added`` that came and may be returned; ``answer`` holds them.
+    """New papers, best first, of the ``n_added`` papers that were added and pass the filters.
 
-    They are the best of ``n_matching``, which MOST_NEWS limits. All papers added up to the change ``up_to``
-    were looked at: where a part of the collection was away, it is where the last look ended.
+    They are also the results of ``answer``, and the best of ``n_matching`` papers, which MOST_NEWS limits.
+    All papers added up to the change ``up_to`` were compared; if a part of the collection was away, ``up_to``
+    is the change at which the previous comparison ended.
     """
 
     answer: SearchAnswer
@@ -45,7 +46,7 @@ class News:
 
     @property
     def n_hidden(self) -> int:
-        """How many more match than there are here."""
+        """The number of matching papers that are not in ``papers``."""
         return self.n_matching - len(self.papers)
 
 
@@ -58,9 +59,9 @@ def news_of(
     limit: int,
     weak: bool = False,
 ) -> News:
-    """Those of the papers ``added`` that match a query, at most ``limit``; also ``weak`` matches, if wanted.
+    """Return at most ``limit`` of the papers ``added`` that match a query; ``weak`` includes weak matches.
 
-    They came after the change ``since``.
+    The papers were added after the change ``since``.
 
     Seeds that cannot be used are left out, and the answer says why. Raises DeadlineError,
     EncoderMismatchError.
@@ -84,17 +85,17 @@ def news_of(
 
 
 def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[SearchAnswer, int]:
-    """The best ``query.limit`` papers that match, and how many of the MOST_NEWS best do."""
+    """Return the best ``query.limit`` papers that match, and how many of the MOST_NEWS best papers match."""
     answer = last = engine.search(query)
     n_matching = sum(weak or _is_good(each, answer) for each in answer.results)
     if answer.next_page is not None and query.limit < MOST_NEWS:
         following = replace(query, page=answer.next_page)
-        # Of the papers that may not be shown the strength is enough.
+        # For these papers, only the strength is needed until it is clear which of them are shown.
         last = engine.search(
             replace(following, limit=MOST_NEWS - query.limit, include=frozenset(), max_alignments=0)
         )
         good = [place for place, each in enumerate(last.results, start=1) if weak or _is_good(each, last)]
-        if shown := good[: query.limit - n_matching]:  # in the place of weak ones before them
+        if shown := good[: query.limit - n_matching]:  # instead of weak matches on the first page
             more = engine.search(replace(following, limit=shown[-1]))
             answer = replace(
                 answer, results=answer.results + more.results, coverage=min(answer.coverage, more.coverage)
@@ -110,15 +111,15 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
 
 
 def _covering(answer: SearchAnswer, coverage: float) -> SearchAnswer:
-    """It, where the least that one of several searches reached is this."""
+    """Return ``answer`` with this ``coverage``, the least of several searches, and its warning."""
     others = (each for each in answer.warnings if each.code is not WarningCode.PARTIAL_COVERAGE)
     return replace(answer, coverage=coverage, warnings=(*others, *coverage_warning(coverage)))
 
 
 def _is_good(ranked: RankedPaper, answer: SearchAnswer) -> bool:
-    """Whether its match is not weak; where a collection is too small to tell, it is good.
+    """Return whether a match is not weak, or the collection is too small to tell.
 
-    Not where it cannot be told because a part of the collection is away.
+    Not good if its strength is unknown because a part of the collection is away.
     """
     if ranked.strength is None:
         return answer.coverage == 1
@@ -126,7 +127,7 @@ def _is_good(ranked: RankedPaper, answer: SearchAnswer) -> bool:
 
 
 def _without_weak(answer: SearchAnswer) -> SearchAnswer:
-    """Its results but the weak ones; where a collection is too small to tell, all."""
+    """Return ``answer`` without weak results; with all of them if the collection is too small to tell."""
     matching = tuple(each for each in answer.results if _is_good(each, answer))
     told = tuple(each for each in answer.warnings if each.code is not WarningCode.NO_GOOD_MATCH)
     unknown = any(each.strength is None for each in answer.results)
@@ -138,7 +139,7 @@ def _without_weak(answer: SearchAnswer) -> SearchAnswer:
 
 
 def _nothing_added(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
-    """The answer without a search, which still tells which of its papers are there no more."""
+    """Return the answer without a search; it still says which papers of the query no longer exist."""
     unresolved = engine.reader.lost(query)
     all_lost = sum(not each.negative for each in unresolved) == len(query.seeds)
     reason = Reason.NO_SEED_RESOLVED if all_lost else Reason.NOTHING_ADDED

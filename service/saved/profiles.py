@@ -15,13 +15,13 @@ from service.match.program.people import check_name
 from service.match.query import Profile
 
 MOST_OF_OWNER: Final = 50_000
-# Names that are looked up by one statement.
+# Names looked up by one SQL statement.
 _AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileHead:
-    """A profile but for its papers."""
+    """A profile without its papers and conflicts."""
 
     name: str
     quota: int | None
@@ -30,8 +30,8 @@ class ProfileHead:
 class Profiles(Store):
     """The profiles of one database; open them with ``Profiles.open``.
 
-    Every method raises ``StorageError`` where the database cannot be reached, read or written. Nobody has
-    more than ``most_of_owner``.
+    Every method raises ``StorageError`` if the database cannot be reached, read or written. No owner has more
+    than ``most_of_owner`` profiles.
     """
 
     def __init__(self, database: Database, *, most_of_owner: int = MOST_OF_OWNER) -> None:
@@ -39,9 +39,9 @@ class Profiles(Store):
         self._most_of_owner = most_of_owner
 
     def put(self, profile: Profile, *, owner: str) -> bool:
-        """Keeps a profile in the place of the owner's of that name; whether there was none.
+        """Save a profile, replacing the owner's profile with that name; return whether it is a new one.
 
-        Raises InputError for a name that is blank, too long or not printable, and where there are too many.
+        Raises InputError for a name that is blank, too long or not printable, and for too many profiles.
         """
         check_name(profile.name)
         which = _of(owner, [profile.name])
@@ -64,7 +64,7 @@ class Profiles(Store):
         return not replaced
 
     def heads(self, *, owner: str, after: str, limit: int) -> list[ProfileHead]:
-        """At most ``limit`` profiles of ``owner``, by their names, those behind the name ``after``."""
+        """Return at most ``limit`` profiles of ``owner`` sorted by name, after the name ``after``."""
         statement = (
             select(ProfileRow.name, ProfileRow.quota)
             .where(ProfileRow.owner == owner, ProfileRow.name > after)
@@ -75,7 +75,7 @@ class Profiles(Store):
             return [ProfileHead(*row) for row in connection.execute(statement)]
 
     def named(self, names: Sequence[str], *, owner: str) -> list[Profile]:
-        """The profiles of ``owner`` with these names, in this order; raises ProfileNotFoundError."""
+        """Return the profiles of ``owner`` with these names, in this order; raises ProfileNotFoundError."""
         columns = (ProfileRow.name, ProfileRow.papers, ProfileRow.conflicts, ProfileRow.quota)
         found: dict[str, Profile] = {}
         with self.database.reading() as connection:
@@ -93,12 +93,12 @@ class Profiles(Store):
         return [found[name] for name in names]
 
     def remove(self, name: str, *, owner: str) -> None:
-        """Forgets a profile; nothing happens where there is none."""
+        """Delete a profile; do nothing if there is none."""
         with self.database.writing() as connection:
             connection.execute(delete(ProfileRow).where(_of(owner, [name])))
 
 
 def _of(owner: str, names: Sequence[str]) -> ColumnElement[bool]:
-    # Not every text can be asked of every database.
+    # Not every database accepts every text as a parameter.
     askable = [name for name in names if name.isprintable()]
     return and_(ProfileRow.owner == owner, ProfileRow.name.in_(askable))

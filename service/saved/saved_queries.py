@@ -1,7 +1,7 @@
 """Saved queries in the catalog's database, and which of their new papers were seen.
 
-What is new is counted in changes of the collection, not in time: of the papers that one transaction added
-none is passed over, whichever process publishes them, and whenever.
+New papers are counted by changes of the collection, not by time: so no paper of a transaction is missed,
+whichever process publishes it, and whenever.
 """
 
 import re
@@ -21,17 +21,17 @@ from models.errors import InputError, QueryError, SavedQueryConflictError, Saved
 
 MAX_NAME_CHARS: Final = 100
 MOST_OF_OWNER: Final = 100
-MOST_ADDED: Final = 50_000  # papers that one look at the news holds against a query
+MOST_ADDED: Final = 50_000  # added papers that are compared with a query at once
 ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
-_LONGEST: Final = 2**31 - 1  # of a feed's number
+_LONGEST: Final = 2**31 - 1  # largest number of a feed
 
 
 @dataclass(frozen=True, slots=True)
 class NewSavedQuery:
-    """A query to be kept: ``body`` is that of its request, as JSON in ASCII, ``kind`` says of which.
+    """A query to be saved: ``body`` is that of its request, as JSON in ASCII, ``kind`` is the request's kind.
 
-    ``change`` is that up to which the collection shows papers: those that come later are new.
+    ``change`` is the last change of the collection that is served: papers added later are new.
     """
 
     owner: str
@@ -43,10 +43,10 @@ class NewSavedQuery:
 
 @dataclass(frozen=True, slots=True)
 class SavedQueryHead:
-    """A saved query but for its body. Papers added after the change ``seen`` are new to its owner.
+    """A saved query without its body. Papers added after the change ``seen`` are new to its owner.
 
-    ``since`` is the change at which it was saved; times are Unix seconds. Feed number ``n_feeds`` of it is
-    good while it ``has_feed``.
+    ``since`` is the change at which it was saved; times are Unix seconds. While it ``has_feed``, the feed
+    with number ``n_feeds`` is valid.
     """
 
     id: str
@@ -75,8 +75,9 @@ _HEAD: Final = [getattr(SavedQueryRow, field.name) for field in fields(SavedQuer
 class SavedQueries(Store):
     """The saved queries of one database; open them with ``SavedQueries.open``.
 
-    Every method raises ``StorageError`` where the database cannot be reached, read or written. An ``owner``
-    of ``None`` is anybody. ``clock`` gives Unix seconds; nobody has more than ``most_of_owner``.
+    Every method raises ``StorageError`` if the database cannot be reached, read or written. An ``owner`` of
+    ``None`` means any owner. ``clock`` returns Unix seconds; no owner has more than ``most_of_owner``
+    queries.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class SavedQueries(Store):
         self._most_of_owner = most_of_owner
 
     def save(self, new: NewSavedQuery) -> tuple[SavedQuery, bool]:
-        """Keeps a query, or finds the owner's with the same name and content; and whether it is a new one.
+        """Save a query, or find the owner's with the same name and content; also return whether it is new.
 
         Raises:
             InputError: a name that is blank, too long or not printable.
@@ -121,7 +122,7 @@ class SavedQueries(Store):
             return _expected(connection, SavedQueryRow.id == row["id"]), True
 
     def all(self, *, owner: str | None) -> list[SavedQueryHead]:
-        """Those of ``owner``, by their names."""
+        """Return the saved queries of ``owner``, sorted by name."""
         statement = select(*_HEAD).order_by(SavedQueryRow.name, SavedQueryRow.id)
         if owner is not None:
             statement = statement.where(SavedQueryRow.owner == owner)
@@ -129,20 +130,20 @@ class SavedQueries(Store):
             return [SavedQueryHead(**row._asdict()) for row in connection.execute(statement)]
 
     def get(self, query_id: str, *, owner: str | None) -> SavedQuery:
-        """One of them; raises SavedQueryNotFoundError."""
+        """Return a saved query; raises SavedQueryNotFoundError."""
         with self.database.reading() as connection:
             return _expected(connection, _of(query_id, owner))
 
     def remove(self, query_id: str, *, owner: str | None) -> None:
-        """Forgets it, with its feed; nothing happens where there is none."""
+        """Delete a saved query with its feed; do nothing if there is none."""
         if _ID.fullmatch(query_id):
             with self.database.writing() as connection:
                 connection.execute(delete(SavedQueryRow).where(_of(query_id, owner)))
 
     def mark_seen(self, query_id: str, up_to: int, *, owner: str | None) -> SavedQueryHead:
-        """What was added up to the change ``up_to`` is no longer new; it never is again.
+        """Mark the papers added up to the change ``up_to`` as seen; this cannot be undone.
 
-        Raises SavedQueryNotFoundError; QueryError for a change that there has not been.
+        Raises SavedQueryNotFoundError; QueryError for a change that does not exist yet.
         """
         with self.database.writing() as connection:
             head = _expected(connection, _of(query_id, owner)).head
@@ -156,7 +157,7 @@ class SavedQueries(Store):
             return _changed(connection, head.id, seen)
 
     def open_feed(self, query_id: str, *, owner: str | None) -> SavedQueryHead:
-        """Makes a feed of it, unless it has one; raises SavedQueryNotFoundError."""
+        """Create a feed of the query unless it has one; raises SavedQueryNotFoundError."""
         with self.database.writing() as connection:
             head = _expected(connection, _of(query_id, owner)).head
             if head.has_feed:
@@ -164,7 +165,7 @@ class SavedQueries(Store):
             return _changed(connection, head.id, {"has_feed": True, "n_feeds": head.n_feeds + 1})
 
     def close_feed(self, query_id: str, *, owner: str | None) -> None:
-        """Revokes its feed, where it has one: no later one has the same address.
+        """Revoke the query's feed, if it has one; a later feed has another address.
 
         Raises SavedQueryNotFoundError.
         """
@@ -173,7 +174,7 @@ class SavedQueries(Store):
             _changed(connection, head.id, {"has_feed": False})
 
     def of_feed(self, query_id: str, number: int) -> SavedQuery:
-        """The query whose feed number ``number`` is good; raises SavedQueryNotFoundError."""
+        """Return the query if its feed with this ``number`` is valid; raises SavedQueryNotFoundError."""
         good = and_(SavedQueryRow.has_feed, SavedQueryRow.n_feeds == min(number, _LONGEST))
         with self.database.reading() as connection:
             found = _found(connection, and_(_of(query_id, None), good))
@@ -182,9 +183,9 @@ class SavedQueries(Store):
         return found
 
     def added(self, change: int, *, within_s: int | None = None) -> list[AddedPaper]:
-        """The papers that came after a change, and ``within_s`` seconds ago, the last ones first.
+        """Return the papers added after a change, and in the last ``within_s`` seconds, the last ones first.
 
-        At most MOST_ADDED.
+        At most MOST_ADDED papers.
         """
         not_before = 0 if within_s is None else int(self._clock()) - within_s
         with self.database.reading() as connection:
@@ -207,7 +208,7 @@ def _expect_name(name: str) -> None:
 
 
 def _of(query_id: str, owner: str | None) -> ColumnElement[bool]:
-    if not _ID.fullmatch(query_id):  # not every text can be asked of every database
+    if not _ID.fullmatch(query_id):  # not every database accepts every text as a parameter
         raise _not_found()
     which = SavedQueryRow.id == query_id
     return which if owner is None else and_(which, SavedQueryRow.owner == owner)

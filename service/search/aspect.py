@@ -1,4 +1,4 @@
-"""Selects the sentences that count, applies the focus, adds the contrast, and weighs what is specific."""
+"""Selection of the query sentences that count, with focus, contrast and specificity weights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from service.search.words import QueryWords
 
 # Measured: docs/decisions/retrieval/focus.md.
 DEFAULT_FOCUS = 0.3
-# A method is the same in another field; what a result means depends on what it is a result about.
+# A method is the same in another field; the meaning of a result depends on its topic.
 _FACET_FOCUS = {Facet.METHOD: 0.4, Facet.RESULT: 0.0}
 
-# The share of the chosen sentences' words beside those of the whole paper. Measured:
-# docs/decisions/retrieval/shared-words.md. What a result means depends on its topic, also by words.
+# The share of the chosen sentences' words; the words of the whole paper have the rest. Measured:
+# docs/decisions/retrieval/shared-words.md. A result's topic also matters for words.
 _CHOSEN_WORDS = 0.5
 _FACET_WORDS = {Facet.RESULT: 0.0}
 
 # Measured: docs/decisions/retrieval/contrast.md.
 DEFAULT_CONTRAST = 0.4
 
-# A sentence is as specific as the nearest of them are far, one paper in so many.
+# A sentence is specific if its nearest papers are far away: the nearest 1 in 20 of the sample.
 _NEAREST_OF = 20
-# What specificity weighs, per unit of distance between unit vectors. Measured:
+# The weight of specificity per unit of distance between unit vectors. Measured:
 # docs/decisions/retrieval/specificity.md.
 _SPECIFICITY = 8.0
 MAX_SPECIFICITY = 100.0
@@ -37,9 +37,9 @@ MAX_SPECIFICITY = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """The respect in which papers should differ: sentences by number, or by facet, exactly one of the two.
+    """The sentences that papers should differ from, given either by number or by facet, never by both.
 
-    ``weight`` (0.01 to 1) is how much being far from these counts against being near to the others.
+    ``weight`` (0.01 to 1) is how much distance from these counts, relative to nearness to the others.
     """
 
     sentences: tuple[int, ...] | None = None
@@ -49,11 +49,11 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """The respect in which papers should be akin; without ``sentences`` and ``facets`` the whole abstract.
+    """The sentences that papers should be similar to; the whole abstract if none are chosen.
 
     ``sentences`` are numbers in the whole abstract. ``focus`` (0 to 1) is the share of the other sentences'
-    mean that is taken from each chosen vector: 0 is ASPIRE's own aspect query (semantics 3.5), ``None`` what
-    suits the facets. With ``unlike`` and nothing chosen, all sentences but the unlike ones are.
+    mean that is subtracted from each chosen vector: 0 is ASPIRE's own aspect query (semantics 3.5), ``None``
+    the default of the facets. With ``unlike`` and nothing chosen, all sentences except the unlike ones count.
     """
 
     sentences: tuple[int, ...] | None = None
@@ -68,19 +68,19 @@ class Aspect:
 
     @property
     def turn(self) -> float:
-        """The focus that applies; of several facets the least, as topic that one of them needs is kept."""
+        """The focus that applies; the smallest of several facets', as one of them may need the topic."""
         if self.focus is not None:
             return self.focus
         return min((_FACET_FOCUS.get(facet, DEFAULT_FOCUS) for facet in self.facets), default=DEFAULT_FOCUS)
 
     @property
     def chooses(self) -> bool:
-        """Whether some of the sentences were chosen to be like."""
+        """Whether the sentences to be like were chosen, by number or by facet."""
         return self.sentences is not None or bool(self.facets)
 
     @property
     def chosen_words(self) -> float:
-        """The share of the chosen sentences' words, beside those of the whole paper; of facets the least."""
+        """The share of the chosen sentences' words, 0 if none are chosen; the smallest of several facets'."""
         if self.sentences is not None:
             return _CHOSEN_WORDS
         return min((_FACET_WORDS.get(facet, _CHOSEN_WORDS) for facet in self.facets), default=0.0)
@@ -88,17 +88,17 @@ class Aspect:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The numbers of the query sentences to be ``like`` and to be ``unlike``; ascending, disjoint."""
+    """The numbers of the query sentences to be ``like`` and ``unlike``; ascending and disjoint."""
 
     like: tuple[int, ...]
     unlike: tuple[int, ...] = ()
 
 
 def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit) -> Selection:
-    """The sentences of ``paper`` that count; past ``n_vectors`` there is none.
+    """Return the sentences of ``paper`` that count, all among the first ``n_vectors``, which were encoded.
 
-    ``like`` is empty when no sentence has a facet that was chosen, or when nothing was chosen and none has
-    the facet to be unlike; ``unlike`` alone is empty when only the latter is missing.
+    ``like`` is empty if no sentence has a chosen facet, or if nothing was chosen and no sentence has the
+    facet to be unlike. ``unlike`` alone is empty if only the sentences to be unlike are missing.
     Raises SentenceSelectionError.
     """
     unlike = aspect.unlike
@@ -125,10 +125,10 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
 def focused(
     vectors: Float32[np.ndarray, "n_sentence dim"], selected: Sequence[int], *, focus: float
 ) -> Float32[np.ndarray, "n_query dim"]:
-    """The ``selected`` vectors, turned away from the mean of the others by ``focus``, their norms kept.
+    """Return the ``selected`` vectors, turned away from the mean of the others by ``focus``; norms are kept.
 
-    In context every sentence vector carries the paper's topic; what the chosen ones say beyond it is what the
-    other sentences do not share.
+    Every sentence vector pooled in context carries the paper's topic. Subtracting what the other sentences
+    share leaves what the chosen ones say beyond the topic.
     """
     chosen = vectors[list(selected)]
     others = np.delete(vectors, list(selected), axis=0)
@@ -136,7 +136,7 @@ def focused(
         return np.ascontiguousarray(chosen)
     turned = chosen - focus * others.mean(axis=0)
     norms = np.linalg.norm(turned, axis=1, keepdims=True)
-    # A chosen sentence that repeats the others leaves nothing to turn to; it stays as it is.
+    # A chosen vector equal to the subtracted one would become zero; it stays unchanged.
     scale = np.divide(
         np.linalg.norm(chosen, axis=1, keepdims=True), norms, where=norms > 0, out=np.zeros_like(norms)
     )
@@ -144,7 +144,7 @@ def focused(
 
 
 def default_specificity(spec: EncoderSpec) -> float:
-    """How much the specificity of sentences weighs; not measured, and so 0, for raw vectors."""
+    """Return the default weight of specificity; 0 for raw vectors, for which it was not measured."""
     return _SPECIFICITY if spec.normalised else 0.0
 
 
@@ -155,11 +155,11 @@ def specificity_weights(
     *,
     specificity: float,
 ) -> Float64[np.ndarray, " n_query"] | None:
-    """How much each query sentence counts, as logarithms, by how far it is from the ``k`` sampled papers.
+    """Return the log weight of each query sentence, by its distance from ``k`` sampled papers.
 
-    ``specificity`` times the mean distance (L2) to the nearest of them, one in 20: what papers say that have
-    nothing else in common, such as that code is available, is near in many. ``None``, for all alike, of one
-    sentence, beside too few papers, and for a ``specificity`` of 0.
+    It is ``specificity`` times the mean distance (L2) to the nearest 1 in 20 of the papers: a sentence that
+    unrelated papers share, such as that code is available, is near in many. ``None``, which means equal
+    weights, for a single sentence, for too few papers, and for a ``specificity`` of 0.
     """
     n_nearest = round((len(offsets) - 1) / _NEAREST_OF)
     if specificity == 0 or n_nearest == 0 or len(vectors) < 2:
@@ -169,21 +169,21 @@ def specificity_weights(
     return weights
 
 
-# Which rows of a collection are sentences of which facets.
+# For each tuple of facets, a mask of the collection's rows that are sentences of these facets.
 Rows = Mapping[tuple[Facet, ...], Bool[np.ndarray, " n_rows"]]
 NO_ROWS: Final[Rows] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Query sentences that are compared with a paper by one plan.
+    """Query sentences that are compared with a paper by one transport plan.
 
-    ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``;
-    ``away``: papers should be unlike them. ``weight`` (over 0) is how much the part counts beside others.
-    ``seed`` is the number of the query paper in its list, which is that of the negatives where ``negative``.
-    ``words`` are those that count beside the vectors. ``picked`` by number, each sentence counts as it is;
-    else the more specific ones count more. Of a paper the sentences of the facets ``beside`` are compared,
-    all where there are none.
+    ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``.
+    ``away`` says that papers should be unlike them. ``weight`` (over 0) is how much the part counts relative
+    to other parts. ``seed`` is the number of the query paper in its list: the negatives if ``negative``, else
+    the seeds. ``words`` count next to the vectors. If ``picked`` by number, all sentences count equally;
+    otherwise the more specific ones count more. Only a paper's sentences of the facets ``beside`` are
+    compared, all of them if it is empty.
     """
 
     vectors: Float32[np.ndarray, "n_query dim"]
@@ -208,14 +208,14 @@ def query_parts(
     seed: int = 0,
     negative: bool = False,
 ) -> list[Part]:
-    """The sentences of ``paper`` to be like, turned by the focus; then those to be unlike, as they are.
+    """Return the part to be like, with its vectors turned by the focus, and the part to be unlike, if any.
 
-    Of a ``negative`` paper all are to be unlike. What to keep away from keeps its topic, so it is not turned.
+    All parts of a ``negative`` paper are to be unlike. Vectors to be unlike keep their topic: not turned.
     """
     turn = 0.0 if negative or unit is Unit.DOCUMENT else aspect.turn
     kept = selection.like if unit is Unit.SENTENCE else (0,)
     chosen = focused(vectors, kept, focus=turn)
-    # Words of the whole paper would be those of what to be unlike, too.
+    # The words of the whole paper would include those of the sentences to be unlike.
     apart = bool(selection.unlike) or (negative and aspect.chooses)
     words = QueryWords(paper, selection.like, 1.0 if apart else aspect.chosen_words)
     picked = aspect.sentences is not None
@@ -229,12 +229,12 @@ def query_parts(
 
 
 def of_one_seed(parts: Sequence[Part]) -> bool:
-    """Whether all parts are of one query paper."""
+    """Return whether all parts belong to one query paper."""
     return len({(part.seed, part.negative) for part in parts}) == 1
 
 
 def facets_missing(aspect: Aspect, paper: Paper, *, n_vectors: int) -> str:
-    """One sentence that says which facets were asked for in vain, and which the query has instead."""
+    """Return a message that names the requested facets that are missing and the facets the query has."""
     unlike = () if aspect.unlike is None else aspect.unlike.facets
     sought = aspect.facets or unlike
     kept = [sentence.facet for sentence in paper.sentences[:n_vectors]]
@@ -290,7 +290,7 @@ def _of_numbers(paper: Paper, numbers: Sequence[int], n_vectors: int) -> tuple[i
 
 
 def _of_facets(paper: Paper, facets: Sequence[Facet], n_vectors: int) -> tuple[int, ...]:
-    """The sentences of any of the facets; stated aims count as background (CSFCube, semantics 3.5)."""
+    """Return the sentences of any of the facets; objectives count as background (CSFCube, semantics 3.5)."""
     if all(sentence.facet is None for sentence in paper.sentences):
         raise SentenceSelectionError(
             "The sentences of the query paper have no facets; choose sentences by number instead."

@@ -1,4 +1,4 @@
-"""Candidates: papers with the sentences nearest to the query's (single match, semantics 3.3) or its words."""
+"""Candidates: papers nearest to the query by sentences (single match, semantics 3.3) or by words."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
@@ -17,48 +17,48 @@ from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
 from service.search.query import Strategy
 from service.search.words import WITHOUT_WORDS, QueryVectors, SharedWords
 
-# Single match hands the re-ranking at least this many papers for each result asked for.
+# Single match gives the re-ranking at least this many papers for each requested result.
 CANDIDATES_PER_RESULT: Final = 5
-# So many times as many where papers are ranked by more than what found them, as with contrast: on 20,000 real
-# abstracts 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), at 6 ms more.
+# This many times as many if the ranking uses more than the search, as with contrast: on 20,000 real
+# abstracts, 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), for 6 ms more.
 MORE_CANDIDATES: Final = 5
 
-# How to widen: rows nearest to any sentence of the query, for each paper wanted. Measured:
+# How the search widens: rows nearest to any sentence of the query, per wanted paper. Measured:
 # docs/decisions/retrieval/candidates.md.
 _HITS_PER_PAPER: Final = 2
 _WIDEN: Final = 2
-# So few distances are all asked for at once: in a small collection a second search would follow in any case.
+# Up to this many distances are requested in one search: a small collection would need a second one anyway.
 ALL_AT_ONCE: Final = 32_768
-# So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
-# which of millions of rows it may return takes longer.
+# Up to this many papers that are not allowed, such as the query itself, are dropped from a longer list of
+# hits: giving the index a mask of millions of rows takes longer.
 _FEW_PAPERS: Final = 32
-# Where words count, a quarter more papers are re-ranked, words find half as many as vectors, and one in eight
-# of the list has a rare word or a quoted phrase, however far it lies by all else. Measured:
+# If words count, a quarter more papers are re-ranked, words find half as many papers as vectors, and one in
+# eight of the list has a rare word or a quoted phrase, however far it is by everything else. Measured:
 # docs/decisions/retrieval/shared-words.md.
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8
-_MOST_TITLED: Final = 16  # papers of one title that come first
-# Papers that have all words of the phrases a query quotes and are read for these: 50 ms.
+_MOST_TITLED: Final = 16  # papers with the typed title that come first, at most
+# Papers read to look for quoted phrases, of those that have all words of a phrase: 50 ms.
 _TEXTS_READ: Final = 2_000
 _TEXTS_AT_ONCE: Final = 256
 # How many times as many papers each further search of a long list asks for.
 _DEEPER: Final = 2
 
-# For several seeds. Measured: docs/decisions/retrieval/several-seeds.md. Sentences that are searched
-# for; of more, each seed keeps those nearest to its own mean.
+# For several seeds. Measured: docs/decisions/retrieval/several-seeds.md. The most query sentences of a
+# search; if there are more, each seed keeps those nearest to the mean of its sentences.
 _MAX_SENTENCES: Final = 512
-# Hits of all sentences together, for each paper wanted, and of one sentence at least.
+# Hits per wanted paper, summed over all sentences, and the least hits of one sentence.
 _HITS_OF_ALL: Final = 4
 _MIN_HITS: Final = 20
-# Sentences searched for between two looks at the deadline.
+# Sentences searched for between two checks of the deadline.
 _BATCH: Final = 64
 
 
 def depth_for(parts: Sequence[Part], limit: int, *, least: int, words: bool) -> int:
-    """How many papers are re-ranked together for ``limit`` results; ``least`` for a single part.
+    """Return how many papers are re-ranked together for ``limit`` results, at least ``least``.
 
-    More where ``words`` count, as a paper may be akin by either.
+    More for several parts, and if ``words`` count, because a paper may be similar by either.
     """
     n_papers = max(least, limit * CANDIDATES_PER_RESULT)
     if not of_one_seed(parts):
@@ -81,13 +81,13 @@ def list_candidates(
     among: Rows = NO_ROWS,
     omitted: Sequence[Paper] = (),
 ) -> list[int]:
-    """The positions of the first ``n_papers`` of a list that is the same however far it is read.
+    """Return the positions of the first ``n_papers`` of a list that is the same however far it is read.
 
-    The nearest come first; where ``words`` count, papers whose title was typed, then the nearest by both.
-    Fewer if fewer are allowed. ``first`` papers come from one search, the rest from wider ones, in order, but
-    for what was found before: an approximate index may find other papers when it is asked for more. The list
-    depends on ``first``. For a part only the sentences ``among`` the rows of its facets are searched. Papers
-    with the title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
+    The nearest come first; if ``words`` count, papers whose title was typed, then the nearest by both. Fewer
+    if fewer are allowed. The first search finds ``first`` papers; each wider one appends those it adds, in
+    order, as an approximate index may find other papers when more are requested. So the list depends on
+    ``first``. A part is searched for only in the sentences ``among`` the rows of its facets. Papers with the
+    title or abstract of one of ``omitted`` are left out, ignoring letter case and spacing. Raises
     DeadlineError.
     """
     several = not of_one_seed(parts)
@@ -118,7 +118,7 @@ def list_candidates(
         new = [position for position in dict.fromkeys([*titled, *ordered]) if position not in seen]
         seen.update(new)
         listed.update(dict.fromkeys(_without(snapshot, new, same)))
-        # Fewer than asked for: there are no more.
+        # Fewer papers than requested: there are no more.
         if len(listed) >= n_papers or len(seen) < n_searched:
             return list(listed)[:n_papers]
         n_searched *= _DEEPER
@@ -131,11 +131,11 @@ def _by_vectors_and_words(
     allowed: Bool[np.ndarray, " n_papers"],
     quoted: Sequence[Sequence[int]],
 ) -> list[int]:
-    """The positions of what vectors ``found`` and of what words find, nearest first by both together.
+    """Return the positions of the papers ``found`` by vectors and of those found by words, nearest first.
 
-    What words alone find lies no nearer by vectors than the last that these found: it is taken to lie there.
-    Papers with the ``quoted`` phrases, a list for each, and those with the rarest words take turns in the
-    part of the list that is kept for them.
+    A paper found only by words is no nearer by vectors than the last paper found by them, so it gets the
+    score of that paper. Papers with the ``quoted`` phrases, one list per phrase, and those with the rarest
+    words take turns in the places reserved for them.
     """
     if shared is None or not found:
         return [each.position for each in found]
@@ -160,7 +160,7 @@ def _by_vectors_and_words(
 def _with_phrases(
     snapshot: Snapshot, shared: SharedWords, allowed: Bool[np.ndarray, " n_papers"]
 ) -> Iterator[list[int]]:
-    """For each phrase that the query quotes the papers with it, nearest by words first.
+    """Yield, for each phrase that the query quotes, the papers with the phrase, nearest by words first.
 
     Raises DeadlineError.
     """
@@ -188,19 +188,19 @@ def find_candidates(
     exact: bool = True,
     at_once: int = ALL_AT_ONCE,
 ) -> list[Candidate]:
-    """The ``n_papers`` allowed papers nearest by single match, best first; fewer only when fewer are allowed.
+    """Return the ``n_papers`` allowed papers nearest by single match, best first; fewer if fewer are allowed.
 
-    A paper's score is -min over (query sentence, its sentence) of L2. The search widens until there are
-    enough papers. If ``exact``, the list is what an unlimited one would give: a paper absent from the rows
-    nearest to any sentence is farther than the last of them. If not, every sentence has hits of its own. Up
-    to ``at_once`` distances are all asked for. Ties are broken by position. Raises DeadlineError.
+    A paper's score is -min over (query sentence, paper sentence) of L2. The search widens until there are
+    enough papers. If ``exact``, the list equals that of an unlimited search: a paper absent from the rows
+    nearest to any sentence is farther than the last of them. If not, every sentence has its own hits. Up to
+    ``at_once`` distances are all requested at once. Ties are broken by position. Raises DeadlineError.
     """
     n_allowed = int(np.count_nonzero(allowed))
     wanted = min(n_papers, n_allowed)
     if wanted == 0:
         return []
     n_dropped = len(allowed) - n_allowed
-    # Many sentences with few hits each would find the same few again. Nor is an index asked that is away.
+    # Many sentences with few hits each would find the same few again. A mask also skips segments away now.
     few = n_dropped <= (_FEW_PAPERS if exact else 0) and among is None and not snapshot.away
     allowed_rows = None if few else snapshot.rows_of_papers(allowed)
     if among is not None:
@@ -231,7 +231,7 @@ def _nearest(
     *,
     together: bool,
 ) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"], float]:
-    """The papers among the hits of all sentences (``together``) or of each, best first; the others' bound."""
+    """Return papers and scores of the hits of all sentences (``together``) or each; a bound on the rest."""
     papers, scores, unseen = [], [], -np.inf
     for start in range(0, len(query), _BATCH):
         check_deadline()
@@ -240,7 +240,7 @@ def _nearest(
         found = hits.rows >= 0
         papers.append(snapshot.paper_of_row[hits.rows[found]])
         scores.append(hits.scores[found])
-        # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
+        # The end of a full list bounds what the list left out; a list that is not full left nothing out.
         unseen = max(unseen, float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf))))
     return *best_of_owners(np.concatenate(papers), np.concatenate(scores)), unseen
 
@@ -248,7 +248,7 @@ def _nearest(
 def _by_rows(
     parts: Sequence[Part], strategy: Strategy
 ) -> dict[tuple[Facet, ...], Float32[np.ndarray, "n_query dim"]]:
-    """What to search for among the sentences of which facets."""
+    """Return the vectors to search for, by the facets of the sentences that they are compared with."""
     seeds = [part for part in parts if not part.away]
     per_seed = max(_MAX_SENTENCES // len(seeds), 1)
     groups: dict[tuple[Facet, ...], list[Part]] = {}
@@ -260,7 +260,7 @@ def _by_rows(
 def _central_sentences(
     seeds: Sequence[Part], strategy: Strategy, per_seed: int
 ) -> Float32[np.ndarray, "n_query dim"]:
-    """What to search for: near to any sentence of a seed, or, for what all have in common, to their mean."""
+    """Return the vectors to search for: the sentences of the seeds, or the mean of the seeds for ``ALL``."""
     if strategy is Strategy.ALL and len(seeds) > 1:
         means = [part.vectors.mean(axis=0) for part in seeds]
         mean = np.average(means, axis=0, weights=[part.weight for part in seeds])
@@ -269,7 +269,7 @@ def _central_sentences(
 
 
 def _merged(lists: Sequence[Sequence[Candidate]], n_papers: int) -> list[Candidate]:
-    """The nearest of several lists, each paper once, where it is nearest."""
+    """Return the nearest papers of several lists, each paper once, with its best score."""
     if len(lists) == 1:
         return list(lists[0])
     best: dict[int, float] = {}
@@ -280,7 +280,7 @@ def _merged(lists: Sequence[Sequence[Candidate]], n_papers: int) -> list[Candida
 
 
 def _central(vectors: Float32[np.ndarray, "n_query dim"], n: int) -> Float32[np.ndarray, "n_central dim"]:
-    """The ``n`` vectors nearest to the mean of all; all where there are no more."""
+    """Return the ``n`` vectors nearest to the mean of all; all vectors if there are at most ``n``."""
     if len(vectors) <= n:
         return vectors
     distances = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
@@ -288,7 +288,7 @@ def _central(vectors: Float32[np.ndarray, "n_query dim"], n: int) -> Float32[np.
 
 
 def _without(snapshot: Snapshot, positions: list[int], same: set[str]) -> list[int]:
-    """The ``positions`` of papers with another title and abstract than those worded ``same``."""
+    """Return the ``positions`` of papers with neither a title nor an abstract worded as in ``same``."""
     if not same or not positions:
         return positions
     texts = (snapshot.values(name, np.array(positions)) for name in ("title", "abstract"))

@@ -1,4 +1,4 @@
-"""Search: one query paper in, or several; ranked and explained papers out."""
+"""The search engine: takes one query paper or several, returns ranked and explained papers."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,10 +40,10 @@ from service.search.words import QueryVectors, default_weight
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The papers of one page and where the next one begins; or why there are none.
+    """The papers of one page and the start of the next page, or the reason why there are no papers.
 
-    ``total`` counts the papers of the whole list, ``None`` where that is not known yet. ``cut_at`` is set on
-    the last page where more papers would follow than a list may have.
+    ``total`` counts the papers of the whole list, ``None`` if that is not known yet. ``cut_at`` is set on the
+    last page if the length limit cuts off papers that would follow.
     """
 
     total: int | None
@@ -56,7 +56,7 @@ class _Page:
 class SearchEngine:
     """Answers queries from one snapshot; safe to share between threads.
 
-    No list has more than ``longest_list`` papers, however many pages are asked for.
+    No list has more than ``longest_list`` papers, however many pages are requested.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class SearchEngine:
 
     @cached_property
     def annotator(self) -> Annotator:
-        """The encoder of the snapshot and what reads its layers, loaded when first needed.
+        """The encoder of the snapshot with the models that read its layers, loaded when first needed.
 
-        Raises EncoderMismatchError for another encoder than the snapshot's.
+        Raises EncoderMismatchError if the encoder is not the snapshot's.
         """
         annotator = self.load()
         self.snapshot.manifest.expect_encoder(annotator.encoder.spec)
@@ -85,23 +85,23 @@ class SearchEngine:
 
     @cached_property
     def digest(self) -> bytes:
-        """What tells its generation from every other."""
+        """The digest that identifies the snapshot's generation."""
         return generation_digest(self.snapshot.manifest)
 
     @cached_property
     def strengths(self) -> Strengths:
-        """The scales that results are held against."""
+        """The scales that results are compared with."""
         return Strengths(self.snapshot, content_digest(self.snapshot.manifest))
 
     @property
     def reader(self) -> SeedReader:
-        """Reads the seeds of queries; it loads the encoder where one is pasted."""
+        """The reader of the seeds of queries; it loads the encoder if a seed is pasted."""
         return SeedReader(self.snapshot, self.names.position, lambda: self.annotator)
 
     def warm_up(self) -> None:
-        """Load the encoder and the indexes and answer one query, so that the first user pays for none.
+        """Load the encoder and the indexes and answer one query, so that the first user waits for none of it.
 
-        The titles are read meanwhile, for seconds where there are a million.
+        Meanwhile a thread reads the titles, which takes seconds for a million papers.
         """
         Thread(target=lambda: self.names.titles, name="titles", daemon=True).start()
         snapshot = self.snapshot
@@ -109,17 +109,17 @@ class SearchEngine:
             return
         first = int(snapshot.positions[0])
         self.search(SearchQuery((Seed(paper=snapshot.paper(first)),), limit=1))
-        _ = snapshot.row_facets  # read when first asked for, then kept
+        _ = snapshot.row_facets  # read when first used, then kept
         if snapshot.manifest.functions is not None:
             snapshot.function_index.search(snapshot.function_vectors(first).astype(np.float32), 1)
 
     def search(self, query: SearchQuery) -> SearchAnswer:
-        """The papers akin to the seeds of ``query`` and not to its negatives, explained.
+        """Return the papers similar to the seeds of ``query`` and not to its negatives, explained.
 
-        Of a cluster's collection less is searched while some of it is away: the answer says how much.
+        While a part of a cluster's collection is away, the rest is searched; the answer says how much it is.
 
-        Raises DeadlineError, ShardAwayError; EncoderMismatchError where what is pasted cannot be compared
-        with the collection; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
+        Raises DeadlineError, ShardAwayError; EncoderMismatchError if a pasted seed cannot be compared with
+        the collection; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
         """
         return within_reach(self.snapshot, lambda reach: self._search(query, reach))
 
@@ -144,7 +144,7 @@ class SearchEngine:
     def _warnings(
         self, query: SearchQuery, seeds: Sequence[ResolvedSeed], page: _Page, reach: Reach
     ) -> Iterator[AnswerWarning]:
-        """What a reader of the results should know, each once."""
+        """Yield the warnings about the results, each once."""
         yield from dict.fromkeys(each for seed in seeds for each in seed.warnings)
         yield from health_warnings(result.converged for result in page.results)
         if page.cut_at is not None:
@@ -157,7 +157,7 @@ class SearchEngine:
         yield from coverage_warning(reach.coverage)
 
     def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed], reach: Reach) -> _Page:
-        """One page of the list: candidates, re-ranked a stretch at a time, and explained."""
+        """Return one page of the list: candidates, re-ranked one stretch at a time, and explained."""
         snapshot = self.snapshot
         parts = [part for seed in seeds for part in seed.parts]
         if all(part.away for part in parts):
@@ -193,7 +193,7 @@ class SearchEngine:
             among=among,
             omitted=omitted,
         )
-        counted = not omitted  # how many papers are what was pasted shows where there are no more
+        counted = not omitted  # how many papers are omitted is only seen at the end of the list
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
         whole = reach.papers is None
@@ -208,7 +208,7 @@ class SearchEngine:
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 
     def _words(self, query: SearchQuery, parts: Sequence[Part]) -> QueryVectors:
-        """The words of the parts, and what they weigh."""
+        """Return the words of the parts with the weight of words."""
         snapshot = self.snapshot
         weight = default_weight(snapshot.manifest.encoder) if query.words is None else query.words
         return QueryVectors(

@@ -1,4 +1,4 @@
-"""Explain: the cells of transport plans that make up a paper's score, and the sentences that match."""
+"""Explanations: the cells of transport plans that make up a paper's score, and the sentences that match."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -23,17 +23,17 @@ from service.context import check_deadline
 from service.search.aspect import Part
 from service.search.query import MAX_ALIGNMENTS, Detail
 
-# Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
+# Lighter cells are left out of an explanation; 10,000 of them change a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10
 
-# What is made of cells of plans.
+# The details that are computed from cells of plans.
 _OF_CELLS = frozenset({Detail.ALIGNMENTS, Detail.HIGHLIGHTS})
 # The most highlights of one result.
 MAX_HIGHLIGHTS = 32
 
 
 class _Cells(NamedTuple):
-    """Cells of plans, end to end: of which part, in which row and column, and what they weigh."""
+    """Cells of plans, end to end: their parts, rows, columns, signed weights and distances."""
 
     parts: Int64[np.ndarray, " n_cells"]
     rows: Int64[np.ndarray, " n_cells"]
@@ -58,18 +58,18 @@ def explain(
     strength: Strength | None = None,
     compared: Sequence[Int64[np.ndarray, "..."] | None] = (),
 ) -> RankedPaper:
-    """A paper with its score, and the cells of ``plans`` and the ``words`` that make it up.
+    """Return a paper with its score, and the cells of ``plans`` and the ``words`` that make up the score.
 
-    ``plans`` are those of the parts that count, each after its part's number; ``weights`` are how much each
-    part counts, under 0 for what the paper should be unlike. The cells of what it should be like come first,
-    then those of what it should be unlike, whose weights are under 0; of each side the heaviest first. Past
-    ``max_alignments``, shared equally by the sides, a side's lightest cells are summed up. Highlights are the
-    sentences that match what the paper should be like; the lightest past MAX_HIGHLIGHTS are left out. Where
-    neither are to ``include``, no cell is looked at.
+    ``plans`` are pairs of a part's number and its plan, for the parts that count. ``weights`` are how much
+    each part counts, below 0 for parts to be unlike. Cells of parts to be like come first, then those of
+    parts to be unlike, with weights below 0; on each side the heaviest first. The two sides share
+    ``max_alignments`` equally; the lightest cells beyond it are summed up for each side. Highlights are the
+    sentences that match the parts to be like; at most MAX_HIGHLIGHTS, the heaviest. If ``include`` has
+    neither, no cell is read.
 
-    Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``, or number
-    ``j`` of those ``compared`` with its part; with one vector a paper, the only cell belongs to the two whole
-    abstracts. Raises DeadlineError.
+    Row ``i`` of a plan belongs to query sentence ``i`` of its part, column ``j`` to the paper's sentence
+    ``j``, or the ``j``-th of those ``compared`` with the part. With one vector per paper, the only cell
+    belongs to the two whole abstracts. Raises DeadlineError.
     """
     check_deadline()
     alignments: tuple[Alignment, ...] = ()
@@ -96,9 +96,9 @@ def explain(
 
 
 def _sides(cells: _Cells) -> tuple[Int64[np.ndarray, "..."], Int64[np.ndarray, "..."]]:
-    """The cells of what a paper should be like and of what it should be unlike, of each the heaviest first.
+    """Return the cells of the parts to be like and of the parts to be unlike, each with the heaviest first.
 
-    Those of equal weight come in the order of parts, rows and columns.
+    Cells of equal weight come in the order of parts, rows and columns.
     """
     away = cells.weights < 0
     order = np.argsort(-np.abs(cells.weights), kind="stable")
@@ -113,7 +113,7 @@ def _heaviest(
     *,
     unit: Unit,
 ) -> tuple[tuple[Alignment, ...], tuple[Omitted, ...]]:
-    """The cells of the ``sides`` as alignments, at most so many of all; the others of a side summed up."""
+    """Return at most ``max_alignments`` cells of the ``sides`` as alignments, and the sums of the others."""
     most = max_alignments // (2 if len(sides[1]) else 1)
     alignments = [each for side in sides for each in _alignments(cells.at(side[:most]), parts, unit=unit)]
     return tuple(alignments), tuple(_summed(cells.at(side[most:])) for side in sides if len(side) > most)
@@ -127,7 +127,7 @@ def _score(
 
 
 def _shown(paper: Paper, include: Collection[Detail]) -> Paper:
-    """As much of a paper as is to be told."""
+    """Return the paper with only the requested fields."""
     if Detail.ABSTRACT in include and Detail.SENTENCES in include:
         return paper
     return replace(
@@ -142,7 +142,7 @@ def _cells(
     weights: Float64[np.ndarray, " n_parts"],
     compared: Sequence[Int64[np.ndarray, "..."] | None],
 ) -> _Cells:
-    """Every cell with some mass of the parts that count, part by part, row by row."""
+    """Return the cells with mass of all parts that count, part by part and row by row."""
     of_parts = [
         _of_part(number, plan, weights[number], compared[number] if compared else None)
         for number, plan in plans
@@ -175,13 +175,13 @@ def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> list[Ali
 
 def _summed(cells: _Cells) -> Omitted:
     weight = float(cells.weights.sum())
-    if not weight:  # so little that products of weights round to nothing
+    if not weight:  # so light that products of weights round to 0
         return Omitted(len(cells.weights), 0.0, float(cells.distances.mean()))
     return Omitted(len(cells.weights), weight, float(cells.weights @ cells.distances) / weight)
 
 
 def _highlights(paper: Paper, akin: _Cells, *, unit: Unit) -> tuple[Highlight, ...]:
-    """The sentences that match, by the cells of what the paper should be like, with their shares of it."""
+    """Return the sentences in the cells of the parts to be like, with their shares of these cells' weight."""
     if unit is Unit.DOCUMENT:
         return (Highlight(None, 0, len(paper.abstract), 1.0),)
     shares = np.bincount(akin.columns, weights=akin.weights) / akin.weights.sum()

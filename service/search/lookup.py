@@ -1,4 +1,4 @@
-"""Lookup: papers by their titles, by the words one has begun to type, by names, and all of them in turn."""
+"""Lookup of papers by title, by the words typed so far, by name, and page by page."""
 
 import time
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _NONE_BEGINNING = (
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The papers that pass ``filters``: ``limit`` of them, after the first ``page.offset``."""
+    """A request for ``limit`` papers that pass ``filters``, after the first ``page.offset``."""
 
     filters: Filters = field(default_factory=Filters)
     limit: int = 10
@@ -35,7 +35,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class ListedPapers:
-    """A page of papers, where the next one begins, and how many papers ``total`` all pages have."""
+    """A page of papers, the start of the next page, and the ``total`` of papers on all pages."""
 
     papers: tuple[Paper, ...]
     next_page: Page | None
@@ -44,7 +44,7 @@ class ListedPapers:
 
 @dataclass(frozen=True, slots=True)
 class FoundTitle:
-    """A paper and how much its title is like the one asked for (0 to 1, 1: the same words)."""
+    """A paper and the similarity of its title to the requested one (0 to 1, 1: the same words)."""
 
     paper: Paper
     similarity: float
@@ -52,7 +52,7 @@ class FoundTitle:
 
 @dataclass(frozen=True, slots=True)
 class TitleAnswer:
-    """Papers, the most alike first; ``reason`` and ``detail`` say why where there are none."""
+    """Papers, the most similar titles first; ``reason`` and ``detail`` say why there are none."""
 
     results: tuple[FoundTitle, ...]
     generation: str
@@ -63,7 +63,7 @@ class TitleAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """Papers whose titles hold the words begun, or open like them; ``reason`` and ``detail`` tell of none."""
+    """Papers whose titles contain the typed words or begin like them, or why there are none."""
 
     results: tuple[Paper, ...]
     generation: str
@@ -73,7 +73,7 @@ class Suggestions:
 
 
 def find_titles(engine: SearchEngine, title: str, *, limit: int) -> TitleAnswer:
-    """At most ``limit`` papers by a title that may be misspelt; raises QueryError for one without a word."""
+    """Return at most ``limit`` papers by a title that may be misspelt; raises QueryError without a word."""
     started = time.perf_counter()
     snapshot = engine.snapshot
     found = tuple(
@@ -90,9 +90,9 @@ def find_titles(engine: SearchEngine, title: str, *, limit: int) -> TitleAnswer:
 
 
 def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggestions:
-    """At most ``limit`` papers for what someone has typed so far, mistyped where no title holds its words.
+    """Return at most ``limit`` papers for a typed ``prefix``; if no title contains its words, similar ones.
 
-    Raises QueryError where it is no word.
+    Raises QueryError if the prefix has no word.
     """
     started = time.perf_counter()
     snapshot, titles = engine.snapshot, engine.names.titles
@@ -108,15 +108,15 @@ def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggesti
 
 
 def fetch_papers(engine: SearchEngine, names: Sequence[str]) -> list[Paper | None]:
-    """The papers with these names, in order; ``None`` for each that is not there. Raises DeadlineError."""
+    """Return the papers with these names, in order; ``None`` for each unknown name. Raises DeadlineError."""
     positions = engine.names.positions(names)
     return [None if position is None else engine.snapshot.paper(position) for position in positions]
 
 
 def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper]:
-    """At most ``limit`` papers that an unknown ``name`` may have meant: by an id or else a title like it.
+    """Return at most ``limit`` papers that an unknown ``name`` may mean: by id or else by similar title.
 
-    All ids, and then all titles, are looked at. Raises DeadlineError.
+    All ids are read, and then all titles. Raises DeadlineError.
     """
     check_deadline()
     snapshot = engine.snapshot
@@ -131,7 +131,7 @@ def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper
 
 
 def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:
-    """A page of the papers that pass the filters, in the order in which they came."""
+    """Return a page of the papers that pass the filters, in the order in which they were added."""
     snapshot, start = engine.snapshot, listing.page.offset
     positions = np.flatnonzero(snapshot.allowed_papers(listing.filters))
     stop = min(start + listing.limit, len(positions))
@@ -143,9 +143,9 @@ def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:
 
 
 def paper_vectors(engine: SearchEngine, position: int) -> PaperVectors:
-    """The vectors of the paper at ``position``: those of its sentences as they are indexed.
+    """Return the vectors of the paper at ``position``: the indexed ones, and that of the whole paper.
 
-    Where they are of sentences, that of the whole is computed now. Raises EncoderMismatchError.
+    If sentences are indexed, the vector of the whole paper is computed now. Raises EncoderMismatchError.
     """
     snapshot = engine.snapshot
     paper, stored = snapshot.paper(position), snapshot.vectors(position)

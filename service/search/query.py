@@ -1,10 +1,10 @@
 """The types of queries and answers.
 
-The ranked list is the same however it is cut into pages after the first and however far it is read. It is
-made of stretches of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves, then
-the next nearest, re-ranked, and so on. So no page changes what an earlier one showed, and a page deep in the
-list costs no more re-ranking than the first. Within a stretch scores descend; from one to the next they may
-rise.
+The ranked list stays the same however it is cut into pages after the first and however far it is read. It
+consists of stretches of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves,
+then the next nearest, re-ranked, and so on. So no page changes the results of an earlier one, and a page deep
+in the list costs no more re-ranking than the first. Scores descend within a stretch, but may rise from one
+stretch to the next.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,12 +21,12 @@ from service.search.aspect import Aspect, Selection
 DEFAULT_NEGATIVE_WEIGHT = 0.4
 # The most alignments of one result, so that no answer grows with the square of its abstracts.
 MAX_ALIGNMENTS = 64
-# Papers in a list, at most: what a person never reads to the end, and a bound on the work of one page.
+# The most papers of a list: more than anyone reads, and a bound on the work of one page.
 LONGEST_LIST = 10_000
 
 
 class Reason(StrEnum):
-    """Why an answer holds no paper."""
+    """Why an answer has no paper."""
 
     FILTERED_OUT = "filtered_out"
     NO_SEED_RESOLVED = "no_seed_resolved"
@@ -39,7 +39,7 @@ class Reason(StrEnum):
 
 
 class Detail(StrEnum):
-    """What a result may hold beside its paper's title and metadata, and its score."""
+    """The optional fields of a result, next to its paper's title and metadata, and its score."""
 
     ABSTRACT = "abstract"
     SENTENCES = "sentences"
@@ -48,7 +48,7 @@ class Detail(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How seeds are combined: papers similar to any of them (several interests), or to what all share."""
+    """How seeds are combined: papers similar to any seed (several interests), or to what all seeds share."""
 
     ANY = "any"
     ALL = "all"
@@ -56,9 +56,9 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a page begins: after ``offset`` papers of the list that has stretches of ``depth``.
+    """The start of a page: after ``offset`` papers of the list with stretches of ``depth`` papers.
 
-    ``depth`` 0 leaves its choice to the first page; all further pages keep it.
+    With ``depth`` 0 the first page chooses the depth; all further pages keep it.
     """
 
     offset: int = 0
@@ -70,9 +70,9 @@ FIRST_PAGE = Page()
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What of one stretch is on a page: ``limit`` papers after the first ``skip``.
+    """The papers of one stretch that are on a page: ``limit`` papers after the first ``skip``.
 
-    The stretch itself holds the candidates ``start`` to ``stop`` of the list.
+    The stretch itself has the candidates ``start`` to ``stop`` of the list.
     """
 
     start: int
@@ -82,7 +82,7 @@ class Stretch:
 
 
 def stretches(page: Page, stop: int) -> Iterator[Stretch]:
-    """The stretches that hold the papers ``page.offset`` up to ``stop``, in order."""
+    """Yield the stretches with the papers from ``page.offset`` up to ``stop``, in order."""
     for start in range(page.offset // page.depth * page.depth, stop, page.depth):
         first, last = max(page.offset, start), min(stop, start + page.depth)
         yield Stretch(start, start + page.depth, first - start, last - first)
@@ -90,10 +90,10 @@ def stretches(page: Page, stop: int) -> Iterator[Stretch]:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One of ``paper_id`` (or another name of an indexed paper), ``paper`` and ``text``; what of it matters.
+    """One of ``paper_id`` (or another name of an indexed paper), ``paper`` and ``text``, with its aspect.
 
-    ``text`` is a claim or a few words, of which no part can be chosen: the facets of its aspect are those of
-    the sentences that it is compared with. ``weight`` (over 0) is how much the seed counts beside the others
+    ``text`` is a claim or a few words. No part of it can be chosen: the facets of its aspect are those of the
+    sentences that it is compared with. ``weight`` (over 0) is how much the seed counts relative to the others
     of its list.
     """
 
@@ -106,18 +106,17 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """Papers to start from and papers to keep away from; a search has one seed.
+    """Papers to start from (``seeds``) and papers to keep away from (``negatives``); a search has one seed.
 
-    ``negative_weight`` is how much being far from the negatives counts against being near to the seeds;
-    ``tau`` the temperature of the marginals and ``words`` what shared words weigh, 0 for nothing (``None``:
-    what suits the encoder). ``specificity`` is how much specific sentences count more than others, per unit
-    of distance (``None`` likewise, 0: not at all). ``limit`` counts papers, those after ``page.offset`` of
-    the ranked list.
-    ``skip_unresolved`` leaves out seeds that cannot be used, and the answer says why; otherwise the first of
-    them is an error. ``omit_pasted`` keeps papers that were pasted out of the answer, recognised by title or
-    abstract; those given by name are never in it.
-    Details of results that are not to ``include`` are left empty, and of the alignments past
-    ``max_alignments`` (0 to MAX_ALIGNMENTS) only the sum is told.
+    ``negative_weight`` is how much distance from the negatives counts, relative to nearness to the seeds.
+    ``tau`` is the temperature of the marginals, ``words`` the weight of shared words, and ``specificity`` how
+    much more specific sentences count, per unit of distance; 0 turns the latter two off, ``None`` takes the
+    encoder's default. ``limit`` counts the papers after ``page.offset`` of the ranked list.
+    ``skip_unresolved`` leaves out seeds that cannot be used, and the answer says why; otherwise the first
+    such seed is an error. ``omit_pasted`` keeps pasted papers out of the answer, recognised by title or
+    abstract; papers given by name are never in it.
+    Details of results that are not in ``include`` are left empty; of the alignments beyond
+    ``max_alignments`` (0 to MAX_ALIGNMENTS), only the sum is reported.
     """
 
     seeds: tuple[Seed, ...]
@@ -137,21 +136,21 @@ class SearchQuery:
     omit_pasted: bool = False
 
     def of_paper(self, paper_id: str) -> "SearchQuery":
-        """The same for another paper in place of its seed."""
+        """Return the same query for another paper: the first seed with this ``paper_id``."""
         return replace(self, seeds=(replace(self.seeds[0], paper_id=paper_id),))
 
     @property
     def reads_text(self) -> bool:
-        """Whether the encoder has a part in the answer."""
+        """Whether the encoder is needed to answer: some seed or negative is not given by name."""
         return any(seed.paper_id is None for seed in (*self.seeds, *self.negatives))
 
 
 @dataclass(frozen=True, slots=True)
 class AskedSeed:
-    """Seed number ``number``, from 0, of its list (``negative``: of the negatives), as it was understood.
+    """Seed number ``number``, from 0, of its list (of the negatives if ``negative``), as it was understood.
 
-    ``selected`` are the numbers of its sentences that count, ``unlike`` of those to be unlike;
-    ``dropped_sentences`` lie past the encoder's token limit.
+    ``selected`` are the numbers of its sentences that count, ``unlike`` the numbers of those to be unlike;
+    ``dropped_sentences`` is how many lie past the encoder's token limit.
     """
 
     number: int
@@ -180,7 +179,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedSeed:
-    """Seed number ``number``, from 0, of its list, left out; ``detail`` says why in words."""
+    """Seed number ``number``, from 0, of its list, which is left out; ``detail`` says why in words."""
 
     number: int
     negative: bool
@@ -191,12 +190,12 @@ class UnresolvedSeed:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Ranked papers, best first, the seeds that were used (negatives last), and those that could not be.
+    """Ranked papers, best first, the seeds that were used (negatives last), and those that could not be used.
 
-    ``total`` counts the papers of the whole list, on all its pages; ``None`` where that is not known yet.
-    ``reason``, and ``detail``, which tells a person, are set when there are no results. ``next_page`` is
-    ``None`` at the end of the list. ``coverage`` is the share of the collection's papers that could be
-    found, below 1 while a machine that holds some of them is away. ``took_ms`` is wall time.
+    ``total`` counts the papers of the whole list, on all its pages; ``None`` if that is not known yet. If
+    there are no results, ``reason`` and ``detail``, the reason in words, are set. ``next_page`` is ``None``
+    at the end of the list. ``coverage`` is the share of the collection's papers that could be found, below 1
+    while a machine that holds some of them is away. ``took_ms`` is wall time in milliseconds.
     """
 
     seeds: tuple[AskedSeed, ...]
@@ -212,7 +211,7 @@ class SearchAnswer:
     coverage: float = 1.0
 
 
-# The same for a person, but for what depends on the query.
+# The reasons in words, as far as they do not depend on the query.
 DETAILS = {
     Reason.NO_SEED_RESOLVED: "None of the seeds can be used; the answer says why for each of them.",
     Reason.NO_SENTENCE_OF_THAT_FACET: "No paper that matches the filters has a sentence of this facet; "
@@ -227,7 +226,7 @@ DETAILS = {
 
 
 def none_allowed(filters: Filters, page: Page = FIRST_PAGE) -> Reason:
-    """Why no paper may answer a query with these filters, or none is on a later page of its list."""
+    """Return why no paper may answer a query with these filters, or why a later page of its list is empty."""
     if page.offset:
         return Reason.END_OF_LIST
     return Reason.NOTHING_ELSE_INDEXED if filters == Filters() else Reason.FILTERED_OUT
@@ -236,7 +235,7 @@ def none_allowed(filters: Filters, page: Page = FIRST_PAGE) -> Reason:
 def facet_warnings(
     aspect: Aspect, selection: Selection, present: frozenset[Facet | None]
 ) -> Iterator[AnswerWarning]:
-    """A warning for the chosen facets that none of the query's sentences has; ``present`` are theirs."""
+    """Yield warnings for chosen facets that no query sentence has; ``present`` are the sentences' facets."""
     if selection.like:
         unlike = () if aspect.unlike is None else aspect.unlike.facets
         for code, facets in (
@@ -248,7 +247,7 @@ def facet_warnings(
 
 
 def limit_warnings(aspect: Aspect, n_vectors: int) -> Iterator[AnswerWarning]:
-    """A warning for the chosen sentences past the first ``n_vectors``, which alone were read."""
+    """Yield warnings for chosen sentences beyond the first ``n_vectors``, the only ones that were encoded."""
     unlike = None if aspect.unlike is None else aspect.unlike.sentences
     for code, chosen in (
         (WarningCode.SENTENCES_PAST_TOKEN_LIMIT, aspect.sentences),
@@ -259,6 +258,6 @@ def limit_warnings(aspect: Aspect, n_vectors: int) -> Iterator[AnswerWarning]:
 
 
 def health_warnings(converged: Iterable[bool]) -> Iterator[AnswerWarning]:
-    """A warning for results of which a plan did not meet its tolerance."""
+    """Yield a warning if some results have a plan that did not meet its tolerance."""
     if unconverged := sum(not each for each in converged):
         yield warning(WarningCode.NOT_CONVERGED, unconverged)

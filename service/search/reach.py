@@ -1,4 +1,4 @@
-"""Coverage: which segments a query reaches when a machine is unavailable."""
+"""Coverage: the papers that a query can reach while a machine is unavailable."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ from indexer.snapshot.snapshot import Snapshot
 from models.errors import ShardAwayError
 from service.context import check_deadline
 
-# How often a query is begun anew because one more part has gone away meanwhile.
+# How often a query is tried, with one more part of the collection gone each time.
 _MOST_TRIES: Final = 8
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The papers that can be found, ``None`` for all, and their share of those that are there."""
+    """The papers that can be found, ``None`` for all, and their share of the collection's papers."""
 
     papers: Bool[np.ndarray, " n_positions"] | None = None
     coverage: float = 1.0
 
     def within(self, allowed: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_positions"]:
-        """Those of the ``allowed`` papers that can be found."""
+        """Return which of the ``allowed`` papers can be found."""
         return allowed if self.papers is None else allowed & self.papers
 
 
 def reach_of(snapshot: Snapshot) -> Reach:
-    """What can be found now; raises ShardAwayError where that is nothing of a collection with papers."""
+    """Return the papers that can be found now; raises ShardAwayError if all of a collection's are away."""
     away = snapshot.away
     if not away or not len(snapshot):
         return Reach()
@@ -43,10 +43,10 @@ def reach_of(snapshot: Snapshot) -> Reach:
 
 
 def within_reach(snapshot: Snapshot, answer: Callable[[Reach], _T]) -> _T:
-    """What ``answer`` gives for what can be found: begun anew, with less, where a part goes away meanwhile.
+    """Return what ``answer`` returns for the papers in reach; retry with fewer if a part goes away meanwhile.
 
-    So it is the answer that a filter for those papers would give, never half of one. Raises ShardAwayError,
-    DeadlineError.
+    So the result is always complete for the papers in reach, as if they were selected by a filter. Raises
+    ShardAwayError, DeadlineError.
     """
     for _ in range(_MOST_TRIES):
         reach = reach_of(snapshot)

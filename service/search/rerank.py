@@ -1,4 +1,4 @@
-"""Re-rank: candidates compared with the parts of a query by transport on full-precision vectors."""
+"""Re-ranking: compares candidates with the parts of a query by transport on full-precision vectors."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ from service.search.query import Strategy
 from service.search.seeds import own_weights, seed_weights
 from service.search.words import WITHOUT_WORDS, QueryVectors
 
-# The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
-# docs/decisions/models/temperature.md.
+# The temperature of the marginals, in units of distance: unit vectors are closer together than raw ones.
+# Measured: docs/decisions/models/temperature.md.
 _TAU_OF_UNIT_VECTORS = 0.15
 _TAU_OF_TEXTS = 0.1
 # Papers whose vectors are read at once.
 _BATCH = 256
-# Plans are kept for the explanation while there are so few parts; else they are made again for what is shown.
+# Plans are kept for the explanation with up to this many parts; else they are solved again for shown papers.
 _MAX_KEPT = 2
-# What is usual for a seed, and how specific its sentences are, is measured on so many papers.
+# Sampled papers that measure the usual distance of a seed and the specificity of its sentences.
 SAMPLE_PAPERS = 100
-# What is usual for a match, on so many: the mean is within 1 % of that of all, at 1 ms a query.
+# Sampled papers that measure the usual reach: the mean is within 1 % of that of all, at 1 ms a query.
 _REACH_PAPERS = 32
-# Distances below this are no measure of anything: all papers sampled are the seed over again.
+# Smaller distances are useless as a unit: all sampled papers are copies of the seed.
 _MIN_DISTANCE = 1e-6
-# Sentence vectors of papers, end to end, and where those of each begin and end.
+# Sentence vectors of papers, end to end, and the offsets of each paper's vectors.
 _Vectors = tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]
 
 
 def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
-    """The temperature that an encoder was tuned at, or else that suits its vectors.
+    """Return the temperature that an encoder was tuned at, or else the default for its vectors.
 
-    ``text``: of a short text beside words that count, which one sentence of a paper may say; how whole
-    abstracts were compared in training says nothing of it.
+    ``text`` is for a short text, with words that count, which a single sentence of a paper may match: the
+    temperature of training on whole abstracts does not apply to it.
     """
     if text and spec.normalised:
         return _TAU_OF_TEXTS
@@ -50,10 +50,10 @@ def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
 class Ranked:
     """The papers at ``positions``, best first, and how much each part counts in their scores.
 
-    ``plans[b][p]`` are those of part ``p`` with batch ``b`` of the papers as they were compared, where they
-    were kept; ``order[i]`` is where paper ``i`` stood then. ``word_distances`` are how far the papers are by
-    words, over all parts; ``reaches`` how far they are from what they should be like, by sentences and words,
-    as a share of what is usual for a paper of the collection.
+    ``plans[b][p]`` are the plans of part ``p`` with batch ``b`` of the papers in the order they were compared
+    in, if plans were kept; ``order[i]`` is the place of paper ``i`` in that order. ``word_distances`` are the
+    weighted distances by words over all parts; ``reaches`` are the distances from the parts to be like, by
+    sentences and words, as a share of the usual distance of the collection's papers.
     """
 
     positions: Int64[np.ndarray, " k"]
@@ -65,13 +65,12 @@ class Ranked:
 
 
 class Comparison:
-    """Compares papers of a snapshot with the parts of a query, ``scorer`` and ``settings`` saying how.
+    """Compares papers of a snapshot with the parts of a query, by ``scorer`` and ``settings``.
 
-    ``specificity`` is how much specific sentences count beside others (``specificity_weights``), beside a
-    sample of the collection but for the papers ``apart_from``, which are the query's own.
-    ``words`` are those of the parts; where they do not count, scores are as transport gives them, to the bit.
-    Of papers a part is compared with the sentences ``among`` the rows of its facets, of which each must have
-    one.
+    ``specificity`` is how much more specific sentences count (``specificity_weights``), measured on a sample
+    of the collection without the papers ``apart_from``, which are the query's own. ``words`` are those of the
+    parts; if words do not count, scores are bit for bit those of transport. A part is compared only with the
+    sentences of a paper that are ``among`` the rows of the part's facets; each paper must have at least one.
     """
 
     def __init__(
@@ -88,14 +87,14 @@ class Comparison:
     ) -> None:
         self._snapshot = snapshot
         self._parts = parts
-        # The rows that parts are compared with, by their facets; ``None`` for all.
+        # The rows that parts are compared with, by the parts' facets; ``None`` for all rows.
         self._among = {part.beside: among.get(part.beside) for part in parts}
         self._scorer, self._settings = scorer, settings
         self._plan = partial(score_in_blocks, scorer=scorer, settings=settings)
         self._words = words
         self._specificity = specificity
         self._apart_from = apart_from
-        # Found out when first needed; cached_property would have other requests wait for it (Python 3.11).
+        # Computed when first needed; cached_property would make other requests wait for it (Python 3.11).
         self._kept_log_weights: list[Float64[np.ndarray, " n_query"] | None] | None = None
         self._kept_usual_reach: Float64[np.ndarray, " n_parts"] | None = None
         self._kept_usual: Float64[np.ndarray, " n_parts"] | None = None
@@ -108,10 +107,10 @@ class Comparison:
         negative_weight: float,
         n_best: int | None = None,
     ) -> Ranked:
-        """The papers at ``positions`` by their scores, ties by position; the ``n_best`` of them at least.
+        """Rank the papers at ``positions`` by score, ties by position; at least the best ``n_best`` of them.
 
-        Of one seed each part counts as it was asked; of several as ``seed_weights`` has it. Raises
-        DeadlineError.
+        With one seed, each part counts with its weight in the query; with several, by ``seed_weights``.
+        Raises DeadlineError.
         """
         if n_best is not None and n_best <= _BATCH and self._is_bounded:
             return self._rank_best(positions, n_best)
@@ -144,12 +143,12 @@ class Comparison:
 
     @property
     def _is_bounded(self) -> bool:
-        """Whether a paper's score can be bounded before it is computed: one part, compared by transport."""
+        """Whether scores can be bounded before they are computed: a single part, compared by transport."""
         by_transport = self._scorer in {Scorer.OT, Scorer.EXACT_OT}
         return by_transport and len(self._parts) == 1 and of_one_seed(self._parts)
 
     def _rank_best(self, positions: Int64[np.ndarray, " k"], n_best: int) -> Ranked:
-        """The first ``n_best`` of what ``rank`` gives, to the bit."""
+        """Return the first ``n_best`` papers of the full ranking, equal bit for bit."""
         part, weights = self._parts[0], own_weights(self._parts, len(positions))
         by_words = self._words.distances(positions) if self._words.weight else np.zeros((1, len(positions)))
         best = best_papers(
@@ -173,9 +172,9 @@ class Comparison:
         )
 
     def words(self, ranked: Ranked, place: int, paper: Paper | None) -> MatchedWords:
-        """What words have to do with the score of the ``paper`` at ``place`` of ``ranked``.
+        """Return what words contribute to the score of the ``paper`` at ``place`` of ``ranked``.
 
-        Those that it shares are named where it is given.
+        The shared words are named only if the ``paper`` is given.
         """
         return self._words.matched(
             int(ranked.positions[place]),
@@ -185,9 +184,9 @@ class Comparison:
         )
 
     def plans(self, ranked: Ranked, first: int, last: int) -> list[list[tuple[int, Plan]]]:
-        """For the papers ``first`` to ``last`` of ``ranked``, the plans of the parts that count for each.
+        """Return, for papers ``first`` to ``last`` of ``ranked``, the plans of the parts that count for each.
 
-        Each plan stands after its part's number. Raises DeadlineError.
+        Each plan is paired with the number of its part. Raises DeadlineError.
         """
         if ranked.plans:
             places = [divmod(at, _BATCH) for at in ranked.order[first:last].tolist()]
@@ -203,7 +202,7 @@ class Comparison:
         return plans
 
     def compared(self, position: int) -> list[Int64[np.ndarray, "..."] | None]:
-        """For each part the numbers of the sentences of a paper that are compared; ``None`` for all."""
+        """Return, for each part, the numbers of the paper's sentences that are compared; ``None`` for all."""
         own = slice(*self._snapshot.offsets[position : position + 2])
         masks = (self._among[part.beside] for part in self._parts)
         return [None if mask is None else np.flatnonzero(mask[own]) for mask in masks]
@@ -211,9 +210,9 @@ class Comparison:
     def _gather(
         self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
     ) -> dict[tuple[Facet, ...], _Vectors]:
-        """The vectors that parts are compared with, by the parts' facets, end to end, with their offsets.
+        """Return the vectors that parts are compared with, by the parts' facets: end to end, with offsets.
 
-        Those of the papers are read once, unless they were ``gathered``.
+        The papers' vectors are read once, or not at all if they are ``gathered``.
         """
         rows, offsets = gathered or self._snapshot.gather(positions)
         vectors: dict[tuple[Facet, ...], _Vectors] = {}
@@ -228,7 +227,7 @@ class Comparison:
     def _compare(
         self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
     ) -> Iterator[Plans]:
-        """For each part its plans with the papers."""
+        """Yield the plans of each part with the papers."""
         vectors = self._gather(positions, gathered)
         for part, weights in zip(self._parts, self._log_weights, strict=True):
             yield self._plan(part.vectors, *vectors[part.beside], log_weights=weights)
@@ -239,7 +238,7 @@ class Comparison:
         return np.array([plans.scores for plans in self._compare(positions, gathered)])
 
     def _sample(self, n_papers: int) -> tuple[Int64[np.ndarray, " k"], _Vectors | None]:
-        """Papers of the collection that can be compared with every part; their vectors where kept."""
+        """Return sampled papers that can be compared with every part, and their vectors if these are kept."""
         having = [facets for facets, rows in self._among.items() if rows is not None]
         if having:
             return self._snapshot.sample(n_papers, *having), None
@@ -251,7 +250,7 @@ class Comparison:
         by_words: Float64[np.ndarray, "n_parts k"],
         weights: Float64[np.ndarray, "n_parts k"],
     ) -> Float64[np.ndarray, " k"]:
-        """The distances of papers from what they should be like, as shares of the usual ones."""
+        """Return the distances of papers from the parts to be like, as shares of the usual distances."""
         like = [number for number, part in enumerate(self._parts) if not part.away]
         distances = weights[like] * (self._words.weight * by_words[like] - scores[like])
         reaches: Float64[np.ndarray, " k"] = distances.sum(axis=0) / (self._usual_reach[like] @ weights[like])
@@ -259,7 +258,7 @@ class Comparison:
 
     @property
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
-        """What the sentences of each part weigh; those that were picked by number count alike."""
+        """The log weights of each part's sentences; ``None`` (equal) if picked by number or to be unlike."""
         if self._kept_log_weights is not None:
             return self._kept_log_weights
         others = ~np.isin(self._snapshot.sample(SAMPLE_PAPERS), list(self._apart_from))
@@ -278,7 +277,7 @@ class Comparison:
 
     @property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
-        """The mean distance of each part from a few papers of the collection, by sentences and words."""
+        """The mean distance of each part from a few sampled papers, by sentences and words."""
         if self._kept_usual_reach is not None:
             return self._kept_usual_reach
         sample, gathered = self._sample(_REACH_PAPERS)
@@ -291,7 +290,7 @@ class Comparison:
 
     @property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
-        """The mean distance of each part from the papers of the collection, on a sample."""
+        """The mean distance of each part from sampled papers, by sentences only; 1 if all are copies."""
         if self._kept_usual is not None:
             return self._kept_usual
         distances = -self._scores(*self._sample(SAMPLE_PAPERS)).mean(axis=1)

@@ -1,6 +1,6 @@
-"""Seeds resolved: the papers to start from, their vectors, and why some of them cannot be used.
+"""Resolution of seeds: the papers to start from, their vectors, and why some of them cannot be used.
 
-At the end is how the scores of their parts make one: which parts count for a paper, and how much.
+The functions at the end combine the scores of the seeds' parts: which parts count for a paper, and how much.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,16 +36,16 @@ from service.search.query import (
 )
 
 _MAX_SUGGESTIONS = 3
-# Looking for what was meant reads every id of the collection, so a list of strangers gets no more than this.
+# Looking for similar ids reads every id of the collection, so only this many unknown seeds get suggestions.
 _MAX_SUGGESTED_FOR = 16
-# A name with a space is taken for a title; shorter ones stand in too many.
+# A name with a space is taken for a title; shorter ones occur in too many titles.
 _MIN_TITLE_CHARS = 8
 
 # Measured: docs/decisions/retrieval/several-seeds.md.
-# A seed counts e times less for a paper than another when it is this much farther from it, as a share of what
-# is usual for it.
+# A seed that is farther from a paper than another seed by this much, as a share of the seed's usual distance,
+# counts e times less.
 _TEMPERATURE = 0.2
-# Papers akin to some seeds are compared with so many of them, the nearest.
+# With ``Strategy.ANY``, only this many of the nearest parts count for a paper.
 _NEAREST_SEEDS = 10
 
 _NOTHING_TO_CHOOSE = (
@@ -57,9 +57,10 @@ _NOTHING_TO_CHOOSE = (
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSeed:
-    """A seed as it was understood, and its parts: none where no sentence has a facet that was chosen.
+    """A seed as it was understood, and its parts: none if no sentence has a chosen facet.
 
-    ``position`` is ``None`` for what was pasted. ``missing`` says which facets were asked for in vain.
+    ``position`` is ``None`` for a pasted seed. ``missing`` is a message with the requested facets that the
+    seed lacks.
     """
 
     asked: AskedSeed
@@ -71,7 +72,7 @@ class ResolvedSeed:
 
 @dataclass(frozen=True, slots=True)
 class ReadPaper:
-    """A paper with its vectors, before anything is chosen of it; a pasted one has no ``position``."""
+    """A paper with its vectors, before any sentence is chosen; a pasted paper has no ``position``."""
 
     paper: Paper
     vectors: Float32[np.ndarray, "n_sentence dim"]
@@ -85,8 +86,8 @@ class SeedReader:
 
     Args:
         snapshot: the collection.
-        position: where the paper with a name stands; raises PaperNotFoundError.
-        annotator: loads the encoder, and what reads its layers, when first called.
+        position: returns the position of the paper with a name; raises PaperNotFoundError.
+        annotator: loads the encoder, and the models that read its layers, when first called.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class SeedReader:
         self._annotator = annotator
 
     def resolve(self, query: SearchQuery) -> tuple[list[ResolvedSeed], list[UnresolvedSeed]]:
-        """The seeds and then the negatives that can be used, in order, and those that cannot.
+        """Return the seeds and then the negatives that can be used, in order, and those that cannot.
 
         Raises DeadlineError; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
         """
@@ -120,7 +121,7 @@ class SeedReader:
         return resolved, unresolved
 
     def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
-        """The seeds and negatives that name no paper of the collection; raises DeadlineError."""
+        """Return the seeds and negatives with names of no paper in the collection; raises DeadlineError."""
         lost: list[UnresolvedSeed] = []
         for number, negative, seed in _numbered(query):
             check_deadline()
@@ -132,7 +133,7 @@ class SeedReader:
         return lost
 
     def _resolve(self, seed: Seed, number: int, *, negative: bool) -> ResolvedSeed:
-        # The facets of a text are those of the sentences to compare it with; it has none itself.
+        # The facets of a text select the sentences to compare it with; the text itself has none.
         aspect = seed.aspect if seed.text is None else replace(seed.aspect, facets=())
         if seed.text is not None and (aspect != Aspect() or (seed.aspect.facets and negative)):
             raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
@@ -168,7 +169,7 @@ class SeedReader:
         return ResolvedSeed(asked, tuple(parts), read.position, warnings)
 
     def read(self, seed: Seed) -> ReadPaper:
-        """The paper of a seed, encoded where it was pasted.
+        """Return the paper of a seed with its vectors; a pasted paper or text is encoded.
 
         Raises PaperNotFoundError, SentenceSelectionError, EncoderMismatchError and DeadlineError.
         """
@@ -186,7 +187,7 @@ class SeedReader:
             raise SentenceSelectionError("The query is empty; give an id, a title and abstract, or a text.")
         paper, warnings = read_pasted(seed.paper)
         annotator, built_with = self._annotator(), snapshot.manifest.tagger
-        # One at a time: on processors that is as fast as together, and as precise to stop as it gets.
+        # One paper at a time: as fast as a batch on a CPU, and the deadline is checked between papers.
         with stage("encode"):
             (annotated,) = annotator.annotate([paper])
         if seed.aspect.names_facets and annotator.tagger.spec.fingerprint != built_with.fingerprint:
@@ -220,7 +221,7 @@ class SeedReader:
 
 
 def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
-    """The seeds and then the negatives of a query, by their numbers, and whether they are negatives."""
+    """Yield number, whether it is a negative, and seed, for the seeds and then the negatives of a query."""
     for negative, seeds in ((False, query.seeds), (True, query.negatives)):
         for number, seed in enumerate(seeds):
             yield number, negative, seed
@@ -229,7 +230,7 @@ def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
 def why_none(
     reason: Reason | None, seeds: Sequence[ResolvedSeed], snapshot: Snapshot, query: SearchQuery
 ) -> str | None:
-    """A ``reason`` in words; ``None`` for none."""
+    """Return the ``reason`` in words, or ``None`` without a reason."""
     if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
         return seeds[0].missing
     if reason is Reason.FILTERED_OUT and (unknown := no_such_name(snapshot, query.filters)):
@@ -238,7 +239,7 @@ def why_none(
 
 
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:
-    """How much the parts of a single seed count: what it should be like once, each contrast as was asked."""
+    """Return how much the parts of a single seed count: 1 for the first, minus its weight for a contrast."""
     given = np.array([-part.weight if part.away else part.weight for part in parts]) / parts[0].weight
     weights: Float64[np.ndarray, "n_parts n_papers"] = np.repeat(given[:, None], n_papers, axis=1)
     return weights
@@ -252,18 +253,18 @@ def seed_weights(
     strategy: Strategy,
     negative_weight: float,
 ) -> Float64[np.ndarray, "n_parts k"]:
-    """How much each part of several seeds counts in the score of each paper: the sum of weight x score.
+    """Return the weight of each part of several seeds in the score of each paper (the sum of weight x score).
 
-    Each part's distances are taken in units of its ``usual`` one, so that a seed near to everything does not
-    decide alone. Weights sum to about 1 over the seeds, the nearer to a paper the heavier unless it should be
-    similar to all; over what it should be unlike to about minus ``negative_weight``, the nearest always
-    counting most.
+    Each part's distances are divided by its ``usual`` one, so that a seed near to everything does not decide
+    alone. Over the parts to be like, weights sum to about 1; nearer parts weigh more, except with
+    ``Strategy.ALL``. Over the parts to be unlike, weights sum to about minus ``negative_weight``, and the
+    nearest always weigh most.
     """
     away = np.array([part.away for part in parts])
     given = np.array([part.weight for part in parts])
     relative = scores / usual[:, None]
     shares = np.zeros_like(scores)
-    # Back to distances: those usual for the seeds.
+    # Back to distances, in units of the usual distance of the seeds.
     unit = float(np.average(usual[~away], weights=given[~away]))
     for side, factor, combined in ((~away, unit, strategy), (away, -unit * negative_weight, Strategy.ANY)):
         if side.any():
@@ -275,7 +276,7 @@ def seed_weights(
 def _shares(
     relative: Float64[np.ndarray, "n_parts k"], given: Float64[np.ndarray, " n_parts"], strategy: Strategy
 ) -> Float64[np.ndarray, "n_parts k"]:
-    """What share of each paper's score each part makes; the shares sum to 1."""
+    """Return the share of each part in each paper's score; the shares of a paper sum to 1."""
     if strategy is Strategy.ALL:
         weighed = np.repeat(given[:, None], relative.shape[1], axis=1)
     else:
@@ -286,7 +287,7 @@ def _shares(
 
 
 def _nearest(relative: Float64[np.ndarray, "n_parts k"]) -> Bool[np.ndarray, "n_parts k"]:
-    """Which parts are among the nearest of each paper; of equally near ones, the first."""
+    """Return which parts are among the nearest to each paper; if parts are equally near, the first count."""
     nearest = np.zeros(relative.shape, dtype=bool)
     order = np.argsort(-relative, axis=0, kind="stable")[:_NEAREST_SEEDS]
     np.put_along_axis(nearest, order, True, axis=0)

@@ -1,4 +1,4 @@
-"""Sentence search: one sentence in, the nearest sentences of other papers out, by meaning or by function."""
+"""Sentence search: finds the sentences of other papers nearest to a sentence, by meaning or by function."""
 
 import time
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from service.search.engine import SearchEngine
 from service.search.query import DETAILS, Reason, none_allowed
 from service.search.reach import Reach, within_reach
 
-# How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
-# publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
+# The factor by which more rows are requested if repeated sentences leave too few, and the most rows: a
+# publisher's notice may be in every abstract, and reading a row's text takes 40 us.
 _WIDEN = 2
 MOST_ROWS = 5_000
 
 
 class Likeness(StrEnum):
-    """In what a sentence is near another: what it is about, or what it does (state a gap, name a result)."""
+    """How sentences are compared: by what they are about, or by what they do (state a gap, name a result)."""
 
     MEANING = "meaning"
     FUNCTION = "function"
@@ -36,10 +36,10 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SentenceQuery:
-    """What to search for: sentence ``sentence``, from 0, of the indexed ``paper_id``, or else ``text``.
+    """A search for sentence number ``sentence``, from 0, of the indexed ``paper_id``, or else for ``text``.
 
     ``text`` counts as one sentence without context. ``facets`` are those a result may have (none: any);
-    background covers objective. ``limit`` counts sentences.
+    background includes objective. ``limit`` counts sentences.
     """
 
     text: str = ""
@@ -53,7 +53,7 @@ class SentenceQuery:
 
 @dataclass(frozen=True, slots=True)
 class FoundSentence:
-    """Sentence number ``sentence`` of ``paper``; ``distance`` is its L2 distance from the query's."""
+    """Sentence number ``sentence`` of ``paper``, at an L2 ``distance`` from the query sentence."""
 
     paper: Paper
     sentence: int
@@ -62,11 +62,11 @@ class FoundSentence:
 
 @dataclass(frozen=True, slots=True)
 class SentenceAnswer:
-    """Sentences, nearest first, and what the query was taken to be: sentence ``sentence`` of ``query``.
+    """Sentences, nearest first, and the query as it was understood: sentence ``sentence`` of ``query``.
 
-    A query given as text is the only sentence of a paper without id. ``reason``, and ``detail``, which tells
-    a person, are set when there are no results. ``coverage`` is the share of the collection's papers that
-    could be searched. ``took_ms`` is wall time.
+    A query given as text is the only sentence of a paper without id. If there are no results, ``reason`` and
+    ``detail``, the reason in words, are set. ``coverage`` is the share of the collection's papers that could
+    be searched. ``took_ms`` is wall time in milliseconds.
     """
 
     query: Paper
@@ -83,7 +83,7 @@ class SentenceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A query resolved: its sentence, that sentence's vector, and whose sentences may answer."""
+    """A resolved query: its sentence with the vector, and the filters for the papers of results."""
 
     paper: Paper
     sentence: int
@@ -95,12 +95,12 @@ class _Asked:
 def search_sentences(
     engine: SearchEngine, query: SentenceQuery, *, most_rows: int = MOST_ROWS
 ) -> SentenceAnswer:
-    """The sentences nearest to the one asked for, never of its own paper, each wording once.
+    """Return the sentences nearest to the query sentence, none from the query's paper, each wording once.
 
-    Of sentences that say the same word for word the nearest stands for all; ``most_rows`` are looked at to
-    find different ones. Raises PaperNotFoundError,
-    SentenceSelectionError; MissingVectorsError where the collection has none of sentences, or of functions;
-    EncoderMismatchError where a text cannot be compared with them; DeadlineError.
+    Of sentences with the same wording only the nearest is returned; at most ``most_rows`` are read to find
+    different ones. Raises PaperNotFoundError, SentenceSelectionError, ShardAwayError; MissingVectorsError if
+    the collection has no vectors of sentences, or of functions; EncoderMismatchError if a text cannot be
+    compared with them; DeadlineError.
     """
     return within_reach(engine.snapshot, lambda reach: _search(engine, query, reach, most_rows=most_rows))
 
@@ -138,7 +138,7 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
 
 
 def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
-    """An indexed sentence, and the filters that keep its paper out of the answer."""
+    """Resolve an indexed sentence, with filters that keep its paper out of the answer."""
     snapshot = engine.snapshot
     position = engine.names.position(query.paper_id or "")
     paper = snapshot.paper(position)
@@ -178,7 +178,7 @@ def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
 
 
 def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:
-    """What the only sentence of ``paper`` does, by the model that the collection was indexed with."""
+    """Return the function vector of the only sentence of ``paper``, by the model of the collection."""
     annotator = engine.annotator
     engine.snapshot.manifest.expect_functions(annotator.function_spec)
     with stage("encode"):
@@ -193,7 +193,7 @@ def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, 
 def _allowed_rows(
     snapshot: Snapshot, filters: Filters, facets: Sequence[Facet], reach: Reach
 ) -> Bool[np.ndarray, " n_rows"] | None:
-    """Which rows may answer; ``None``: all."""
+    """Return which rows may be results; ``None`` for all."""
     papers = reach.within(snapshot.allowed_papers(filters))
     allowed = None if papers.all() else snapshot.rows_of_papers(papers)
     if facets:
@@ -212,9 +212,9 @@ def _nearest(
     limit: int,
     most_rows: int,
 ) -> tuple[tuple[FoundSentence, ...], int]:
-    """The first ``limit`` of the allowed rows with different wording, nearest first, ties in row order.
+    """Return the ``limit`` nearest allowed rows with different wording, nearest first, ties in row order.
 
-    Beside them how many rows were set aside as repeats, where these left fewer than there might be.
+    The number returned with them counts repeated rows if ``most_rows`` ended the search early, else it is 0.
     """
     n_allowed = snapshot.n_rows if allowed is None else int(np.count_nonzero(allowed))
     if n_allowed == 0:
@@ -245,7 +245,7 @@ def _sentence_at(snapshot: Snapshot, row: int, *, distance: float) -> FoundSente
 
 
 def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> tuple[Reason, str]:
-    """The reason, and the same in words."""
+    """Return why there are no results, and the reason in words."""
     reason = none_allowed(query.filters)
     if snapshot.allowed_papers(filters).any():
         reason = Reason.NO_SENTENCE_OF_THAT_FACET

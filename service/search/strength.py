@@ -1,9 +1,9 @@
 """Strength: compares a match with the usual matches in the collection.
 
 A distance says little by itself: some queries are near to everything. So a result's ``reach`` is its distance
-as a share of the query's usual one, over a sample of the collection (rerank.py); and the scale that reaches
-are held against is that of the collection's own papers, from each of a sample to its nearest neighbour, found
-in the same respect. Measured: docs/decisions/retrieval/strength.md.
+as a share of the query's usual distance, over a sample of the collection (rerank.py). Reaches are compared
+with a scale: the reaches from sampled papers of the collection to their nearest neighbours, found in the same
+respect. Measured: docs/decisions/retrieval/strength.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,23 +26,23 @@ from service.search.query import Seed, Strategy
 from service.search.rerank import Comparison, default_tau
 from service.search.words import QueryVectors, QueryWords, default_weight
 
-# Papers whose nearest neighbours make a scale.
+# Sampled papers whose nearest neighbours make up a scale.
 _SAMPLE_PAPERS: Final = 32
-# Of each as many of its nearest by single match are compared.
+# The nearest papers of each sampled paper, by single match, that are compared with it.
 _NEIGHBOURS: Final = 5
-# Below so many a scale says nothing.
+# A scale of fewer papers says nothing.
 _FEWEST: Final = 16
-# The share of the sample that has its nearest farther off than a result of that label.
+# The least share of sampled papers whose nearest neighbour is farther than a result with this label.
 _STRONG: Final = 0.5
 _FAIR: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Respect:
-    """In which respect a scale is measured: of which facets (empty: whole papers), by which scorer.
+    """The respect in which a scale is measured: facets (empty: whole papers), scorer, and use of words.
 
-    That of a ``text`` is measured from single sentences of the facets, to sentences of the facets alone:
-    those that a text is compared with.
+    For a ``text``, the scale is measured from single sentences of the facets, and only to sentences of the
+    facets, because a text is compared with those.
     """
 
     facets: tuple[Facet, ...]
@@ -52,7 +52,7 @@ class Respect:
 
     @classmethod
     def of(cls, seeds: Sequence[Seed], scorer: Scorer, *, words: bool) -> "Respect":
-        """That of a query by its seeds: by facets where all have the same, of a text where all are texts."""
+        """Return the respect of a query: its facets if all seeds share them, ``text`` if all are texts."""
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
         text = all(seed.text is not None for seed in seeds)
@@ -60,22 +60,23 @@ class Respect:
 
 
 def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
-    """The warning where even the first of the ``results`` is a weak match."""
+    """Yield a warning if even the first of the ``results`` is a weak match."""
     if results and (strength := results[0].strength) and strength.label is StrengthLabel.WEAK:
         yield warning(WarningCode.NO_GOOD_MATCH, strength.label)
 
 
-# By the digest of a generation's content: the same files, opened again for a cursor or published once more,
-# are not measured again.
+# Keyed by the digest of a generation's content: if the same files are opened again for a cursor, or published
+# again, they are not measured again.
 _scales: Final[LRUCache[tuple[bytes, Respect], Float64[np.ndarray, " n_sampled"]]] = LRUCache(256)
 _at_scales: Final = Lock()
 
 
 class Strengths:
-    """The scales of one snapshot, each measured when first needed: a few searches without explanation.
+    """The scales of one snapshot, each measured when first needed, by a few searches without explanation.
 
-    A scale is the same for the same files; this process keeps those of the last snapshots, by the ``digest``
-    of their content. Safe to share between threads: two that need a scale at once measure it twice, alike.
+    A scale is the same for the same files; this process keeps the scales of recent snapshots by the
+    ``digest`` of their content. Safe to share between threads: two that need a scale at once both measure it,
+    equally.
     """
 
     def __init__(self, snapshot: Snapshot, digest: bytes) -> None:
@@ -83,18 +84,18 @@ class Strengths:
         self._digest = digest
 
     def of(self, reach: float, respect: Respect, *, whole: bool = True) -> Strength | None:
-        """How strong a match with that ``reach`` is; ``None`` in a collection too small to tell.
+        """Return the strength of a match with this ``reach``; ``None`` if the collection is too small.
 
-        Of an answer that is not of the ``whole`` collection also where it was not measured before: a part
-        of the collection is away.
+        Also ``None`` if the answer is not of the ``whole`` collection, as a part is away, and the scale was
+        not measured before.
 
-        Raises DeadlineError; ShardAwayError where a part has gone away since the whole was searched.
+        Raises DeadlineError; ShardAwayError if a part has gone away since the whole collection was searched.
         """
         key = (self._digest, respect)
         with _at_scales:
             scale = _scales.get(key)
         if scale is None and self._snapshot.away:
-            # What is measured now would hold for a part of the collection.
+            # A scale measured now would be that of only a part of the collection.
             if whole:
                 raise ShardAwayError("A machine that holds a part of the collection went away; try again.")
             return None
@@ -110,9 +111,9 @@ class Strengths:
         return Strength(StrengthLabel.FAIR if nearer_than >= _FAIR else StrengthLabel.WEAK, nearer_than)
 
     def _reaches(self, respect: Respect) -> Iterator[float]:
-        """From papers of the collection to their nearest; of those that have the facets."""
+        """Yield the reaches from sampled papers that have the facets to their nearest neighbours."""
         snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
-        text = respect.text and spec.unit is Unit.SENTENCE  # one vector a paper: no single sentence has one
+        text = respect.text and spec.unit is Unit.SENTENCE  # else no single sentence has a vector
         among = snapshot.rows_of_facets(respect.facets) if text and respect.facets else None
         weight = default_weight(spec) if respect.words else 0.0
         tau = default_tau(spec, text=text and weight > 0)
@@ -145,9 +146,9 @@ class Strengths:
                 yield float(ranked.reaches.min())
 
     def _parts(self, position: int, facets: tuple[Facet, ...], *, text: bool) -> list[Part]:
-        """A paper as a query: by its sentences of the facets; or as a ``text``, by the longest of them alone.
+        """Return a paper's parts as a query: its sentences of the facets, or only the longest for a ``text``.
 
-        None of a paper that has no such sentence.
+        No parts if the paper has no such sentence.
         """
         paper, vectors = self._snapshot.paper(position), self._snapshot.vectors(position)
         unit, aspect = self._snapshot.manifest.encoder.unit, Aspect(facets=facets)

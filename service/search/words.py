@@ -1,4 +1,4 @@
-"""Shared words of a query and a paper: their weights and their distance."""
+"""Shared words of a query and a paper: their weights and the distance by words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,34 +13,34 @@ from models.text.words import WordCounts, count_words, everyday_stems, phrases, 
 from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
 from service.context import check_deadline
 
-# What words weigh beside distances between sentences, in units of these. Raw vectors, whose norms
-# are about 10, lie as many times farther apart. Measured: docs/decisions/retrieval/shared-words.md.
+# The weight of words, in units of distance between sentences. Raw vectors have norms of about 10 and so are
+# about 10 times farther apart. Measured: docs/decisions/retrieval/shared-words.md.
 _WEIGHT_OF_UNIT_VECTORS = 1.0
 _WEIGHT_OF_RAW_VECTORS = 10.0
 MAX_WEIGHT = 1e6
 
-# The most words of one result, and the most quoted phrases of a query that are looked up.
+# The most shared words named for a result, and the most quoted phrases of a query that are looked up.
 MAX_TERMS = 10
 MAX_PHRASES = 8
-# A longer text is no title.
+# A longer text is never taken for a title.
 MAX_TITLE_CHARS = 400
 
 
 def default_weight(spec: EncoderSpec) -> float:
-    """What words weigh beside the distances of an encoder's vectors."""
+    """Return the default weight of words next to the distances of an encoder's vectors."""
     return _WEIGHT_OF_UNIT_VECTORS if spec.normalised else _WEIGHT_OF_RAW_VECTORS
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWords:
-    """Which words of a query paper count: for a ``share`` those of the ``chosen`` sentences, else all."""
+    """The words of a query paper that count: a ``share`` from the ``chosen`` sentences, the rest from all."""
 
     paper: Paper
     chosen: tuple[int, ...] = ()
     share: float = 0.0
 
     def bags(self) -> list[tuple[float, WordCounts]]:
-        """How often each stem counts, in bags that count for their shares."""
+        """Return word counts by stem, in bags with their shares."""
         bags = []
         if self.share < 1:
             bags.append((1 - self.share, count_words(self.paper.title, self.paper.abstract)))
@@ -51,21 +51,21 @@ class QueryWords:
 
     @property
     def phrases(self) -> list[str]:
-        """What is quoted in it, where it was typed or pasted."""
+        """The quoted phrases, if the query was typed or pasted; none for an indexed paper."""
         return [] if self.paper.id else phrases(f"{self.paper.title} {self.paper.abstract}")
 
     @property
     def maybe_title(self) -> str:
-        """The text that was typed, where it may be the title of a paper; empty for all others."""
+        """The typed text, if it may be the title of a paper; otherwise empty."""
         typed = "" if self.paper.id or self.paper.title else self.paper.abstract
         return typed if len(typed) <= MAX_TITLE_CHARS else ""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedWords:
-    """Papers of a collection by the words that they share with a query, ``vector``.
+    """Search in a collection by the words shared with a query, given as ``vector``.
 
-    It is the title of those at the positions ``titled``.
+    The query text is the title of the papers at the positions ``titled``.
     """
 
     words: CollectionWords
@@ -77,31 +77,31 @@ class SharedWords:
     def nearest(
         self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
-        """At most ``n_papers`` of the ``allowed`` papers, nearest first."""
+        """Return at most ``n_papers`` of the ``allowed`` papers, nearest first."""
         return self.words.nearest(self.vector, n_papers, allowed=allowed)
 
     def with_words_of(
         self, phrase: str, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
-        """At most ``n_papers`` of the ``allowed`` papers with every word of ``phrase``, nearest first."""
+        """Return at most ``n_papers`` ``allowed`` papers with every word of ``phrase``, nearest first."""
         having = np.zeros(len(allowed), dtype=bool)
         having[self.words.with_all(stems(phrase, names=False), allowed=allowed)] = True
         return self.nearest(n_papers, having)
 
     def rarest(self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]) -> list[int]:
-        """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest word."""
+        """Return at most ``n_papers`` of the ``allowed`` papers, those with the rarest word first."""
         return self.words.rarest(self.vector, n_papers, allowed=allowed)
 
     def cosines(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-        """The cosine of the query with each paper; 0 where either has no word."""
+        """Return the cosine of the query with each paper; 0 if either has no words."""
         cosines: Float64[np.ndarray, " k"] = self.words.cosines([self.vector], positions)[0]
         return cosines
 
 
 class QueryVectors:
-    """The parts of a query by their words, beside a collection's; ``weight`` 0: words do not count.
+    """The word vectors of a query's parts for one collection; with ``weight`` 0 words do not count.
 
-    A typed text that is the title of a paper, found by ``same_title``, is at no distance from it by words.
+    A typed text that is the title of a paper, found by ``same_title``, has distance 0 from it by words.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class QueryVectors:
                 self._titled.append(same_title(title) if title and same_title is not None else ())
 
     def together(self, counts: Float64[np.ndarray, " n_parts"]) -> "SharedWords | None":
-        """The words of all parts, each as much as ``counts`` says; None where words do not count."""
+        """Return the words of all parts, weighted by ``counts``; ``None`` if words do not count."""
         if self._words is None or not self.weight:
             return None
         together = self._words.joined(self._vectors, counts)
@@ -137,7 +137,7 @@ class QueryVectors:
         return SharedWords(self._words, together, self.weight, phrases_of_all, titled_of_all)
 
     def distances(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
-        """How far each part is from each of the papers, from 0 to 1; no rows without words."""
+        """Return the distance by words, 0 to 1, of each part from each paper; no rows without words."""
         if self._words is None:
             return np.empty((0, len(positions)))
         distances: Float64[np.ndarray, "n_parts k"] = 1 - self._words.cosines(self._vectors, positions)
@@ -155,11 +155,11 @@ class QueryVectors:
         distance: float,
         paper: Paper | None,
     ) -> MatchedWords:
-        """What words have to do with the score of the ``paper`` at ``position``: those that count most.
+        """Return the words that contribute most to the score of the ``paper`` at ``position``.
 
-        Without the ``paper``, whose text shows how it writes them, none are named. ``counts`` are how much
-        each part counts, under 0 for what the paper should be unlike; ``distance`` is the sum of what they
-        make of each part's.
+        Without the ``paper``, whose text shows how the words are written, none are named. ``counts`` are how
+        much each part counts, below 0 for parts to be unlike; ``distance`` is the sum of the parts' distances
+        weighted by ``counts``.
         """
         if self._words is None or not self.weight:
             return NO_WORDS
@@ -173,7 +173,7 @@ class QueryVectors:
         return self._told(added, distance, paper)
 
     def matched_text(self, paper: Paper) -> MatchedWords:
-        """The same of the only part and a ``paper`` that is not in the collection."""
+        """The same as ``matched``, but for a single part and a ``paper`` outside the collection."""
         if self._words is None or not self.weight:
             return NO_WORDS
         added = self._vectors[0].shared(self._words.vector(QueryWords(paper).bags()))
@@ -184,7 +184,7 @@ class QueryVectors:
         telling = [stem for stem in added if added[stem] and stem not in everyday_stems()]
         heaviest = sorted(telling, key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
         written = written_as(f"{paper.title} {paper.abstract}", heaviest)
-        # A text that was stemmed by other rules when it was indexed may write none of its stems today.
+        # If a text was indexed with other stemming rules, its stems may not be found in it today.
         terms = tuple(SharedWord(written.get(stem, stem), added[stem] / total) for stem in heaviest)
         return MatchedWords(self.weight, distance, terms)
 

@@ -1,1 +1,1 @@
-"""The pages that people see: what their addresses say, what their templates read, and their files."""
+"""The web pages: their addresses, the views that their templates read, and their static files."""

@@ -23,23 +23,23 @@ from service.web.address.asked import Asked, Order
 from service.web.browsed import with_names
 from service.web.views.results.alignment import Source
 
-# Papers of a list that is saved as a whole.
+# The most papers of a list that is saved as a whole.
 MOST_SAVED: Final = 1_000
-# The best papers of a list, which alone are sorted by year: the newest of all would hardly be akin.
+# Only the best papers of a list are sorted by year: the newest of all papers would hardly be similar.
 MOST_SORTED: Final = 100
-# A number by itself is one of PubMed where the collection has that paper; a shorter one is a year.
+# A number alone is a PubMed number if the collection has that paper; a shorter one is a year.
 _PUBMED_NUMBER: Final = re.compile(r"[0-9]{5,8}", re.ASCII)
-# What of a paper is saved.
+# The details of a paper that are saved.
 _SAVED: Final = frozenset({Detail.ABSTRACT, Detail.SENTENCES, Detail.HIGHLIGHTS})
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A query as it was understood, and its answer; ``paper`` is the one asked with, ``None`` for ids alone.
+    """A query as it was understood, and its answer; ``paper`` is its paper or text, ``None`` without one.
 
-    Of all papers, in the order asked for, the results are number ``first`` and those after it; ``ranks`` are
-    theirs by strength. ``engine`` found them. ``previous_cursor`` leads to the page before, and is ``None``
-    on the first.
+    The results start at number ``first`` of the whole list in the requested order; ``ranks`` are their
+    ranks by strength. ``engine`` found them. ``previous_cursor`` leads to the page before, and is ``None``
+    on the first page.
     """
 
     engine: SearchEngine
@@ -52,12 +52,12 @@ class Answered:
 
 
 def named(engine: SearchEngine, asked: Asked) -> Asked:
-    """The same by a paper's id, and with authors named as the collection spells them; raises QueryError."""
+    """Return the query with its paper by id and names as the collection spells them; raises QueryError."""
     return with_names(engine, by_id(engine, asked))
 
 
 def by_id(engine: SearchEngine, asked: Asked) -> Asked:
-    """The same by a paper's id, where its other names were given, a DOI for a text among them."""
+    """Return the query with the id of its paper, if another name was given, such as a DOI as the text."""
     given = asked.paper or asked.text
     name = name_of(given)
     if not given or (asked.paper and asked.text):
@@ -68,12 +68,12 @@ def by_id(engine: SearchEngine, asked: Asked) -> Asked:
     for each in filter(None, (given, name or pubmed)):
         if (position := engine.names.identifiers.position(each)) is not None:
             return replace(asked, paper=engine.snapshot.paper(position).id, text="")
-    # A name of a paper is no text to search for: the answer says that the collection does not hold it.
+    # A paper's name is not searched for as a text: the answer says that the collection lacks the paper.
     return replace(asked, paper=given, text="") if is_name(given) else asked
 
 
 def read(engine: SearchEngine, asked: Asked) -> Paper | None:
-    """The paper that is asked with, its sentences with facets.
+    """Return the query's paper or text with the facets of its sentences, or ``None`` if it has neither.
 
     Raises PaperNotFoundError, QueryError, DeadlineError.
     """
@@ -85,10 +85,10 @@ def read(engine: SearchEngine, asked: Asked) -> Paper | None:
 
 
 def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked) -> Answered:
-    """What ``asked`` asks for, with the page of the list that its cursor stands for.
+    """Answer ``asked`` with the page of the list that its cursor stands for.
 
-    Raises what ``/v1/search`` and ``/v1/recommendations`` raise, and QueryError where they find a request
-    invalid.
+    Raises the errors of ``/v1/search`` and ``/v1/recommendations``, and QueryError for a request that
+    their models find invalid.
     """
     given, cursors = _understood(engine, paging, asked), paging.cursors
     out, ranks = (_by_year if given.by_year else _by_strength)(given, cursors, answers)
@@ -99,9 +99,9 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked)
 
 
 def whole_list(engine: SearchEngine, paging: Paging, asked: Asked, *, most: int = MOST_SAVED) -> Answered:
-    """The first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
+    """Return the first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
 
-    They are those of its pages in turn, by year at most ``MOST_SORTED``. Raises what ``answer`` raises.
+    They are in the order of its pages; by year there are at most ``MOST_SORTED``. Raises as ``answer``.
     """
     given = _understood(engine, paging, asked)
     page = replace(given.query.page, offset=0)
@@ -113,14 +113,14 @@ def whole_list(engine: SearchEngine, paging: Paging, asked: Asked, *, most: int 
 
 
 def newest_first(results: Sequence[ResultOut]) -> list[int]:
-    """The ranks of these results, from 1, by year: of one year the stronger first, those without one last."""
+    """Return the results' ranks, from 1, newest year first; by strength in a year, those without one last."""
     years = {rank: result.paper.year or 0 for rank, result in enumerate(results, start=1)}
     return sorted(years, key=lambda rank: (-years[rank], rank))
 
 
 @dataclass(frozen=True, slots=True)
 class _Understood:
-    """What is asked, its paper, the shape of its answer, and the engine that is to search for it."""
+    """A query as it was understood: its paper, the model of its answer, and the engine to search with."""
 
     engine: SearchEngine
     asked: Asked
@@ -134,22 +134,22 @@ class _Understood:
         return self.asked.order is Order.YEAR
 
     def read(self, answers: Answers, question: object, compute: Callable[[], Written]) -> RankedOut:
-        """The answer to ``question`` that ``compute`` gives, or gave before."""
+        """Return the answer to ``question`` from the cache, or compute it with ``compute``."""
         content = answers.content(self.engine, question, compute, reads_text=self.query.reads_text)
         return self.out.model_validate_json(content)
 
 
 def _by_strength(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
-    """A page of the list as ``/v1`` answers it, and the ranks of its papers."""
+    """Return a page of the list as ``/v1`` answers it, and the ranks of its papers."""
     engine, query = given.engine, given.query
     out = given.read(answers, query, lambda: write_page(given.out, engine, cursors, query))
     return out, range(query.page.offset + 1, query.page.offset + 1 + len(out.results))
 
 
 def _by_year(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
-    """The same of the best ``MOST_SORTED`` papers of the list, which are all that its pages have together."""
+    """Return a page of the best ``MOST_SORTED`` papers, sorted by year, and their ranks by strength."""
     engine, query = given.engine, given.query
-    # Its best papers are the same whatever page is shown, and found once for all of them.
+    # The best papers are the same for every page, so they are found once for all pages.
     best = replace(query, page=FIRST_PAGE)
     out = given.read(
         answers, (best, MOST_SORTED), lambda: given.out.written(_first_papers(engine, best, MOST_SORTED))
@@ -162,12 +162,12 @@ def _by_year(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[Ra
 
 
 def _with_ranks(out: RankedOut, ranks: Sequence[int]) -> RankedOut:
-    """The same with the results that have these ranks, in this order."""
+    """Return ``out`` with only the results of these ranks, in this order."""
     return out.model_copy(update={"results": [out.results[rank - 1] for rank in ranks]})
 
 
 def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> SearchAnswer:
-    """The first ``most`` papers of a list, those of its pages in turn."""
+    """Return the first ``most`` papers of a list, in the order of its pages."""
     found = engine.search(replace(query, limit=min(query.limit, most)))
     n_more = most - len(found.results)
     if found.next_page is None or not n_more:
@@ -177,7 +177,7 @@ def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> Search
 
 
 def _understood(engine: SearchEngine, paging: Paging, asked: Asked) -> _Understood:
-    # Before anything is read that is too long; what is chosen in it can be checked only then.
+    # Validate before reading a text that may be too long; chosen sentences can only be checked afterwards.
     replace(asked, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
     paper = read(engine, asked)
     asked = asked.settled(() if paper is None else paper.sentences)
@@ -188,14 +188,14 @@ def _understood(engine: SearchEngine, paging: Paging, asked: Asked) -> _Understo
 
 
 def sources(answered: Answered) -> list[Source]:
-    """The papers asked with, their sentences with texts, as drawings of alignments name them."""
+    """Return the query's papers with their sentences, as drawings of alignments name them."""
     out, paper = answered.out, answered.paper
     if isinstance(out, SearchOut):
         return [] if paper is None else [Source(paper.title or "Your text", paper.sentences)]
     snapshot = answered.engine.snapshot
     asked = answered.asked
     unlike = bool(asked.unlike_sentences or asked.unlike_facets)
-    # What was pasted has no id, and is the paper asked with.
+    # A seed without an id is the pasted paper.
     seeded = [snapshot.paper(snapshot.position(seed.id)) if seed.id else paper for seed in out.seeds]
     return [
         Source(

@@ -1,4 +1,4 @@
-"""Style sheets and scripts of the pages, under one address for each version of them all together."""
+"""The addresses of the pages' style sheets and scripts, with one version for all files together."""
 
 import hashlib
 from functools import cache
@@ -10,9 +10,9 @@ FOLDER: Final = Path(__file__).with_name("static")
 
 @cache
 def version() -> str:
-    """Changes whenever one of the files does.
+    """Return a hash of all files, 12 hexadecimal digits.
 
-    It is a folder of their addresses, so that a script which imports another gets the one of its version.
+    It is a folder in their addresses, so that a script imports other scripts of the same version.
     """
     digest = hashlib.sha256()
     for file in sorted(FOLDER.iterdir()):
@@ -24,7 +24,7 @@ def version() -> str:
 @cache
 @cache
 def address(name: str) -> str:
-    """Where a page finds the file called ``name``; raises KeyError where there is none."""
+    """Return the address of the file called ``name``; raises KeyError if there is none."""
     if not (FOLDER / name).is_file():
         raise KeyError(name)
     return f"/static/{version()}/{name}"

@@ -1,4 +1,4 @@
-"""Papers that are listed without a query, and authors, venues and fields by a part of their names."""
+"""Listing of papers by filters alone, and lookup of authors, venues and fields by a part of their names."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,15 +13,15 @@ from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
 from service.web.address.links import Link
 
-_NAMED: Final = 3  # names that are told where there are too many
+_NAMED: Final = 3  # names listed in the error for too many
 
 
 @dataclass(frozen=True, slots=True)
 class Browsed:
-    """A page of the papers that pass filters, the first of them number ``first``; ``total`` have all pages.
+    """A page of the ``total`` papers that pass the filters; its first paper is number ``first`` of them.
 
-    The cursors lead to the pages before and after, and are ``None`` where there is none. ``detail`` says why
-    nothing passes, where that is known.
+    The cursors lead to the pages before and after, and are ``None`` if there is none. ``detail`` says why
+    no paper passes, if that is known.
     """
 
     asked: Asked
@@ -34,7 +34,7 @@ class Browsed:
 
 
 def browse(paging: Paging, asked: Asked) -> Browsed:
-    """The papers that pass the filters, in the order in which they came; raises QueryError, CursorError."""
+    """List the papers that pass the filters, in the order they were added; raises QueryError, CursorError."""
     given = asked.listing()
     listing, engine = paging.at(given.cursor, Listing(given.to_filters(), given.limit))
     found, start = list_papers(engine, listing), listing.page.offset
@@ -51,9 +51,9 @@ def browse(paging: Paging, asked: Asked) -> Browsed:
 
 
 def with_names(engine: SearchEngine, asked: Asked) -> Asked:
-    """The same with authors, venues and fields as the collection spells them, where a part was given.
+    """Return the query with the full names of authors, venues and fields that contain the given ones.
 
-    Raises QueryError where more are called so than an address takes.
+    Raises QueryError if there are more of them than an address may have.
     """
     spelt: dict[str, Any] = {}
     for kind in NAMED:
@@ -66,9 +66,9 @@ def with_names(engine: SearchEngine, asked: Asked) -> Asked:
 
 
 def names_meant(engine: SearchEngine, asked: Asked) -> tuple[Named, tuple[Link, ...]] | None:
-    """The same with each one of those that are called as was given; ``None`` unless these are too many.
+    """Return the filter with too many matching names and a link to the query with each of these names.
 
-    Of many it is the first MAX_NAMES.
+    There are links for the first MAX_NAMES names. Returns ``None`` if no filter has too many.
     """
     for kind in NAMED:
         found = _found(engine, asked, kind)
@@ -83,7 +83,7 @@ def names_meant(engine: SearchEngine, asked: Asked) -> tuple[Named, tuple[Link, 
 
 
 def name_unknown(engine: SearchEngine, asked: Asked) -> str:
-    """Which filter passes nothing as no name contains it, in words; empty where there is none such."""
+    """Return the message for a filter that no name in the collection contains, or "" if there is none."""
     for kind in NAMED:
         given: tuple[str, ...] = getattr(asked, kind)
         if given and not any(is_known(engine.snapshot, kind, name) for name in given):
@@ -92,7 +92,7 @@ def name_unknown(engine: SearchEngine, asked: Asked) -> str:
 
 
 def _found(engine: SearchEngine, asked: Asked, kind: Named) -> dict[str, list[str]]:
-    """Those called as each name says; the name itself, which then passes no paper, where there is none."""
+    """Return the matching names of each given name, or the given name itself, which no paper has."""
     return {given: names_called(engine.snapshot, kind, given) or [given] for given in getattr(asked, kind)}
 
 

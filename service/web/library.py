@@ -1,4 +1,4 @@
-"""A library of one's own, sent on the page: which of its papers the collection has, and which it has not."""
+"""Lookup of an uploaded library: which of its papers the collection has, and which are missing."""
 
 import io
 import re
@@ -20,11 +20,11 @@ from service.context import check_deadline
 from service.search.engine import SearchEngine
 
 MAX_LIBRARY_BYTES: Final = 4_000_000  # thousands of entries without abstracts, some 2,000 with them
-# Entries that are looked for, and of those that are not there so many as are listed.
+# The most entries that are looked up, and the most missing ones that are listed.
 MOST_ENTRIES: Final = 2_000
 MOST_LISTED: Final = 200
 _GZIP: Final = b"\x1f\x8b"
-# What counts or marks the lines of a list: "1. ", "2) ", "[3] ", "- ".
+# A number or mark before a line of a list: "1. ", "2) ", "[3] ", "- ".
 _NUMBER = re.compile(r"^(?:\[\d{1,4}\]|\(?\d{1,3}[.)]|[-*+\u2022\u2013])\s{1,5}(?=\S)")
 
 
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"^(?:\[\d{1,4}\]|\(?\d{1,3}[.)]|[-*+\u2022\u2013])\s{1,5}(
 class Missing:
     """An entry at ``line`` (from 1) that the collection does not have.
 
-    ``words`` say what it is, or why it cannot be read; the others are empty where it has none.
+    ``words`` describe the entry, or say why it cannot be read; ``title`` and ``abstract`` may be empty.
     """
 
     line: int
@@ -43,10 +43,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The papers of a library that the collection has, each once, and the first of those that it has not.
+    """The papers of a library that the collection has, each once, and the first of the missing entries.
 
-    ``n_entries`` were looked for, ``n_missing`` of them in vain; ``is_cut`` where more followed, ``is_list``
-    where each is a line of its own.
+    ``n_entries`` were looked up and ``n_missing`` of them not found; ``is_cut`` if more followed, ``is_list``
+    if the file is a list with one entry a line.
     """
 
     papers: tuple[Paper, ...]
@@ -58,9 +58,9 @@ class Library:
 
 
 def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int = MOST_ENTRIES) -> Library:
-    """The papers of a file called ``name``: BibTeX, RIS, Zotero's CSV, CSL-JSON, or a name or title a line.
+    """Look up the papers of file ``name``: BibTeX, RIS, Zotero's CSV, CSL-JSON, or one name or title a line.
 
-    The first ``most`` entries are looked for. Raises InputError for what is no text, DeadlineError.
+    The first ``most`` entries are looked up. Raises InputError if the file is not text, DeadlineError.
     """
     content = as_utf8(content)
     reader = _reader(content, name)
@@ -81,7 +81,7 @@ def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int =
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What may be a paper: ``names`` as others call it, title, abstract, and ``words`` for people."""
+    """An entry of a library: its ids and other ``names``, title, abstract, and ``words`` that describe it."""
 
     line: int
     words: str
@@ -91,7 +91,7 @@ class _Entry:
 
 
 def _positions(engine: SearchEngine, entries: Sequence[_Entry]) -> list[int | None]:
-    """Where the paper of each entry stands, by its names or else by its title."""
+    """Return each entry's position in the collection by its names or else by its title, or ``None``."""
     found = [_by_name(engine, entry.names) for entry in entries]
     unknown = [number for number, position in enumerate(found) if position is None and entries[number].title]
     by_title = engine.names.titles.all_named([entries[number].title for number in unknown])
@@ -107,7 +107,7 @@ def _by_name(engine: SearchEngine, names: Sequence[str]) -> int | None:
 
 
 def _reader(content: bytes, name: str) -> CorpusReader | None:
-    """What reads a file of this content; ``None`` for a list. Raises InputError for what is no text."""
+    """Return the reader for a file, or ``None`` for a list. Raises InputError if it is not text."""
     if b"\0" in content or content.startswith(_GZIP):
         raise InputError(
             "This file is not text. Give BibTeX, RIS, Zotero's CSV, CSL-JSON, or a list of titles, DOIs or "
@@ -131,22 +131,22 @@ def _read(reader: CorpusReader, content: bytes, name: str) -> Iterator[_Entry]:
 
 
 def _named(content: bytes) -> Iterator[_Entry]:
-    """The lines of a list: ids of the collection, DOIs, arXiv ids, PubMed numbers, addresses or titles.
+    """Yield the lines of a list: ids of the collection, DOIs, arXiv ids, PubMed numbers, URLs or titles.
 
-    They may be numbered; those that begin with # are notes.
+    Lines may be numbered; lines that begin with # are comments.
     """
     for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
         whole = clean(line)
         words = _NUMBER.sub("", whole).strip("\"',")
         if words and not whole.startswith("#"):
             reference = reference_of(words) or name_of(words)
-            # An id of the collection may begin like a number.
+            # An id of the collection may itself begin like a list number.
             names = (whole.strip("\"',"), words, *([reference] if reference else []))
             yield _Entry(number, words, tuple(dict.fromkeys(names)), "" if reference else words)
 
 
 def _of(line: int, raw: RawPaper, *, keyed: bool) -> _Entry:
-    """An entry of a file."""
+    """Return the entry of a record of a file."""
     found = entry_of(raw, keyed=keyed)
     abstract = clean(raw.abstract) if isinstance(raw.abstract, str) else ""
     words = found.title or next(iter(found.names), "an entry without a title")

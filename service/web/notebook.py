@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: the cards of the page, in one piece of HTML that loads nothing."""
+"""Results for notebooks: the cards of the page as one piece of HTML that loads no other files."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -15,23 +15,23 @@ from service.web.render import rendered
 from service.web.views.results.alignment import Source
 from service.web.views.results.cards import make_cards
 
-_MOST_CARDS: Final = 25  # of one list: a notebook is saved with all that it shows
+_MOST_CARDS: Final = 25  # per list: a notebook is saved with everything it shows
 
 
 class ShownSeed(Protocol):
-    """A paper that was asked with."""
+    """A seed of the query."""
 
     @property
     def seed(self) -> int:
-        """Its number."""
+        """The number of the seed."""
 
     @property
     def negative(self) -> bool:
-        """Whether it is one to keep away from."""
+        """Whether the seed is a negative."""
 
     @property
     def title(self) -> str:
-        """Its title, empty where it has none."""
+        """The title, "" if it has none."""
 
 
 def cards_of(
@@ -43,10 +43,10 @@ def cards_of(
     seeds: Sequence[ShownSeed],
     notes: Sequence[str],
 ) -> str:
-    """The first of ``results``, which have the fields of the HTTP interface, as HTML.
+    """Return the first of ``results``, which have the fields of the HTTP interface, as HTML.
 
     They were found for ``n_chosen`` sentences of the paper with this ``title``, or for ``seeds``; ``total``
-    papers are in the whole list, where that is known. ``notes`` are what to know of it.
+    is the length of the whole list, if known. ``notes`` are remarks on the list.
     """
     kind = RecommendationOut if seeds else ResultOut
     shown = [kind.model_validate(each) for each in results[:_MOST_CARDS]]
@@ -72,5 +72,5 @@ def cards_of(
 
 @cache
 def _style() -> Markup:
-    """The style of cards for a part of a page: its root is that part."""
+    """Return the style sheet of cards for a part of a page, with that part as its root."""
     return Markup((FOLDER / "cards.css").read_text(encoding="utf-8").replace(":root", "&"))  # noqa: S704 - ours

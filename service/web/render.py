@@ -1,4 +1,4 @@
-"""Renders templates with escaping and a strict Content-Security-Policy."""
+"""Rendering of templates with escaping and a strict Content-Security-Policy."""
 
 from functools import cache
 from typing import Final
@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from models.counts import counted
 from service.web.assets import address
 
-# What a browser lets a page do: scripts, styles and answers of this origin, and nothing that is in its text.
+# A page may load scripts, styles and answers from this origin only, and may run no inline ones.
 PAGE_POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -25,7 +25,7 @@ PAGE_POLICY: Final = "; ".join(
 
 
 def render(template: str, /, status: int = 200, **views: object) -> Response:
-    """The page that ``template`` makes of ``views``."""
+    """Return ``template`` filled with ``views`` as an HTML response."""
     return Response(
         rendered(template, **views),
         status_code=status,
@@ -35,14 +35,14 @@ def render(template: str, /, status: int = 200, **views: object) -> Response:
 
 
 def rendered(template: str, /, **views: object) -> str:
-    """What ``template`` makes of ``views``."""
-    # What corpora hold that is no text (halves of surrogate pairs) cannot be sent as it is.
+    """Return ``template`` filled with ``views``."""
+    # Corpora may contain halves of surrogate pairs, which UTF-8 cannot encode.
     return templates().get_template(template).render(views).encode("utf-8", "replace").decode()
 
 
 @cache
 def templates() -> Environment:
-    """The templates of the page, with what they may call."""
+    """Return the Jinja environment with the page's templates and the functions that they may call."""
     environment = Environment(
         loader=PackageLoader("service.web"),
         autoescape=True,

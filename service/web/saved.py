@@ -1,4 +1,4 @@
-"""Converts between saved queries and addresses of the page."""
+"""Conversion between saved queries and addresses of the page."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ _Body = Mapping[str, Any]
 
 
 def to_keep(asked: Asked) -> dict[str, Any]:
-    """The body of ``POST /v1/queries`` that keeps what is asked, but for its name."""
+    """Return the body of ``POST /v1/queries`` that saves the query, except for its name."""
     kind = Kind.RECOMMENDATIONS if asked.of_many else Kind.SEARCH
     return {kind.value: replace(asked, cursor="").body()}
 
 
 def asked_again(saved: SavedQuery) -> Asked | None:
-    """What the page asks to ask the same as ``saved``; ``None`` where it has no way to.
+    """Return the page's query that equals ``saved``, or ``None`` if an address cannot express it.
 
-    Programs may have saved more than an address holds: weights, other scorers, lists of ids. Raises
-    QueryError where another version of Akin saved it otherwise.
+    Programs may have saved more than an address can have: weights, other scorers, lists of ids. Raises
+    QueryError if another version of Akin saved the query in another form.
     """
     wanted = _as_shown(to_query(saved.head.kind, saved.body))
     body = json.loads(saved.body)
@@ -38,9 +38,9 @@ def asked_again(saved: SavedQuery) -> Asked | None:
 
 
 def asked_of(query: SearchQuery, paper_id: str) -> Asked | None:
-    """What the page asks to ask the same as ``query``, which starts from this paper alone.
+    """Return the page's query that equals ``query``, which starts from this paper alone.
 
-    ``None`` where it has no way to, as for several seeds, other scorers and lists of ids.
+    Returns ``None`` if an address cannot express it: several seeds, negatives, other scorers, lists of ids.
     """
     if len(query.seeds) != 1 or query.negatives:
         return None
@@ -60,21 +60,21 @@ def asked_of(query: SearchQuery, paper_id: str) -> Asked | None:
         words=query.words,
         limit=query.limit,
     )
-    # Of recommendations from one paper these are as for a search.
+    # Recommendations from one paper get the values that a search has for these.
     wanted = replace(query, seeds=(seed,), skip_unresolved=False, omit_pasted=False)
     return asked if _query(asked) == _as_shown(wanted) else None
 
 
 def _query(asked: Asked) -> SearchQuery | None:
     try:
-        # As the address gives it, which takes no more than so much.
+        # Parse the query from its address, which also checks the address's limits.
         return _as_shown(Asked.of(QueryParams(list(asked.parameters()))).request().to_query())
     except QueryError:
         return None
 
 
 def _as_shown(query: SearchQuery) -> SearchQuery:
-    """The same papers, with all details of them, as the page shows them."""
+    """Return the query with all details of papers and alignments, as the page requests them."""
     default = SearchQuery(query.seeds)
     return replace(query, include=default.include, max_alignments=default.max_alignments)
 
@@ -84,7 +84,7 @@ def _search(body: _Body) -> Asked:
 
 
 def _recommendations(body: _Body) -> Iterator[Asked]:
-    """The first seed as the paper asked with, which may have sentences to be like and unlike; or none so."""
+    """Yield candidate queries: first seed as the paper, with or without sentences to be unlike; no paper."""
     seeds, negatives = (_named(body.get(side, ())) for side in ("seeds", "negatives"))
     asked = _filtered(body)
     for n_contrasts in (1, 0):
@@ -104,7 +104,7 @@ def _named(seeds: Sequence[str | dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _start(given: _Body) -> dict[str, Any]:
-    """What is started from; a text is an abstract of one sentence beside further papers."""
+    """Return the paper or text of a query; next to further papers, a text is an abstract of one sentence."""
     abstract = given.get("abstract", "")
     if not isinstance(abstract, str):
         return {"text": abstract[0]}

@@ -1,4 +1,4 @@
-"""Results as a table for a paper or a spreadsheet: problem, method and result."""
+"""Tables of results for a paper or a spreadsheet, with problem, method and result of each paper."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,13 +12,13 @@ from service.web.views.results.rows import key_sentences
 
 _COLUMNS: Final = ("Paper", "Problem", "Method", "Result")
 _SHEET: Final = ("Title", "Authors", "Year", "Venue", "DOI", "Match", "Problem", "Method", "Result")
-# In a page of the usual width, with the room that LaTeX leaves between columns.
+# Widths that fit a page of the usual width with LaTeX's space between columns.
 _LATEX_COLUMNS: Final = r"p{0.13\linewidth}p{0.22\linewidth}p{0.22\linewidth}p{0.22\linewidth}"
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
 
 
 def to_latex(results: Sequence[ResultOut]) -> str:
-    """A ``tabular`` that needs no package, and cites papers by their keys in the BibTeX file of the same."""
+    """Return a ``tabular`` that needs no package and cites papers by their keys in the BibTeX export."""
     papers = [result.paper for result in results]
     lines = [r"\begin{tabular}{" + _LATEX_COLUMNS + "}", r"\hline", " & ".join(_COLUMNS) + r" \\", r"\hline"]
     for result, key in zip(results, bibtex_keys(papers), strict=True):
@@ -29,14 +29,14 @@ def to_latex(results: Sequence[ResultOut]) -> str:
 
 
 def to_markdown(results: Sequence[ResultOut]) -> str:
-    """A table with bars, as GitHub and Pandoc read it."""
+    """Return a pipe table for GitHub and Pandoc."""
     rows = [[_named(result.paper), *_said(result)[1:]] for result in results]
     lines = [_COLUMNS, ("---",) * len(_COLUMNS), *([_markdown(each) or "–" for each in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def to_tsv(results: Sequence[ResultOut]) -> str:
-    """Columns with tabs between them, which spreadsheets take when pasted; no cell starts a formula."""
+    """Return tab-separated columns to paste into a spreadsheet; no cell starts a formula."""
     rows = [
         (
             result.paper.title,
@@ -51,7 +51,7 @@ def to_tsv(results: Sequence[ResultOut]) -> str:
     return "".join("\t".join(harmless(one_line(each)) for each in row) + "\n" for row in [_SHEET, *rows])
 
 
-# The media type of each table by the ending of its file, and what makes it.
+# The media type and writer of each table by its file extension.
 TABLES: Final[dict[str, tuple[str, Callable[[Sequence[ResultOut]], str]]]] = {
     "tex": ("application/x-tex", to_latex),
     "md": ("text/markdown", to_markdown),
@@ -60,7 +60,7 @@ TABLES: Final[dict[str, tuple[str, Callable[[Sequence[ResultOut]], str]]]] = {
 
 
 def _said(result: ResultOut) -> list[str]:
-    """The sentences that match, and that state problem, method and result; empty where there is none."""
+    """Return the sentences for match, problem, method and result; "" if there is none."""
     key, paper = key_sentences(result), result.paper
     numbers = (key.match, key.problem, key.method, key.result)
     spans = [None if number is None else paper.sentences[number] for number in numbers]
@@ -68,7 +68,7 @@ def _said(result: ResultOut) -> list[str]:
 
 
 def _short(paper: PaperOut) -> str:
-    """Who wrote it and when: "Tollander and Subirana (2022)"."""
+    """Return the authors and year: "Tollander and Subirana (2022)", or the title if it has no authors."""
     names = [name.split(",")[0] if "," in name else name.split(" ")[-1] for name in paper.authors]
     who = f"{names[0]} et al." if len(names) > 2 else " and ".join(names) or paper.title
     return f"{who} ({paper.year})" if paper.year else who

@@ -1,4 +1,4 @@
-"""The parts of a form that was sent with a file (RFC 7578), from a body that was read whole."""
+"""Parsing of multipart forms with files (RFC 7578) from a request body in memory."""
 
 import re
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from fastapi import Depends, Request
 
 from models.errors import InputError
 
-# Of a form of the page: what is asked, a file, and a list.
+# A form of the page has the fields of a query, a file, and a list.
 _MOST_PARTS: Final = 500
 _BOUNDARY: Final = re.compile(
     r"multipart/form-data;\s{0,5}boundary=(\"[^\"]{1,70}\"|[^\s;\"]{1,70})", re.IGNORECASE
 )
 _DISPOSITION: Final = re.compile(rb"content-disposition:\s{0,5}form-data;([^\r\n]{1,4000})", re.IGNORECASE)
 _PARAMETER: Final = re.compile(r';?\s{0,5}(name|filename)="([^"]{0,2000})"')
-# As browsers write what would end a name.
+# Browsers escape the characters that would end a name.
 _ESCAPES: Final = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
 
 
@@ -28,7 +28,7 @@ BodyDep = Annotated[bytes, Depends(_body)]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A field of a form: its name, its content, and the name of the file that it is, if it is one."""
+    """A field of a form: its name, its content, and its file name if it is a file."""
 
     name: str
     content: bytes
@@ -36,7 +36,7 @@ class Sent:
 
 
 def form_parts(body: bytes, content_type: str) -> list[Sent]:
-    """The fields of a form in order; raises InputError for what is none, or has too many."""
+    """Return the fields of a form in order; raises InputError if it is not a form or has too many fields."""
     boundary = _BOUNDARY.match(content_type)
     if boundary is None:
         raise InputError("What was sent is not the form of this page; send multipart/form-data.")

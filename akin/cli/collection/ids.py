@@ -1,4 +1,4 @@
-"""Reads files of paper ids, one id per line."""
+"""Reading of files of paper ids, one id per line."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from models.errors import InputError
 
 
 def read_ids(path: Path) -> list[str]:
-    """The ids of a file, in its order; raises InputError, StorageError."""
+    """Return the ids of a file, in its order; raises InputError, StorageError."""
     try:
         with storage_errors(path):
             lines = path.read_text(encoding="utf-8-sig").splitlines()

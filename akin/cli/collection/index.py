@@ -45,20 +45,20 @@ from models.counts import counted
 from models.encoders.device_names import checked_device
 from models.errors import SnapshotMissingError
 
-# Enough for the encoder to sort by length, few enough that the first lines come soon.
+# Enough papers for the encoder to sort by length, and few enough that the first lines are printed soon.
 _PAPERS_EMBEDDED_AT_ONCE = 64
 _SHOWN_IN_QUARANTINE = 10
 
 
 class OnError(StrEnum):
-    """What a broken row of a corpus does."""
+    """The ways to handle a broken row of a corpus."""
 
     SKIP = "skip"
     FAIL = "fail"
 
 
 class Dtype(StrEnum):
-    """How vectors are stored."""
+    """The number formats of stored vectors."""
 
     AUTO = "auto"
     FLOAT16 = "float16"
@@ -113,7 +113,7 @@ def index(
     """Add new or changed papers from CORPORA to the collection in --data, or create it.
 
     Every sentence is embedded. A paper replaces the one with the same id. A running service picks up the
-    changes. The command resumes if interrupted: run it again.
+    changes. If the command is interrupted, run it again to resume.
     """
     if first and _is_begun(data):
         note = "the collection exists, so nothing was indexed; leave out --first to add papers"
@@ -156,7 +156,7 @@ def index(
             catalog=catalog or None,
             replace=replace,
             keep=keep,
-            # A first collection that was published in part would pass for the whole at the next start.
+            # With --first, a partly published collection would count as complete at the next start.
             bounds=Bounds(publish_every=0 if first else publish_every),
             encode=encode,
         )
@@ -167,14 +167,14 @@ def index(
 
 
 def _on_cluster(address: str, arguments: BuildArguments) -> EncodeOnCluster:
-    """What encodes there; each of its processes takes the GPU or processor that it is given."""
+    """Return an encoder on the cluster; each of its processes uses the GPU or processor assigned to it."""
     device = checked_device(arguments.device)
     load = partial(load_models, arguments, device="cpu" if device == "cpu" else "auto")
     return EncodeOnCluster(address, load, device=device)
 
 
 def _is_begun(data: Path) -> bool:
-    """Whether something is served from a data folder."""
+    """Return whether a data folder has a published generation."""
     try:
         current_generation(data)
     except SnapshotMissingError:
@@ -183,12 +183,12 @@ def _is_begun(data: Path) -> bool:
 
 
 def catalog_place(data: Path, url: str) -> str | Path:
-    """The catalog that an option names, or that of a data folder."""
+    """Return the catalog that an option names, or that of a data folder."""
     return url or DataFolder(data).catalog
 
 
 def absolute(path: Path | None) -> str | None:
-    """What the service can open, wherever it is started."""
+    """Return the absolute path, which the service can open from any working directory."""
     return None if path is None else str(path.resolve())
 
 
@@ -219,7 +219,7 @@ def embed(
 
 
 def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
-    """Papers that could not be encoded, the first of them with the reasons."""
+    """Render how many papers could not be encoded, and the first of them with the reasons."""
     lines = []
     if papers:
         lines.append(
@@ -239,7 +239,7 @@ def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
 
 
 def _build_summary(report: BuildReport) -> Group:
-    """What was indexed, what was left out and why."""
+    """Render what was indexed, replaced, unchanged and reused, and what is not searched or not English."""
     manifest, reading = report.manifest, report.reading
     backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
     lines = [

@@ -1,4 +1,4 @@
-"""``akin index --fetch``: looks up entries without an abstract in public services; and what was skipped."""
+"""``akin index --fetch``: lookup of missing abstracts in public services; and reports of skipped rows."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -20,7 +20,7 @@ _SHOWN = 20
 def fetch(
     corpora: Sequence[Path], data: Path, *, format_name: str, contact: str, on_progress: ProgressFn
 ) -> Group:
-    """Look up what can be, and say what came of it."""
+    """Look up the entries without an abstract, and render the outcome."""
     with PoliteClient(contact=contact) as client:
         report = look_up(
             corpora, DataFolder(data).lookups, client, format_name=format_name, on_progress=on_progress
@@ -46,7 +46,7 @@ def _summary(report: LookupReport) -> Group:
 
 
 def refused_rows(refusals: CorpusReport, table: Path | None = None) -> Group:
-    """What was passed over while reading, with the first reasons; ``table`` lists what can be looked up."""
+    """Render what was skipped in reading, with the first reasons; ``table`` lists what can be looked up."""
     lines = []
     n_rows = refusals.broken - len(refusals.breaks)
     if n_rows:
@@ -69,13 +69,13 @@ def refused_rows(refusals: CorpusReport, table: Path | None = None) -> Group:
 
 
 def first_of(n_all: int, shown: Sequence[object]) -> list[Text]:
-    """A line for each of those that are shown, and how many more there are."""
+    """Render a line for each item of ``shown``, and how many more of ``n_all`` there are."""
     lines = [Text(f"  {each}") for each in shown]
     return lines + ([Text(f"  ... and {n_all - len(shown):,} more")] if n_all > len(shown) else [])
 
 
 def _without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
-    """Where entries without an abstract stand, and how many of them can be looked up."""
+    """Render the places of entries without an abstract, and how many of them can be looked up."""
     if not refusals.without_abstract:
         return []
     rows = counted(refusals.without_abstract, "row has", "rows have")

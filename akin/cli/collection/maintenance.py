@@ -64,10 +64,10 @@ def purge(
 ) -> None:
     """Delete papers and erase their text from the catalog and every generation (takedowns).
 
-    Removes all batches too, because their results may hold the text (unfinished ones are cancelled), and
-    saved queries that hold a title or sentence of the papers. Backups keep the text. Ids that the collection
-    never had are reported. If none was there, or a process still reads a generation with the text, the exit
-    status is 1: in the latter case run the command again later.
+    Also removes all batches, because their results may contain the text (unfinished ones are cancelled), and
+    saved queries that contain a title or sentence of the papers. Backups keep the text. Ids that the
+    collection never had are reported. The exit status is 1 if it never had any of the ids, or if a process
+    still reads a generation with the text; in that case, run the command again later.
     """
     wanted = _wanted(ids, from_file)
     place = catalog_place(data, catalog)
@@ -108,7 +108,7 @@ def _since(is_new: bool) -> str:
 
 
 def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
-    """The ids that a command names; raises InputError where there is none."""
+    """Return the ids given to a command; raises InputError if there is none."""
     wanted = list(ids or ())
     if from_file is not None:
         wanted += read_ids(from_file)
@@ -127,7 +127,7 @@ def compact(
     data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:
         before = read_manifest(data, current_generation(data))
-        # Not held here: files that were merged are closed before others are read.
+        # No reference is kept here, so that merged files are closed before others are read.
         manifest = compact_snapshot(
             data, open_snapshot(data, reread=False), device=device, keep=keep, on_progress=on_progress
         )
@@ -188,7 +188,7 @@ def upgrade(
     """Upgrade a collection of an older version of Akin to the current format, without encoding again.
 
     Upgrades the catalog's schema (as `akin migrate` does: back it up and stop everything that writes to it)
-    and adds the word index to each segment. The command resumes if interrupted: run it again.
+    and adds the word index to each segment. If the command is interrupted, run it again to resume.
     """
     data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:

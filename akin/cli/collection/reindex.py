@@ -1,4 +1,4 @@
-"""``akin reindex``: encodes a collection again, compares old and new answers, and switches over."""
+"""``akin reindex``: encoding of a collection again, comparison of old and new answers, and switch-over."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +71,7 @@ def reindex(
     """Encode every paper again, compare the new answers with the old ones, and switch over.
 
     Needs no corpus. The old generation answers searches until the new one is complete; papers added
-    meanwhile are included. The command resumes if interrupted: run it again.
+    meanwhile are included. If the command is interrupted, run it again to resume.
     """
     data = data_folder(folder, data)
     given = BuildArguments(
@@ -87,7 +87,7 @@ def reindex(
     expect_existing(place)
     arguments = _completed(given, _usual(data, encoder), keeps_precision=precision is None)
     annotator = load_models(arguments)
-    # A folder by a name under which the service finds it from anywhere.
+    # A model folder by its absolute name, so that the service finds it from any working directory.
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
     with show_progress(stderr) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
         prepared = prepare(
@@ -125,7 +125,10 @@ def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: M
 
 
 def _usual(data: Path, encoder: str) -> BuildArguments | None:
-    """What the collection was begun with; raises SnapshotCorruptError if it is needed and damaged."""
+    """Return the collection's settings; ``None`` if there are none, or damaged ones and an ``encoder``.
+
+    Raises SnapshotCorruptError if they are damaged and no encoder is given.
+    """
     try:
         return built_with(data)
     except SnapshotCorruptError as error:
@@ -140,7 +143,7 @@ def _usual(data: Path, encoder: str) -> BuildArguments | None:
 def _completed(
     given: BuildArguments, usual: BuildArguments | None, *, keeps_precision: bool
 ) -> BuildArguments:
-    """What is not given is as the collection has it; what belongs to its encoder, only with that."""
+    """Fill in missing options from the collection's settings; those of its encoder only if it is kept."""
     if usual is None:
         return replace(given, encoder=given.encoder or "minilm", backend=given.backend or "auto")
     completed = replace(given, encoder=given.encoder or usual.encoder, backend=given.backend or usual.backend)
@@ -157,10 +160,10 @@ def _completed(
 def _compared(
     data: Path, snapshot: Snapshot, annotator: Annotator, n_questions: int, on_progress: ProgressFn
 ) -> Table | str:
-    """What a person decides by: both generations side by side."""
+    """Return a table of both generations side by side to decide by, or why there is none."""
     if not n_questions:
         return "Nothing was compared."
-    settings = settings_of(data=data, encoder="")  # its own, whatever the environment names
+    settings = settings_of(data=data, encoder="")  # the collection's encoder, whatever AKIN_ENCODER is
     try:
         served = open_engine(settings)
     except SnapshotMissingError:

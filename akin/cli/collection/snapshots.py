@@ -1,4 +1,4 @@
-"""``akin snapshot``: lists, verifies and rolls back generations."""
+"""``akin snapshot``: listing, verification and rollback of generations."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def rollback_snapshot(
 
 
 def _as_json(name: str, manifest: Manifest | SnapshotError, served: str) -> dict[str, Any]:
-    """A generation; without its content where its manifest cannot be read, and why is its ``error``."""
+    """Return a generation as JSON; if its manifest cannot be read, with the reason as ``error`` instead."""
     told: dict[str, Any] = {"generation": name, "served": name == served}
     if isinstance(manifest, SnapshotError):
         return {**told, "error": str(manifest)}
@@ -110,7 +110,7 @@ def _as_json(name: str, manifest: Manifest | SnapshotError, served: str) -> dict
 
 
 def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
-    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
+    """Render generations, oldest first, or that one cannot be read; the served one is marked."""
     table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
     for name, manifest in found:
         mark, style = ("→", "bold") if name == served else ("", "")

@@ -1,4 +1,4 @@
-"""``akin status``: shows the parts of a collection, as tables or JSON."""
+"""``akin status``: the parts of a collection, as tables or JSON."""
 
 from dataclasses import asdict
 from typing import Annotated, Any

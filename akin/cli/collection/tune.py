@@ -1,4 +1,4 @@
-"""``akin tune``: sets how much of the index each search looks at."""
+"""``akin tune``: the setting of how much of the index each search examines."""
 
 from typing import Annotated
 
@@ -28,8 +28,8 @@ def tune(
 ) -> None:
     """Measure the recall of an approximate index and set the search effort that reaches --recall.
 
-    The truth is an exact search with sampled sentences. The collection keeps the setting, also for papers
-    added later.
+    The ground truth is an exact search with sampled sentences. The collection keeps the setting, also for
+    papers added later.
     """
     with show_progress(stderr) as on_progress:
         tuned = tune_collection(

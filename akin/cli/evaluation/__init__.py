@@ -1,1 +1,1 @@
-"""``akin evaluate``: measures retrieval quality and shows the figures."""
+"""``akin evaluate``: measurement of retrieval quality, and display of the figures."""

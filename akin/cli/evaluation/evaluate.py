@@ -1,4 +1,4 @@
-"""``akin evaluate``: measures systems on a test collection and compares runs."""
+"""``akin evaluate``: measurement of systems on a test collection, and comparison of runs."""
 
 import re
 import shlex
@@ -30,14 +30,14 @@ from models.errors import InputError
 from models.transport import Scorer
 from models.types import Precision
 
-if TYPE_CHECKING:  # takes seconds to import, which `akin --help` need not
+if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
     from evaluation.collection import Collection as TestCollection
     from evaluation.run import Run
 
-# What a system's name may hold and a file's had better not.
+# Characters that a system's name may have, but a file's name should not.
 _FILE_NAME = re.compile(r"[^\w.]+")
 _DEMO = Path(__file__).parents[2] / "demo"
-# Under a collection's description; the list of commands shows that alone.
+# Added to a collection's description; the list of commands shows the description alone.
 _WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where to download it."
 
 app = typer.Typer(
@@ -48,7 +48,7 @@ app.add_typer(studies.app)
 
 
 def _set_command(name: str, default: Any) -> Callable[..., None]:
-    """The command that measures the collection ``name``; all collections have the same options."""
+    """Return the command that measures the collection ``name``; all collections have the same options."""
 
     def measure(
         path: Annotated[Path, typer.Argument(help="The folder that holds the collection.")] = default,
@@ -232,8 +232,8 @@ def suite(
 ) -> None:
     """Measure every test collection in FOLDER and write one file; parts without a collection are kept.
 
-    Folders: csfcube, scifact, cocitations, csabstruct, relish, treccovid, scidocs, iclr2022, doris-mae, beir
-    (a folder each), and collection, which `akin index` made. The demo grid is always there.
+    Subfolders: csfcube, scifact, cocitations, csabstruct, relish, treccovid, scidocs, iclr2022, doris-mae,
+    beir, and collection, a data folder of `akin index`. The demo grid is always measured.
     """
     from evaluation.suite.figures import read_sections
     from evaluation.suite.page import fill
@@ -264,7 +264,7 @@ def suite(
 
 
 def _runs(name: str, path: Path | None, files: Sequence[Path]) -> "tuple[TestCollection, list[Run]]":
-    """The collection, and the runs over it; where systems are not told apart, files or their paths are."""
+    """Return the collection and its runs; if system names are not unique, runs get file names or paths."""
     from evaluation import measurement
 
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
@@ -276,13 +276,13 @@ def _runs(name: str, path: Path | None, files: Sequence[Path]) -> "tuple[TestCol
 
 
 def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:
-    """Write the files that were asked for."""
+    """Write the requested files."""
     write_json(json_file, [asdict(row) for row in measured.rows])
     if runs is not None:
         with storage_errors(runs):
             runs.mkdir(parents=True, exist_ok=True)
         for run in measured.runs:
-            # The format has no name of several words, and an encoder's folder may have one.
+            # The format allows no spaces in a name, but the path of an encoder may have some.
             tagged = replace(run, system="_".join(run.system.split()))
             from evaluation.run import write_trec
 

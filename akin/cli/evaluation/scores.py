@@ -1,4 +1,4 @@
-"""Shows the figures of systems: tables with intervals, and sentences on the differences."""
+"""Display of the figures of systems: tables with intervals, and sentences on the differences."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -10,32 +10,32 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
+if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` does not need them
     from evaluation.collection import Collection as TestCollection
     from evaluation.measurement import Measurement
     from evaluation.statistics.bootstrap import Interval
     from evaluation.statistics.summary import Comparison, Row, Spread
 
 _ALL = "all"
-# Measures that a terminal has room for; --json and --report hold all.
+# Measures that fit on a terminal; --json and --report contain all.
 _N_MEASURES = 2
 _MOST_NAMED = 3
-# Query papers below which the bootstrap is known to be too sure (evaluation/statistics/bootstrap.py).
+# With fewer query papers, bootstrap intervals are too narrow (evaluation/statistics/bootstrap.py).
 _FEW_CLUSTERS = 20
 
 
 def measurement_tables(measured: "Measurement") -> Group:
-    """For each main measure a line a system and a column a facet; best system first, best figures bold."""
+    """Render a table for each main measure: a line a system, best first, a column a facet, best ones bold."""
     return row_tables(measured.rows, measured.collection)
 
 
 def row_tables(found: Sequence["Row"], collection: "TestCollection | None" = None) -> Group:
-    """The same of any rows; of those of a collection its first measures and what is no ranking."""
+    """Render tables of any rows; with a collection, of its first measures and those that are no rankings."""
     rows = [row for row in found if row.fold == _ALL]
     measures = list(dict.fromkeys(row.measure for row in rows))
     known = measures if collection is None else collection.measures
     main = [name for name in measures if name in known[:_N_MEASURES]]
-    # What a collection measures beside its rankings (classification) goes by other names.
+    # Measures other than of rankings (classification) are not among the collection's measures.
     other = [name for name in measures if name not in known]
     heading = rows[0].set if collection is None else _heading(collection)
     first = {row.system: row.value for row in rows if (row.measure, row.facet) == (measures[0], _ALL)}
@@ -48,7 +48,7 @@ def row_tables(found: Sequence["Row"], collection: "TestCollection | None" = Non
 
 
 def seed_table(spreads: Sequence["Spread"]) -> Group:
-    """Mean and standard deviation over the seeds of what was trained several times; empty without any."""
+    """Render mean and standard deviation over seeds, of systems trained several times; empty without any."""
     if not spreads:
         return Group()
     measures = list(dict.fromkeys(spread.measure for spread in spreads))
@@ -64,9 +64,9 @@ def seed_table(spreads: Sequence["Spread"]) -> Group:
 
 
 def measure_table(rows: Sequence["Row"], *, columns: str = "facet", least: Collection[str] = ()) -> Table:
-    """A line a system, a column for each value that the rows have under ``columns``.
+    """Return a table with a line a system, and a column for each value of the field ``columns`` of rows.
 
-    The best figure of a column is its largest, or its least in those of ``least``.
+    The best figure of a column is the largest, or the smallest in the columns ``least``.
     """
     column = attrgetter(columns)
     headings = sorted(dict.fromkeys(column(row) for row in rows), key=lambda heading: heading == _ALL)
@@ -85,7 +85,7 @@ def measure_table(rows: Sequence["Row"], *, columns: str = "facet", least: Colle
 
 
 def verdicts(measured: "Measurement") -> Group:
-    """In plain words: which system is first, and from which others these queries can tell it."""
+    """Render in words which system is first, and from which others these queries separate it."""
     lines = [Text(f"Note: {note}", style="yellow") for note in measured.collection.notes]
     lines += _caution(measured.collection)
     if measured.against_best:
@@ -120,7 +120,7 @@ def verdicts(measured: "Measurement") -> Group:
 def comparison_table(
     first: str, second: str, comparisons: Sequence["Comparison"], collection: "TestCollection"
 ) -> Group:
-    """The differences of two runs, and in plain words whether the main one can be told from chance."""
+    """Render the differences of two runs, and in words whether the main one can be told from chance."""
     columns = ("facet", "measure", "difference", "95 % interval", "resolvable", "p, corrected")
     table = Table(*columns, title=f"{first} − {second}")
     for found in comparisons:
@@ -148,7 +148,7 @@ def comparison_table(
 
 
 def _caution(collection: "TestCollection") -> list[Text]:
-    """A word on intervals from few papers, where they are few."""
+    """Return a caution about intervals if there are few query papers, else nothing."""
     n_clusters = len({query.cluster for query in collection.queries})
     if not 0 < n_clusters < _FEW_CLUSTERS:
         return []
@@ -163,14 +163,14 @@ def _caution(collection: "TestCollection") -> list[Text]:
 
 
 def _bounds(difference: "Interval", *, digits: int) -> str:
-    """The interval of a difference; one paper gives none."""
+    """Return the interval of a difference as text; a single paper has no interval."""
     if math.isnan(difference.low):
         return "one paper only"
     return f"{difference.low:+.{digits}f} to {difference.high:+.{digits}f}"
 
 
 def comparison_row(comparison: "Comparison") -> dict[str, Any]:
-    """A comparison as one flat object."""
+    """Return a comparison as one flat dictionary."""
     difference = comparison.difference
     return {
         "measure": comparison.measure,
@@ -190,7 +190,7 @@ def _or_null(value: float) -> float | None:
 
 
 def plain_table() -> Table:
-    """Without vertical lines, so that five facets with their intervals fit into 80 columns."""
+    """Return a table without vertical lines, so that five facets with intervals fit into 80 columns."""
     return Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
 
 
@@ -202,13 +202,13 @@ def _heading(collection: "TestCollection") -> str:
 def _cell(row: "Row | None", best: float) -> Text:
     if row is None:
         return Text("")
-    # Best as shown: two systems that read 53.9 are both the best.
+    # Compare rounded values: two systems shown as 53.9 are both the best.
     style = "bold green" if round(row.value, 1) == round(best, 1) else ""
     interval = "" if math.isnan(row.low) else f"\n{row.low:.1f}–{row.high:.1f}"
     return Text.assemble((f"{row.value:.1f}", style), (interval, "dim"))
 
 
 def signed(comparison: "Comparison") -> str:
-    """A difference with its interval."""
+    """Return a difference with its interval as text."""
     difference = comparison.difference
     return f"{difference.value:+.1f}, {_bounds(difference, digits=1)}"

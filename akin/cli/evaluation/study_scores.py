@@ -1,4 +1,4 @@
-"""Shows the figures of one stage or task: facets, reviewers, candidates, known items."""
+"""Display of the figures of one stage or task: facets, reviewers, candidates, known items."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from rich.text import Text
 from akin.cli.evaluation.scores import measure_table, plain_table, signed
 from models.types import Facet
 
-if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
+if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` does not need them
     from evaluation.statistics.bootstrap import Interval
     from evaluation.tasks.candidates import CandidateRow
     from evaluation.tasks.facets import FacetMeasurement
@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help`
     from evaluation.tasks.reviewers import ReviewerMeasurement
 
 _ALL = "all"
-_MOST_MISSED = 10  # items whose paper is not first, of each way to ask
+_MOST_MISSED = 10  # the most queries shown, for each way to search, that do not find their paper first
 
 
 def facet_tables(measured: "FacetMeasurement") -> Group:
-    """Every system's figures, what the tagger takes for what, and whether it beats the others."""
+    """Render every system's figures, the tagger's confusion matrix, and whether it beats the others."""
     overall = [row for row in measured.rows if row.facet == _ALL]
     single = [row for row in measured.rows if row.facet != _ALL]
     shown: list[Text | Table] = [
@@ -45,7 +45,7 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
 
 
 def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers") -> Group:
-    """Loss, easy and hard of Akin and of published predictions, and how far apart their losses are."""
+    """Render loss, easy and hard of Akin and of published predictions, and the differences of losses."""
     heading = f"{name} ({measured.n_ratings:,} ratings of {measured.n_reviewers:,} researchers), percent"
     shown: list[Text | Table] = [
         Text(heading, style="bold"),
@@ -74,7 +74,7 @@ def _confusion_table(measured: "FacetMeasurement") -> Table:
 
 
 def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
-    """One line a backend and depth."""
+    """Render a line for each backend and depth."""
     measures = sorted({row.measure for row in rows})
     table = plain_table()
     table.add_column("backend")
@@ -95,7 +95,7 @@ def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
 
 
 def item_tables(measured: "ItemMeasurement") -> Group:
-    """A line a way to ask, below it what the default has more, then what was asked and not found first."""
+    """Render a line for each way to search and the default's lead over it, then queries not found first."""
     measures = list(dict.fromkeys(row.measure for row in measured.rows))
     table = plain_table()
     for column in ("", *measures):

@@ -1,4 +1,4 @@
-"""Prints figures as tables, Markdown, LaTeX or JSON."""
+"""Output of figures as tables, Markdown, LaTeX or JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,12 +13,12 @@ from rich.console import RenderableType
 from akin.cli.consoles import stdout
 from indexer.files.durable import replace_file, storage_errors
 
-if TYPE_CHECKING:  # takes seconds to import, which `akin --help` need not
+if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
     from evaluation.statistics.summary import Compared, Row
 
 
 class Shown(StrEnum):
-    """What a command prints."""
+    """The formats in which figures are printed."""
 
     TABLE = "table"
     MARKDOWN = "markdown"
@@ -35,7 +35,7 @@ Format = Annotated[Shown, typer.Option("--format", help="Print tables, Markdown,
 def show(
     tables: RenderableType, rows: Sequence["Row"], compared: Sequence["Compared"], *, form: Shown
 ) -> None:
-    """Print the figures in the form asked for; ``tables`` are those for the terminal."""
+    """Print the figures in the format ``form``; ``tables`` are those for the terminal."""
     if form is Shown.TABLE:
         stdout.print(tables)
         return
@@ -51,7 +51,7 @@ def show(
 
 
 def write_json(path: Path | None, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows as a list of objects, where a file was asked for."""
+    """Write rows to a file as a JSON list of objects, unless ``path`` is ``None``."""
     if path is not None:
         with storage_errors(path):
             replace_file(path, orjson.dumps(list(rows), option=orjson.OPT_INDENT_2))

@@ -1,4 +1,4 @@
-"""``akin analyze``: shows the facet of each sentence of an abstract."""
+"""``akin analyze``: the facet of each sentence of an abstract."""
 
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +47,7 @@ def analyze(
 
 
 def analyzed_sentences(analysis: AnalyzeOut) -> Group:
-    """Each sentence with its facet and how probable that is."""
+    """Render each sentence with its facet and the facet's probability."""
     table = Table("", "facet", "", "sentence", box=None, padding=(0, 2, 0, 0))
     for number, sentence in enumerate(analysis.sentences):
         table.add_row(

@@ -1,4 +1,4 @@
-"""``akin compare``: shows two papers side by side."""
+"""``akin compare``: two papers side by side."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from akin.cli.search.lost import naming_lost
 from akin.cli.search.query import is_file, opened, read_query
 from akin.client.responses.matches import ComparedPapers, Side
 
-_MOST_FACETS = 6  # pairs of facets that are shown
+_MOST_FACETS = 6  # the most pairs of facets shown
 
 
 def compare(
@@ -30,8 +30,8 @@ def compare(
 ) -> None:
     """Compare two papers side by side: shared sentences, facets and words, and what differs.
 
-    A file holds a title, an empty line and an abstract, or one JSON paper. Searches the collection in
-    --data, or asks the running service at --url, which is faster.
+    A file contains a title, an empty line and an abstract, or one JSON paper. Searches the collection in
+    --data, or sends a request to the running service at --url, which is faster.
     """
     first, second = _paper(a), _paper(b)
     with opened(url, data, key=key, device=device) as collection, naming_lost(collection, first, second):
@@ -65,12 +65,12 @@ def _shown(compared: ComparedPapers) -> Group:
 
 
 def _side(name: str, other: str, side: Side, beside: Side) -> Text:
-    """A paper's sentences, each with the nearest of the other, what only it has marked, and the words."""
+    """Render a paper's sentences with the other's nearest ones, those without a match marked, and words."""
     text = Text(f"{name}: ", style="bold")
     text.append(side.title or (side.sentences[0].text[:80] if side.sentences else ""), style="bold blue")
     for number, sentence in enumerate(side.sentences):
         if sentence.distance is None:
-            break  # the encoder did not read on
+            break  # the encoder did not read this sentence and those after it
         text.append(f"\n  {number:>2} ", style="bold")
         text.append(sentence.text, style="yellow" if sentence.alone else "")
         text.append(f"  {sentence.facet}" if sentence.facet else "", style="dim italic")

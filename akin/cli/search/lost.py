@@ -1,4 +1,4 @@
-"""Names that the collection does not know, told to people: what was given, and what may have been meant."""
+"""Messages about names that the collection does not have: the given name, and papers that it may mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from akin.local.collection import Collection
 
 _PATHS = ("/", "./", "../", "~")
-_MOST_SHOWN = 80  # characters of what was given
+_MOST_SHOWN = 80  # characters of a given name
 
 
 def lost_line(lost: Unresolved, given: str = "") -> str:
-    """Why a seed cannot be used, and what may have been meant by it."""
+    """Return why a seed cannot be used, and the papers that it may mean."""
     start = f"{given[:_MOST_SHOWN]!r}: " if given else ""
     if not lost.did_you_mean:
         return f"{start}{lost.detail}"
@@ -28,7 +28,7 @@ def lost_line(lost: Unresolved, given: str = "") -> str:
 
 
 def left_out(answer_lost: Sequence[Unresolved], asked: Mapping[str, Any]) -> list[str]:
-    """A line for each seed or negative of a request that cannot be used, by the name that was given."""
+    """Return a line for each seed or negative of a request that cannot be used, with its given name."""
     return [
         lost_line(lost, _name(asked["negatives" if lost.negative else "seeds"][lost.seed]))
         for lost in answer_lost
@@ -41,9 +41,9 @@ def _name(seed: Mapping[str, Any]) -> str:
 
 @contextmanager
 def naming_lost(collection: "Client | Collection", *papers: Mapping[str, Any]) -> Iterator[None]:
-    """Where the collection has no such paper, the error names what was given and what comes near.
+    """Name the given papers and similar titles in the error if the collection lacks them.
 
-    Raises PaperNotFoundError.
+    Raises PaperNotFoundError instead of a ServiceError with status 404.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def naming_lost(collection: "Client | Collection", *papers: Mapping[str, Any]) -
 
 
 def expect_no_lost_file(given: str) -> None:
-    """Refuse what is meant as a file and is none, rather than take it for a title; raises InputError."""
+    """Raise InputError if a name looks like a file that does not exist, instead of taking it for a title."""
     name = given.rpartition("/")[2]
     is_address = "://" in given
     if not is_address and (given.startswith(_PATHS) or (name != without_ending(name) and " " not in name)):

@@ -1,4 +1,4 @@
-"""``akin match``: finds reviewers for submissions."""
+"""``akin match``: reviewers for submissions."""
 
 import os
 import shlex
@@ -86,10 +86,10 @@ def match(
 ) -> None:
     """Find reviewers for submissions by their papers, assign them, and explain each assignment.
 
-    SUBMISSIONS and the papers of PROFILES are corpus files of any format (OpenReview's archives and
-    submissions.json among them). Writes scores.csv (OpenReview), cmt-scores.tsv, affinities.parquet and
-    report.html into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors have a
-    conflict with their own submissions. The command resumes if interrupted: run it again.
+    SUBMISSIONS and the papers of PROFILES are corpus files of any format, including OpenReview's archives
+    and submissions.json. Writes scores.csv (OpenReview), cmt-scores.tsv, affinities.parquet and report.html
+    into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors have a conflict with
+    their own submissions. If the command is interrupted, run it again to resume.
     """
     if len(files) < 2:
         raise InputError(
@@ -117,7 +117,7 @@ def match(
             n_threads=len(os.sched_getaffinity(0)),
             on_progress=on_progress,
         )
-        # Before anything is written: where reviewers do not suffice, all stays as it was.
+        # Assigned before anything is written: if there are not enough reviewers, no file changes.
         assignment = found.assigned(aims) if aims else None
         with storage_errors(out), replaced_together(out, (*TABLES, REPORT)) as folder:
             write_scores(found, folder)
@@ -131,7 +131,7 @@ def match(
 
 @contextmanager
 def _only_match(out: Path) -> Iterator[None]:
-    """Hold the folder against other matches; raises BuildLockedError."""
+    """Lock the folder against other matches; raises BuildLockedError."""
     with ExitStack() as held:
         try:
             held.enter_context(folder_lock(out))
@@ -144,7 +144,7 @@ def _only_match(out: Path) -> Iterator[None]:
 
 
 def _read(program: Program) -> Group:
-    """What could not be used of the files."""
+    """Render what could not be used: broken rows, papers without abstracts, notes, profiles left out."""
     report, lines = program.report, []
     lines += [Text(f"{row}", style="yellow") for row in report.broken_rows]
     if report.broken > len(report.broken_rows):

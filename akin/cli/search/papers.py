@@ -1,4 +1,4 @@
-"""``akin papers``: lists, filters and counts papers, or finds them by title."""
+"""``akin papers``: papers listed, filtered and counted, or found by title."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ from models.errors import InputError
 if TYPE_CHECKING:
     from akin.local.collection import Collection
 
-_AT_ONCE: Final = 100  # papers in one answer of a service
+_AT_ONCE: Final = 100  # the most papers in one answer of a service
 
 
 def papers(
@@ -63,7 +63,7 @@ def papers(
 ) -> None:
     """List or count the papers of a collection, or find one by its title.
 
-    Reads the collection in --data, or asks the running service at --url.
+    Reads the collection in --data, or sends a request to the running service at --url.
     """
     filters = cast(ListFilters, filters_of(year_from, year_to, author, venue, field, has_facet))
     first, output = (page - 1) * limit, form_of(output, as_json)
@@ -79,7 +79,7 @@ def papers(
             typer.echo(collection.count_papers(**filters))
             return
         found = _listed(collection, filters, first=first, limit=limit)
-    if not found.papers and output is not Output.JSON:  # which says it itself
+    if not found.papers and output is not Output.JSON:  # which shows that it is empty
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
         stderr.print(page_is_past if found.total else "No paper matches.", style="yellow")
     if output not in {Output.TEXT, Output.TITLES}:
@@ -92,8 +92,8 @@ def papers(
 
 
 def _listed(collection: "Client | Collection", filters: ListFilters, *, first: int, limit: int) -> PaperList:
-    """At most ``limit`` papers from number ``first`` on."""
-    # A service leads from page to page alone: those before are read, too, and left out.
+    """Return at most ``limit`` papers from number ``first`` (from 0)."""
+    # A service's pages can only be read in order, so the papers before are fetched too, and dropped.
     if isinstance(collection, Client):
         found = collection.list_papers(limit=first + limit, **filters)
         return replace(found, papers=found.papers[first:], next_cursor=None)
@@ -113,7 +113,7 @@ def _by_title(collection: "Client | Collection", title: str, *, limit: int, outp
 
 
 def _lines(found: Sequence[Paper | PaperHead], *, with_authors: bool) -> Group:
-    """A line for each paper, and one for its authors and venue."""
+    """Render a line for each paper, and one for its authors and venue."""
     lines = []
     for paper in found:
         lines.append(title_line(paper))

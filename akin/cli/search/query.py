@@ -1,4 +1,4 @@
-"""Reads a query from the command line: its paper or text, and the sentences or facets that count."""
+"""Reading of a query from the command line: its paper or text, and the sentences or facets that count."""
 
 import os
 import re
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 _Ranked = TypeVar("_Ranked", SearchAnswer, RecommendationsAnswer)
 _Request = TypeVar("_Request", SearchRequest, RecommendationsRequest)
-_MOST_SAVED: Final = 100  # papers of a page
+_MOST_SAVED: Final = 100  # the most papers of a page
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 
 
 def opened(
     url: str, data: Path | None, *, key: str | None = None, device: str = "auto"
 ) -> "Client | Collection":
-    """Who answers: the service at ``url``, or the collection in ``data``, in this process.
+    """Return a client of the service at ``url``, or the collection in ``data``, in this process.
 
-    Raises InputError unless one of the two is given.
+    Raises InputError unless exactly one of the two is given.
     """
     if bool(url) == (data is not None):
         raise InputError(
             "Give either --data (or AKIN_DATA), a folder that was indexed, or --url, the address of a "
             "running service."
         )
-    # Each is loaded where it is asked: a service is asked in half a second, a folder is opened in seconds.
+    # Import only the one used: a client starts in half a second, a folder opens in seconds.
     if data is None:
         from akin.client.client import Client
 
@@ -50,12 +50,12 @@ def opened(
 
 
 def lasting(answer: _Ranked, data: Path | None) -> _Ranked:
-    """An answer as it is put out: without a cursor that is good in this process alone."""
+    """Return an answer without its cursor if it comes from ``data``: that is valid only in this process."""
     return answer if data is None else replace(answer, next_cursor=None)
 
 
 def to_save(asked: _Request) -> _Request:
-    """A request as it is saved: with the most papers of a page where more were asked for."""
+    """Return a request as it is saved, with ``limit`` reduced to the most papers of a page."""
     saved = cast(_Request, dict(asked))
     if saved.get("limit", 0) > _MOST_SAVED:
         saved["limit"] = _MOST_SAVED
@@ -70,9 +70,9 @@ def read_aspect(
     unlike: tuple[str, Sequence[Facet] | None],
     weight: float | None,
 ) -> dict[str, Any]:
-    """The respect in which papers should be akin, and that in which they should differ; raises InputError.
+    """Return the parts in which papers should be similar, and those to be unlike; raises InputError.
 
-    Sentences are numbers as ``0,3``; ``unlike`` are sentences or facets too, and ``weight`` is theirs.
+    Sentences are numbers such as ``0,3``; ``unlike`` are also sentences or facets, with this ``weight``.
     """
     asked = _choice(sentences, facets, option="--sentences") | given(focus=focus)
     if unlike[0] or unlike[1]:
@@ -84,7 +84,7 @@ def read_aspect(
 
 
 def given(**keywords: Any) -> dict[str, Any]:
-    """Those keywords that are given: neither ``None`` nor empty."""
+    """Return the keywords that are neither ``None`` nor empty."""
     return {name: value for name, value in keywords.items() if value not in (None, "", [], {})}
 
 
@@ -102,9 +102,9 @@ def _choice(sentences: str, facets: Sequence[Facet] | None, *, option: str) -> d
 
 
 def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> dict[str, Any]:
-    """The paper behind ``paper_id`` or in the one of ``sources`` given (``-``: standard input), or ``text``.
+    """Return the query: ``paper_id``, or ``text``, or the paper in the only source (``-``: standard input).
 
-    A file holds the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
+    A file contains the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
     ``title`` and ``abstract`` (text or list of sentences). Raises InputError, StorageError.
     """
     named = [source for source in sources if source]
@@ -118,7 +118,7 @@ def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> dict
 
 
 def is_file(given: str) -> bool:
-    """Whether a text is the path of a file: no title is, though it be longer than any name of a file."""
+    """Return whether a text is the path of a file; a title may be longer than a file name can be."""
     return os.path.isfile(given)  # noqa: PTH113 - Path.is_file raises OSError for such a title
 
 
@@ -136,7 +136,7 @@ def _parse(text: str) -> dict[str, Any]:
     if text.lstrip().startswith("{") or _is_json_list(text):
         return _parse_json(text)
     head, *rest = _EMPTY_LINE.split(text.strip(), maxsplit=1)
-    # A first paragraph of several lines or sentences is the abstract's own.
+    # A first paragraph of several lines or sentences is part of the abstract, not a title.
     if rest and "\n" not in head and len(split_sentences(head)) == 1:
         return {"title": head.strip(), "abstract": rest[0].strip()}
     return {"title": "", "abstract": text.strip()}
@@ -157,7 +157,7 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 def _is_json_list(text: str) -> bool:
-    """Whether a text is a list in JSON; an abstract, too, may begin with a bracket."""
+    """Return whether a text is a JSON list; an abstract may also begin with a bracket."""
     if not text.lstrip().startswith("["):
         return False
     try:

@@ -1,4 +1,4 @@
-"""``akin recommend``: finds papers similar to several papers or a library."""
+"""``akin recommend``: papers similar to several papers or a library."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, cast
@@ -93,8 +93,8 @@ def recommend(
 ) -> None:
     """Find papers similar to several papers or a library file, and unlike others.
 
-    Library entries that the collection has are looked up there; others are read by their abstracts. Results
-    never include the seeds. Reads the collection in --data, or asks the running service at --url.
+    Library entries that are in the collection are looked up there; for others, their abstracts are used.
+    Results never include the seeds. Searches the collection in --data, or the running service at --url.
     """
     form = form_of(output, as_json)
     with opened(url, data, key=key, device=device) as collection:
@@ -126,7 +126,7 @@ def recommend(
 
 
 def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) -> NoReturn:
-    """Say that nothing is left to start from; raises InputError."""
+    """Print which seeds were left out, and raise InputError because none can be used."""
     if form is Output.JSON:
         put_out(form, answer)
     for line in lost:
@@ -135,7 +135,7 @@ def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) 
 
 
 def _parted(given: list[str] | None) -> tuple[list[str], list[Path]]:
-    """Names of papers, and the files among what is given; raises InputError for a file that is not there."""
+    """Split ``given`` into names of papers and files; raises InputError for a file that does not exist."""
     files = [Path(each) for each in given or () if is_file(each)]
     for each in given or ():
         if Path(each) not in files:
@@ -151,7 +151,7 @@ def _all(
     texts: list[str] | None = None,
     facet: list[Facet] | None = None,
 ) -> list[dict[str, Any]]:
-    """The papers that are named, texts, and the papers of files, each with the facets that count."""
+    """Return named papers, texts, and the papers of files as seeds, each with the facets that count."""
     found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
     found += [{"text": text} for text in texts or ()]
     if files:
@@ -162,7 +162,7 @@ def _all(
 
 
 def _tell(library: LibrarySeeds, files: str) -> None:
-    """What became of the entries of a library."""
+    """Print how many entries of a library were found or used by their text, and which were left out."""
     known = f"{library.n_known:,} found in the collection, {library.n_pasted:,} used by their text."
     for line in (f"{files}: {known}", *library.losses):
         stderr.print(line, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``akin search``: finds papers similar to one paper or a text."""
+"""``akin search``: papers similar to one paper or a text."""
 
 import shlex
 from typing import Annotated, cast
@@ -84,7 +84,7 @@ def search(
 ) -> None:
     """Find papers similar to a paper or a short text, and see which sentences match.
 
-    Searches the collection in --data, or asks the running service at --url, which is faster.
+    Searches the collection in --data, or sends the query to the running service at --url, which is faster.
     """
     form = form_of(output, as_json)
     if source not in {"", "-"} and not is_file(source):

@@ -1,4 +1,4 @@
-"""``akin sentences``: finds the nearest sentences of a collection."""
+"""``akin sentences``: the nearest sentences of a collection."""
 
 from typing import Annotated, Literal, cast
 
@@ -59,7 +59,7 @@ def sentences(
 ) -> None:
     """Find sentences with the same meaning as one, or with the same rhetorical function.
 
-    Searches the collection in --data, or asks the running service at --url, which is faster.
+    Searches the collection in --data, or sends the query to the running service at --url, which is faster.
     """
     if (text is None) == (paper is None or sentence is None) or (text is not None and paper is not None):
         raise InputError("Name the sentence once: give it as TEXT, or as --paper ID --sentence N.")
@@ -87,7 +87,7 @@ def sentences(
 
 
 def found_sentences(answer: SentenceAnswer) -> Group:
-    """The sentence asked for, then a table of those found, nearest first."""
+    """Render the query's sentence, then a table of the sentences found, nearest first."""
     query = answer.query
     asked = Text.assemble((f"Nearest by {query.by}: ", "bold"), (query.text, "bold blue"))
     if query.paper_id:

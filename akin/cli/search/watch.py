@@ -1,4 +1,4 @@
-"""``akin watch``: shows new papers for saved queries."""
+"""``akin watch``: new papers for saved queries."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -75,7 +75,7 @@ def watch(
 
 
 def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[SavedQueryHead]:
-    """The saved queries with these names or ids; raises InputError where one is not there."""
+    """Return the saved queries with these names or ids; raises InputError if one does not exist."""
     if not names:
         return list(saved)
     found = [each for each in saved if {each.name, each.id} & {*names}]
@@ -89,7 +89,7 @@ def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[Saved
 
 
 def _expect_one_each(found: Sequence[SavedQueryHead], names: Sequence[str]) -> None:
-    """Raises InputError for a name that several saved queries have, of different keys."""
+    """Raise InputError for a name that several saved queries, of different keys, have."""
     for name in names:
         called = [each for each in found if each.name == name]
         if len(called) > 1 and name not in {each.id for each in found}:
@@ -105,7 +105,7 @@ def _whose(query: SavedQueryHead) -> str:
 
 
 def _unread(news: News) -> str:
-    """Why its papers cannot be marked as seen, and what to do; empty where nothing is in the way."""
+    """Return why new papers cannot be marked as seen, and what to do; "" if they can."""
     if news.coverage < 1:
         return "a part of the collection could not be searched; watch it again later."
     n_hidden = news.matching - len(news.results)
@@ -116,13 +116,13 @@ def _unread(news: News) -> str:
 
 
 def _shown(query: SavedQueryHead, news: News) -> Group:
-    """A query's name, then the papers that are new to it, or why there are none."""
+    """Render a query's name, then its new papers, or why there are none."""
     since = query.seen_at or query.created_at
     told = f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
     shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost_line(lost)}", style="yellow") for lost in news.unresolved]
-    if news.coverage == 1 and (kept := _unread(news)):  # else a warning says it
+    if news.coverage == 1 and (kept := _unread(news)):  # below 1, a warning says so
         shown.append(Text(kept, style="yellow"))
     if news.detail and news.reason != "nothing_added":
         shown.append(Text(news.detail, style="yellow"))

@@ -1,4 +1,4 @@
-"""``akin keys``: creates, lists and revokes API keys."""
+"""``akin keys``: creation, listing and revocation of API keys."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -95,7 +95,7 @@ def revoke(
 
 
 def _as_json(key: ApiKey, now: float) -> dict[str, Any]:
-    """A key without its hash; times in Unix seconds, UTC."""
+    """Return a key without its hash; times are Unix seconds, UTC."""
     names = ("id", "name", "scope", "created_at", "expires_at", "revoked_at")
     return {**{name: getattr(key, name) for name in names}, "usable": key.usable(now)}
 

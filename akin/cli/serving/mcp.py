@@ -1,4 +1,4 @@
-"""``akin mcp``: serves search to language models, over standard input and output or HTTP."""
+"""``akin mcp``: search for language models, over standard input and output or HTTP."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from service.collection.generations import Engines, open_warm_engine
 from service.search.engine import SearchEngine
 from service.settings import Settings, settings_of
 
-# Loaded when asked for: the package behind it is an extra.
+# Imported on use: the package that it needs is an extra.
 _PROTOCOLS = {"mcp": "akin.mcp.tools:make_server"}
 
 
@@ -48,7 +48,7 @@ def mcp(
 async def _serve(
     make_server: Any, url: str, key: str | None, settings: Settings | None, port: int | None
 ) -> None:
-    """Answers until the client hangs up or the process is interrupted; ``port`` is ``None`` for stdio."""
+    """Serve until the client disconnects or the process is interrupted; ``port`` is ``None`` for stdio."""
     asking = AsyncClient(url, key=key) if settings is None else in_process(settings)
     async with asking as client:
         server = make_server(client)
@@ -56,19 +56,19 @@ async def _serve(
             await server.run_stdio_async()
         else:
             stderr.print(f"Tools at http://127.0.0.1:{port}/mcp (stop with Ctrl-C)")
-            # Nothing is kept between calls; and on this machine alone, for there is no key to ask for.
+            # No state between calls; only on this machine, because there is no check of a key.
             await server.run_streamable_http_async(port=port, stateless_http=True, json_response=True)
 
 
 @asynccontextmanager
 async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
-    """A client of the service over ``settings.data``, without a network; the engine is loaded first.
+    """Yield a client of a service over ``settings.data``, without a network; the engine is loaded first.
 
-    Each request is answered by what is published when it begins. Raises SnapshotError, EncoderError.
+    Each request is answered by the generation published when it begins. Raises SnapshotError, EncoderError.
     """
     with tempfile.TemporaryDirectory() as elsewhere:
-        # The keys of the folder guard its service's door; whoever can read the folder needs none. Nor is this
-        # the service: its batches, rates and kept answers are no concern of ours.
+        # An empty folder instead of the data folder: who can read that needs no key, and this process shares
+        # no batches, rate limits or cached answers with the folder's service.
         alone = {"data": Path(elsewhere), "catalog_url": None, "redis_url": None}
         own = settings.model_copy(update=alone)
         cache = open_cache(own)
@@ -83,17 +83,17 @@ async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
 
 
 class _UnpagedEngines(Engines):
-    """Those of a folder that is searched without cursors: a superseded generation is let go of at once."""
+    """The engines of a folder searched without cursors: superseded generations are released at once."""
 
     def pin(self, engine: SearchEngine) -> None:
-        """Keep nothing: no cursor leads back to ``engine``."""
+        """Do nothing, because no cursor leads back to ``engine``."""
 
 
 def _following(app: ASGIApp, engines: Engines) -> ASGIApp:
-    """The application, which looks at what is published before it answers."""
+    """Return the application, which follows the published generation before each answer."""
 
     def follow() -> None:
-        with suppress(AkinError):  # the older generation answers; the application logs why
+        with suppress(AkinError):  # the older generation answers then, and the application logs why
             engines.follow()
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""``akin serve`` and ``akin demo``: run the HTTP service until it is stopped."""
+"""``akin serve`` and ``akin demo``: the HTTP service, run until it is stopped."""
 
 import asyncio
 import gc
@@ -36,16 +36,16 @@ _KEYLESS_NOTES: Final = {
     "AKIN_KEYLESS=write).",
     Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
 }
-LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
+LEAST_GRACE_S: Final = 5  # beyond a request's deadline, to finish requests in flight at shutdown
 
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
 
 
 class _GracefulServer(uvicorn.Server):
-    """Says when it is ready; on SIGTERM stops being ready first, and listening only ``drain_s`` later.
+    """A server that announces when it is ready; after SIGTERM it is not, and listens ``drain_s`` longer.
 
-    Whoever sends requests here sees the former and goes elsewhere before connections are refused.
+    So a load balancer sees that it is not ready, and sends requests elsewhere before connections are refused.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class _GracefulServer(uvicorn.Server):
             self._announce()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._drains = sig == signal.SIGTERM  # a person who presses Ctrl-C need not wait
+        self._drains = sig == signal.SIGTERM  # Ctrl-C does not wait
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -75,10 +75,10 @@ class _GracefulServer(uvicorn.Server):
 
 
 def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:
-    """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed once it is ready.
+    """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed when the service is ready.
 
-    Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or other machines reach
-    the address and there is no key).
+    Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or other machines can
+    reach the address and there is no usable key).
     """
     configure_logging(settings.log_level)
     keyless = _keyless_note(settings)
@@ -91,8 +91,8 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
     with console.status("Opening the snapshot and loading the encoder"):
         cache = open_cache(settings)
         engine = open_warm_engine(settings, cache)
-        # What is loaded by now stays: without this the collector looks through all of it, for 0.25 s at a
-        # time, in the middle of requests.
+        # Everything loaded until now stays: without this the garbage collector scans it all during requests,
+        # for 0.25 s at a time.
         gc.collect()
         gc.freeze()
     host, port = listener.getsockname()[:2]
@@ -105,10 +105,10 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
             console.print(note, markup=False, soft_wrap=True)
 
     app = create_app(settings, engine, cache=cache)
-    del engine  # the application lets go of it too, once another generation is served
+    del engine  # the application releases it too when another generation is served
     config = uvicorn.Config(
         app,
-        log_config=None,  # as everything else is logged
+        log_config=None,  # log as the rest of the program does
         log_level=settings.log_level,
         access_log=False,
         ws="none",
@@ -116,14 +116,14 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         timeout_graceful_shutdown=settings.deadline_ms // 1000 + LEAST_GRACE_S,
     )
     server = _GracefulServer(config, app, announce=announce, drain_s=settings.drain_ms / 1000)
-    with suppress(KeyboardInterrupt):  # how a person stops it; requests under way were finished
+    with suppress(KeyboardInterrupt):  # the way to stop it; requests in flight are finished then
         server.run(sockets=[listener])
 
 
 def _keyless_note(settings: Settings) -> str:
-    """What is possible without a key, where there is none; empty where there are keys.
+    """Return a note on what is possible without a key if there is none, or "" if there are keys.
 
-    Raises InputError where other machines reach the address and there is no usable key.
+    Raises InputError if other machines can reach the address and there is no usable key.
     """
     keys = KeyRing(settings.catalog)
     keys.read_if_reachable()
@@ -138,9 +138,9 @@ def _keyless_note(settings: Settings) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; raises InputError where it cannot."""
+    """Return a socket bound to the address; raises InputError if it cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol by name, for asyncio sends at once only where it is told: an answer over a kept connection
+    # With IPPROTO_TCP given, asyncio sets TCP_NODELAY; without it, an answer over a kept-alive connection
     # would wait 40 ms for an acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -176,7 +176,7 @@ def serve(
     serve_until_stopped(settings_of(**given, keyless=keyless, ray=ray), stdout)
 
 
-# Never that of AKIN_DATA: invented papers are no part of a collection.
+# Not from AKIN_DATA: invented papers must not be added to a real collection.
 DemoData = Annotated[Path, typer.Option("--data", help="The data folder.", file_okay=False)]
 
 

@@ -1,4 +1,4 @@
-"""``akin worker``: processes queued batches."""
+"""``akin worker``: processing of queued batches."""
 
 import signal
 import threading
@@ -32,7 +32,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     """
     settings = settings_of(data=data, device=device)
     configure_logging(settings.log_level)
-    current_generation(settings.data)  # in a folder without any, every batch would seem to have lost its own
+    current_generation(settings.data)  # raises if there is none: batches would seem to have lost theirs
     cursors = Cursors(read_secret(settings.data, settings.secret))
     engines = PinnedEngines(settings, lambda: None)
     chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_s)
@@ -40,7 +40,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    # A fault leaves the chunk under way to its lease, and holds up no other.
+    # After an error, the current chunk waits for its lease to expire, and other chunks go on.
     with Repeating(partial(_work_off, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
         stdout.print("Processing batches (stop with Ctrl-C)")
         stopped.wait()
@@ -50,7 +50,7 @@ def worker(data: Data, device: Device = "auto") -> None:
 
 
 def _work_off(chunks: ChunkWorker, jobs: Jobs) -> None:
-    """Do all that waits."""
+    """Process all waiting chunks."""
     while chunks.work_one(jobs):
         pass
     chunks.rest()

@@ -1,4 +1,4 @@
-"""Writes the model card of a trained encoder."""
+"""The model card of a trained encoder."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from models.training.examples import TrainingSet
 from models.training.loop import State
 from models.training.pairs.leaks import left_out
 
-# A card is published; the paths of its author's machine are not.
+# Settings with paths, which are left out: a card is published, the paths of a machine are not.
 _WITH_PATHS = {"sets", "held_out", "facets", "functions"}
-# In the folder of an encoder, the models trained on its layers.
+# The files of models trained on an encoder's layers, in its folder.
 TAGGER, FUNCTIONS = "facets-trained.safetensors", "functions-trained.safetensors"
 
 
@@ -26,10 +26,10 @@ def model_card(
     commands: Sequence[str],
     overlaps: Sequence[str] = (),
 ) -> str:
-    """The card as Markdown; ``config.share`` is how much of the change the encoder has.
+    """Return the card as Markdown; ``config.share`` is how much of the change the encoder has.
 
-    ``state`` is the checkpoint that was taken, ``drawn`` how many examples of each set it had learnt from,
-    repeated ones included, ``commands`` are those that make the encoder, ``overlaps`` what training sets and
+    ``state`` is the exported checkpoint, ``drawn`` the number of examples of each set that it was trained
+    on, repeated ones included. ``commands`` make the encoder, ``overlaps`` say what training sets and
     held-out pairs have in common.
     """
     rank, steps = config.low_rank, config.steps
@@ -40,7 +40,7 @@ def model_card(
         f"{_inline(own.objective)}; licence: {own.licence}.{_left_out(own.path)}"
         for own, made, seen in zip(config.sets, sets, drawn, strict=True)
     ]
-    encoder = Path(config.encoder).name  # a checkpoint's name as it is
+    encoder = Path(config.encoder).name  # the name of a checkpoint is unchanged
     settings = {
         **config.model_dump(mode="json", exclude=_WITH_PATHS, exclude_none=True),
         "encoder": encoder,
@@ -72,7 +72,7 @@ def model_card(
 
 
 def _small_models(config: RunConfig) -> list[str]:
-    """What else is in the folder, and what it was trained on."""
+    """Return the section on the small models in the folder and their training data, empty without any."""
     made = []
     if config.facets is not None:
         made.append(("facet tagger", TAGGER, config.facets.labelled))
@@ -87,7 +87,7 @@ def _small_models(config: RunConfig) -> list[str]:
 
 
 def _measured(state: State) -> list[str]:
-    """A table: mean reciprocal rank in percent, and the share found first."""
+    """Return a table by step: mean reciprocal rank and share found first, percent; and the change in all."""
     measured = [(step, figures) for step, figures in state.history.measured if figures]
     if not measured:
         return ["None were measured."]

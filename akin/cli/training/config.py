@@ -52,14 +52,14 @@ class LowRankConfig(_Strict):
 
 
 class HeldOutConfig(_Strict):
-    """What the weights are measured by: a set, and distances, the one that chooses first."""
+    """A set to measure weights on, and distances; the first one chooses the best checkpoint."""
 
     path: Path
     distances: tuple[str, ...] = ("ot", "single", "document")
 
 
 class StepsConfig(_Strict):
-    """How weights are moved; see ``models.training.loop.LoopSettings``."""
+    """The settings of training steps; see ``models.training.loop.LoopSettings``."""
 
     n_steps: int = Field(default=500, ge=1)
     batch: int = Field(default=12, ge=1)
@@ -86,7 +86,7 @@ class FacetsConfig(_Strict):
 
 
 class FunctionsConfig(_Strict):
-    """An encoder of functions that reads the trained encoder, as ``akin train functions`` makes it."""
+    """A function encoder on the trained encoder, as ``akin train functions`` makes it."""
 
     corpora: tuple[Path, ...] = Field(min_length=1)
     phrases: Path = PHRASES
@@ -98,9 +98,9 @@ class FunctionsConfig(_Strict):
 
 
 class RunConfig(_Strict):
-    """A whole run. ``share`` of the change is kept in the end: 0.5 averages with the encoder begun with.
+    """A whole run; ``share`` of the change is kept at the end: 0.5 averages with the original encoder.
 
-    ``tau`` is the temperature that held-out pairs are measured at; None: what the objectives train.
+    ``tau`` is the temperature that held-out pairs are measured at; None: that of the objectives, or 0.5.
     """
 
     encoder: str = "minilm"
@@ -121,7 +121,7 @@ class RunConfig(_Strict):
 
 
 def read_config(path: Path) -> RunConfig:
-    """The configuration in ``path``; relative paths in it start there. Raises InputError or StorageError."""
+    """Read the file ``path``; paths in it are relative to its folder. Raises InputError or StorageError."""
     with storage_errors(path):
         content = path.read_bytes()
     try:
@@ -138,12 +138,12 @@ def read_config(path: Path) -> RunConfig:
 
 
 def settings_of(config: BaseModel, kind: type) -> Any:
-    """The dataclass ``kind`` with the values of ``config``, whose fields have the same names."""
+    """Return the dataclass ``kind`` with the values of the fields of ``config`` with the same names."""
     return kind(**{own.name: getattr(config, own.name) for own in fields(kind)})
 
 
 def _from_folder(value: Any, folder: Path) -> Any:
-    """``value`` with every relative path in it, at any depth, starting at ``folder``."""
+    """Return ``value`` with every relative path in it, at any depth, joined to ``folder``."""
     if isinstance(value, Path):
         return folder / value
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""``akin convert``: converts checkpoints to safetensors, the only format that Akin loads."""
+"""``akin convert``: conversion of checkpoints to safetensors, the only format that Akin loads."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ def convert(
     like: Annotated[str, typer.Option(help="Pool as this named checkpoint does, e.g. specter.")] = "",
 ) -> None:
     """Convert a checkpoint to safetensors, the only format Akin loads."""
-    # It loads torch, which a list of all commands can do without.
+    # Imported here because it imports torch, which the list of commands does not need.
     from models.checkpoints.conversion import convert_checkpoint
 
     done = convert_checkpoint(source, target, like=like or None)

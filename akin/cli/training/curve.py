@@ -1,4 +1,4 @@
-"""Draws the loss curve of a run as SVG."""
+"""The loss curve of a run as SVG."""
 
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
@@ -7,7 +7,7 @@ from evaluation.report.charts import Scale, ticks
 from models.training.loop import History
 
 _WIDTH, _PANEL, _LEFT, _GAP = 640.0, 180.0, 52.0, 46.0
-_SMOOTH = 0.05  # what a step counts in the running mean
+_SMOOTH = 0.05  # the weight of a step in the running mean
 _MOST_POINTS = 600
 _STYLE = (
     "text{font:12px sans-serif;fill:#333}.grid{stroke:#ddd}.loss{stroke:#1f5fa8}.held{stroke:#b4510f}"
@@ -18,7 +18,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def curve(history: History) -> str:
-    """The chart of ``history``: the loss above, below it the first figure that was measured, in percent."""
+    """Draw ``history``: the loss at the top, and below it the first held-out figure, in percent."""
     mean, smooth = None, []
     for step, loss in enumerate(history.losses, start=1):
         mean = loss if mean is None else (1 - _SMOOTH) * mean + _SMOOTH * loss

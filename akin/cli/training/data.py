@@ -1,4 +1,4 @@
-"""``akin train data``: makes training sets from papers and citing sentences."""
+"""``akin train data``: training sets from papers and citing sentences."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,7 +162,7 @@ def citations(
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """Make triples of a paper, one that it cites and some that it does not, as SPECTER does."""
+    """Make triples of a paper, a paper that it cites and some that it does not, as SPECTER does."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples = citation_triplets(
         read_edges(edges), texts, n_hard=hard, n_easy=easy, most_per_paper=per_paper, seed=seed
@@ -223,7 +223,7 @@ def queries(
 def _citing(
     papers: list[Path], citations: list[Path], leave_out: list[str] | None, ids: Path | None
 ) -> tuple[LeakGuard, dict[str, Paper], Iterator[Citation]]:
-    """The same, and the sentences that cite of papers that are not left out."""
+    """Return the guard and papers of ``_guarded``, and citing sentences of papers that are not left out."""
     guard, texts = _guarded(papers, leave_out, ids)
     return guard, texts, guard.of_others(read_citations(citations, texts))
 
@@ -231,7 +231,7 @@ def _citing(
 def _guarded(
     papers: list[Path], leave_out: list[str] | None, ids: Path | None
 ) -> tuple[LeakGuard, dict[str, Paper]]:
-    """The papers that no evaluation uses, and the guard that counted the others."""
+    """Return the papers that no evaluation uses, and the guard that counted the others."""
     guard, report = _guard(leave_out, ids), CorpusReport()
     texts = read_papers(papers, report)
     stderr.print(refused_rows(report), soft_wrap=True)
@@ -239,9 +239,9 @@ def _guarded(
 
 
 def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
-    """A guard against the papers of evaluations, and those of a file of ids."""
+    """Return a guard against the papers of evaluations and those of a file of ids."""
     used = [paper for named in leave_out or () for paper in _papers_of(named)]
-    # A report goes with the set, and a card is published: no paths of this machine.
+    # The report is part of the set, and cards are published, so no paths of this machine.
     names = [
         f"{name}={Path(path).name}" for name, _, path in (each.partition("=") for each in leave_out or ())
     ]

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from evaluation.tasks.facets import FacetMeasurement
 
 
-# Of each paper with section labels in its text a quarter keeps them, so that both ways to write are known.
+# One in four papers with section labels in the text keeps them, so that the tagger learns both styles.
 _KEEPING_LABELS = 4
 _LEAST_PAPERS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPapers:
-    """Abstracts with a facet on every sentence; ``held_out`` are kept back to measure by.
+    """Abstracts with a facet on every sentence; ``held_out`` are kept to measure on.
 
-    The first ``n_first`` of the ``learnt`` are of the first source; those of one source, if 0.
+    The first ``n_first`` of the ``learnt`` come from the first source; 0 if there is only one source.
     """
 
     learnt: Sequence[Paper]
@@ -39,7 +39,7 @@ class LabelledPapers:
 
 
 def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> LabelledPapers:
-    """The abstracts of several sources, each as ``read_labelled`` reads it."""
+    """Read the abstracts of several sources, each with ``read_labelled``."""
     read = [read_labelled(path, held_out=held_out) for path in paths]
     return LabelledPapers(
         tuple(paper for each in read for paper in each.learnt),
@@ -49,11 +49,11 @@ def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> Labell
 
 
 def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
-    """The abstracts of CSAbstruct's or PubMed RCT's folder (its train side), of such a file, or of a corpus.
+    """Read the abstracts of a folder of CSAbstruct or PubMed RCT (the training part), a file, or a corpus.
 
-    Of a corpus those count whose sentences all have a facet, as PubMed's have in labelled sections, and those
-    with section labels in their text. A share ``held_out`` is drawn by id; labels are taken from these.
-    Raises CollectionMissingError, BrokenRowError, InputError where there are too few.
+    A corpus's papers count if all sentences have a facet, as in PubMed's labelled sections, or if their text
+    has section labels. A share ``held_out`` is drawn by id; their section labels are removed.
+    Raises CollectionMissingError, BrokenRowError, InputError (also if there are too few).
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
@@ -79,13 +79,13 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
 
 
 def _has_labels(file: Path) -> bool:
-    """Whether a file is of CSAbstruct's layout or of PubMed RCT's."""
+    """Return whether a file has the layout of CSAbstruct or of PubMed RCT."""
     head = read_head(file).lstrip().partition("\n")[0]
     return head.startswith("###") or (head.startswith("{") and '"labels"' in head and '"sentences"' in head)
 
 
 def _of_corpus(file: Path) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
-    """By id, papers as they are learnt from, and as they are measured on: without labels in their text."""
+    """Yield each id with the paper to learn from, and the paper to measure on, without labels in its text."""
     for paper in read_corpus(file, report=CorpusReport()):
         if all(sentence.facet is not None for sentence in paper.sentences):
             yield paper.id, (paper, paper)
@@ -104,12 +104,12 @@ def train_facets(
     later: bool = True,
     on_progress: ProgressFn,
 ) -> "FacetMeasurement | None":
-    """Train a tagger under ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
+    """Train a tagger with ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
 
-    Some abstracts are learnt once more from a ``later`` sentence on (``begun_later``). Half the ensemble
-    learns the first source alone and as it is, so that it stays as good there.
-    ``encoder`` is ``None`` for a tagger of text alone. The figures are of the papers held out, beside those
-    of the tagger that comes with Akin; ``None`` without any. Raises InputError for a file of its name.
+    With ``later``, copies of some abstracts that start at a later sentence are added (``begun_later``). Half
+    the ensemble is trained on the first source alone, unchanged, so that it stays as good there. ``encoder``
+    is ``None`` for a tagger of text alone. Returns figures on the held-out papers, next to those of Akin's
+    own tagger, or ``None`` without such papers. Raises InputError if ``out`` has the name of that tagger.
     """
     shipped = load_tagger((encoder or HashingEncoder()).spec)
     if papers.held_out and shipped.spec.name == out.stem:

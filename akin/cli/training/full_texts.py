@@ -1,7 +1,7 @@
-"""Citing sentences of unarXive's full texts, whose paragraphs mark ``{{cite:KEY}}`` where they cite.
+"""Citing sentences of unarXive's full texts, with ``{{cite:KEY}}`` as the mark of a citation.
 
-``bib_entries[KEY]["ids"]`` has what is known of the cited paper. A mark becomes its number in brackets; one
-of a formula, figure or table becomes that word in capitals.
+``bib_entries[KEY]["ids"]`` has the known ids of the cited paper. A mark becomes its number in brackets; the
+mark of a formula, figure or table becomes that word in capitals.
 """
 
 import re
@@ -22,29 +22,29 @@ _ARXIV, _DOI, _OPENALEX = "arxiv:", "doi:", "openalex:"
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A paragraph without marks, and where it cites: the offset of each number, and the key it stands for."""
+    """A paragraph without marks, and its citations: the offset of each number, and the key it stands for."""
 
     text: str
     places: tuple[tuple[int, str], ...]
 
 
 def is_full_text(row: JsonObject) -> bool:
-    """Whether a line is a paper of unarXive and not a citing sentence."""
+    """Return whether a line is a paper of unarXive and not a citing sentence."""
     return "body_text" in row and "bib_entries" in row
 
 
 def names_of(papers: Mapping[str, Paper]) -> dict[str, str]:
-    """The id of each paper by its id, and by its DOI after ``doi:``."""
+    """Return the id of each paper by its id, and by its DOI after ``doi:``."""
     named = {f"{_DOI}{paper.doi.casefold()}": name for name, paper in papers.items() if paper.doi}
     return named | {name: name for name in papers}
 
 
 def citing_sentences(row: JsonObject, named: Mapping[str, str]) -> Iterator[Citation]:
-    """The sentences of a full text that cite, in order, with the ids of what they cite.
+    """Yield the citing sentences of a full text, in order, with the ids of the cited papers.
 
-    The citing paper is told by its id, title and DOI. A cited paper has the id that ``named`` knows it by,
-    else that of arXiv, OpenAlex or its DOI; one without any counts in ``n_cited`` alone. Raises InputError
-    for a line of another layout.
+    The citing paper is given by id, title and DOI. A cited paper has its id in ``named``, or else its arXiv
+    id, OpenAlex id or DOI; a paper without any only counts in ``n_cited``. Raises InputError for a line of
+    another layout.
     """
     paragraphs, entries = row["body_text"], row["bib_entries"]
     name = at(row, "metadata", "id") or row.get("paper_id")
@@ -85,7 +85,7 @@ def _without_marks(text: str, numbers: Mapping[str, int]) -> _Marked:
 
 
 def _id_of(entry: object, named: Mapping[str, str]) -> str | None:
-    """The id of a cited paper, None where none is known."""
+    """Return the id of a cited paper, or None if none is known."""
     known = [at(entry, "ids", key) for key in ("arxiv_id", "open_alex_id", "doi")]
     arxiv, openalex, doi = (one if isinstance(one, str) else "" for one in known)
     names = [

@@ -29,7 +29,7 @@ from models.training.rhetoric.phrases import Mined, PhraseList, mine, read_phras
 from models.types import Paper, ProgressFn
 
 _MOST_SHOWN = 10
-# Options of `akin train functions` that a whole encoder has no use for.
+# Options of `akin train functions` that do not apply to a whole encoder.
 _OF_HEADS = ("seeds", "n_functions", "dim", "layers", "cache")
 _TELL_EVERY = 1_000  # papers
 # The arrays of a cache file.
@@ -38,7 +38,7 @@ _FEATURES = ("rows", "labels", "papers", "alone")
 
 @dataclass(frozen=True, slots=True)
 class FoundExamples:
-    """What the phrases of a list found in a corpus; ``n_excluded`` papers were left out as asked."""
+    """The sentences of a corpus with phrases of a list; ``n_excluded`` papers were left out by id."""
 
     phrases: PhraseList
     phrases_sha256: str
@@ -49,7 +49,7 @@ class FoundExamples:
     n_excluded: int
 
     def require_examples(self) -> None:
-        """Raise InputError where a function has too few sentences to learn from."""
+        """Raise InputError if a function has fewer than two sentences to learn from."""
         if poor := [function for function, n_found in self.mined.n_found.items() if n_found < 2]:
             raise InputError(
                 f"Fewer than two sentences of {', '.join(poor)}; give more text or other phrases."
@@ -70,7 +70,7 @@ def find_examples(
     """Search ``corpora`` for the phrases of a list; ``exclude`` is a file of paper ids to leave out.
 
     At most ``limit`` papers are searched, and ``per_function`` sentences of each function kept. N-grams have
-    ``least_words`` words at least.
+    at least ``least_words`` words.
     Raises InputError or StorageError for files that cannot be read.
     """
     phrase_list, report = read_phrases(phrases, least_words=least_words), CorpusReport()
@@ -94,7 +94,7 @@ def find_examples(
 
 
 def refuse_head_options(context: typer.Context) -> None:
-    """Raise InputError for a given option that the training of a whole encoder does not read."""
+    """Raise InputError if an option is given that does not apply to a whole encoder."""
     sources = {name: context.get_parameter_source(name) for name in _OF_HEADS}
     given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if given:
@@ -103,7 +103,7 @@ def refuse_head_options(context: typer.Context) -> None:
 
 
 def layer_numbers(layers: str) -> tuple[int, ...]:
-    """The numbers in ``1,2,3``; raises InputError."""
+    """Parse the numbers in ``1,2,3``; raises InputError."""
     try:
         return tuple(int(number) for number in layers.split(","))
     except ValueError as error:
@@ -111,7 +111,7 @@ def layer_numbers(layers: str) -> tuple[int, ...]:
 
 
 def examples_table(found: FoundExamples) -> Group:
-    """What the phrases found, function by function, and what was left out."""
+    """Render the sentences found for each function, and what was left out."""
     mined, phrases = found.mined, found.phrases
     kept = Counter(example.function for example in mined.examples)
     ngrams = Counter(phrases.ngrams.values())
@@ -148,10 +148,10 @@ def train_functions(
     cache: Path | None,
     on_progress: ProgressFn,
 ) -> str:
-    """Train heads under ``settings`` (HeadSettings), write their weights, and say how it went.
+    """Train heads with ``settings`` (HeadSettings), write their weights, and return a report.
 
-    With several ``seeds`` each has a file of its own, ``out`` with ``-seedN`` before its ending. Of
-    ``n_functions``, drawn by the seed, sentences are learnt from; None: of all.
+    With several ``seeds``, each has a file: ``out`` with ``-seedN`` before its extension. Only sentences of
+    ``n_functions`` functions, drawn by the seed, are learnt from; None: of all. Raises InputError.
     """
     from models.training.rhetoric import functions as training
 
@@ -203,12 +203,12 @@ def train_functions(
 
 
 def _spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation."""
+    """Return mean and standard deviation as text."""
     return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
 
 
 def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
-    """MAP@R, in percent, of each row as a query to all the others."""
+    """Return the mean MAP@R, in percent, with each row as a query against all other rows."""
     from evaluation.sets import functions as retrieval
 
     return float(retrieval.retrieval_by_label(vectors, labels)["MAP@R"].mean())
@@ -222,7 +222,7 @@ def _features(
     cache: Path | None,
     on_progress: ProgressFn,
 ) -> Any:
-    """The ``Features`` of the examples; from ``cache`` where they have been made before."""
+    """Return the ``Features`` of the examples, from ``cache`` if they are there; raises InputError."""
     from models.training.rhetoric import functions as training
 
     names, examples = found.phrases.functions, found.mined.examples

@@ -1,4 +1,4 @@
-"""Runs ``akin train CONFIG.toml``: starts or resumes, measures, saves, and writes the encoder."""
+"""The run of ``akin train CONFIG.toml``: start or resume, measure, save, and write the encoder."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -43,16 +43,16 @@ from models.types import ProgressFn
 LAST, BEST, CURVE, FIGURES = "last.safetensors", "best.safetensors", "curve.svg", "figures.json"
 ENCODER, CHANGES, CARD = "encoder", "changes.safetensors", "README.md"
 
-_TAU = 0.5  # the transport's temperature where neither the configuration nor an objective has one
-# What does not decide what is trained; of the encoder its content counts, not its name.
+_TAU = 0.5  # the transport's temperature if neither the configuration nor an objective has one
+# Settings that do not affect the trained weights; the content of the encoder counts, not its name.
 _UNDECISIVE = {"name", "share", "facets", "functions", "encoder", "batch_tokens", "tau", "held_out"}
 _UNDECISIVE_STEPS = {"checkpoint_every", "measure_every", "patience", "cache_gradients"}
 
 
 class Heads:
-    """The small models that read the trained encoder's layers, as far as ``config`` asks for them.
+    """The small models on the trained encoder's layers that ``config`` requests.
 
-    What they learn from is read at once, so that what cannot be used is told before the encoder is trained.
+    Their training data is read at once, so that errors in it are found before the encoder is trained.
     Raises InputError or StorageError.
     """
 
@@ -75,7 +75,7 @@ class Heads:
             self._found.require_examples()
 
     def write(self, folder: Path, *, device: str, on_progress: ProgressFn) -> list[RenderableType]:
-        """Train those that are not yet in the encoder's ``folder``, and write them there; says how it went.
+        """Train the models that are not yet in the encoder's ``folder``, write them there, return a report.
 
         ``load_annotator`` finds them there. Raises EncoderError for layers that the encoder does not have.
         """
@@ -106,7 +106,10 @@ class Heads:
 
 
 class Run:
-    """One run in the folder ``out``; raises InputError where the folder holds a run of something else."""
+    """One run in the folder ``out``; raises InputError for settings that do not fit together.
+
+    Reading a checkpoint raises InputError if the folder holds a run of another configuration.
+    """
 
     def __init__(self, config: RunConfig, out: Path, *, device: str) -> None:
         self.config, self._out = config, out
@@ -137,27 +140,27 @@ class Run:
         )
 
     def train(self, *, on_progress: ProgressFn) -> History:
-        """Begin, or go on where the last checkpoint ends; raises InputError or StorageError."""
+        """Start, or resume from the last checkpoint; raises InputError or StorageError."""
         with storage_errors(self._out):
             self._out.mkdir(parents=True, exist_ok=True)
         training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
         state = self._state(LAST) if (self._out / LAST).exists() else None
         if state is not None and state.measured_by != self._measured_by:
-            state.history.measured.clear()  # of other pairs or distances: not to be compared with
+            state.history.measured.clear()  # of other pairs or distances, so not comparable
         return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
 
     def finish(self, *, commands: Sequence[str] = ()) -> str:
-        """Write the best checkpoint as the run's encoder, where none is yet, and say so; see ``write``."""
+        """Write the best checkpoint as the run's encoder if there is none yet; return what ``write`` does."""
         folder = self._out / ENCODER
         if folder.exists():
             return f"{folder} already exists. Use it with: --encoder {folder}"
         return self.write(folder, share=self.config.share, commands=commands)
 
     def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:
-        """Write a checkpoint as an encoder with its card, low-rank changes beside it; says what it did.
+        """Write a checkpoint as an encoder with its card, with low-rank changes next to it; return a report.
 
-        ``commands`` are those that make it, for the card. The changes come first: a folder that is
-        there means that all of it is. Raises StorageError where ``folder`` has files or cannot be written.
+        ``commands`` make the encoder, for the card. The changes are written first, so that all is there if
+        the folder exists. Raises StorageError if ``folder`` has files or cannot be written.
         """
         expect_new(folder)
         state = self.restore(LAST if last or not (self._out / BEST).exists() else BEST)
@@ -179,9 +182,9 @@ class Run:
         return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
 
     def export(self, folder: Path, *, share: float = 1.0, card: str = "") -> None:
-        """Write the encoder with the weights as they are to a new folder, ``card`` as its README.md.
+        """Write the encoder with its current weights to a new folder, with ``card`` as its README.md.
 
-        ``share`` of the change is kept. Raises StorageError where ``folder`` has files or cannot be written.
+        ``share`` of the change is kept. Raises StorageError if ``folder`` has files or cannot be written.
         """
         checkpoint = self.model.checkpoint
         with new_folder(folder) as prepared:
@@ -191,7 +194,7 @@ class Run:
             (prepared / CARD).write_text(card, encoding="utf-8")
 
     def restore(self, name: str) -> State:
-        """Give the model the weights of a checkpoint, LAST or BEST."""
+        """Load the weights of a checkpoint, LAST or BEST, into the model, and return its state."""
         state = self._state(name)
         self.model.restore(state.weights)
         return state
@@ -222,7 +225,7 @@ class Run:
         return _digest({"tau": self._measured_at, "distances": own and own.distances}, [held_out])
 
     def _keep(self, state: State, is_best: bool) -> None:
-        """Write a checkpoint, LAST after all else: a run that ends in between comes here again."""
+        """Write a checkpoint, LAST as the final file: a run that is interrupted before comes here again."""
         state.measured_by = self._measured_by
         content = state_content(state, config=self.digest)
         with storage_errors(self._out):
@@ -235,7 +238,7 @@ class Run:
 
 
 def build_objective(given: Mapping[str, object]) -> RetrievalObjective:
-    """The objective that a configuration names; raises UnknownNameError, or InputError for its settings."""
+    """Return the objective of a configuration; raises UnknownNameError, or InputError for its settings."""
     name = given.get("name")
     if not isinstance(name, str):
         raise InputError(f"The objective {dict(given)!r} has no name; known: {', '.join(OBJECTIVES)}.")
@@ -253,9 +256,9 @@ def build_objective(given: Mapping[str, object]) -> RetrievalObjective:
 
 
 def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
-    """The temperature that the encoder is trained for; None where no objective has one.
+    """Return the temperature that the encoder is trained for, or None if no objective has one.
 
-    Raises InputError where objectives have different ones: a search has one.
+    Raises InputError if objectives have different ones, because a search has only one.
     """
     taus = sorted({float(own.served_tau) for own in objectives if own.served_tau is not None})
     if len(taus) > 1:
@@ -268,7 +271,7 @@ def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
 
 
 def _require_possible(config: RunConfig) -> None:
-    """Raise InputError for settings that do not go together."""
+    """Raise InputError for settings that do not fit together."""
     if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
         raise InputError(
             "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
@@ -278,7 +281,7 @@ def _require_possible(config: RunConfig) -> None:
 
 
 def _decisive(config: RunConfig, base: str) -> dict[str, Any]:
-    """The settings that decide the trained weights, and the fingerprint of the encoder begun with."""
+    """Return the settings that decide the trained weights, and the fingerprint of the original encoder."""
     told = config.model_dump(mode="json", exclude={*_UNDECISIVE, "steps", "sets"})
     told["steps"] = config.steps.model_dump(mode="json", exclude=_UNDECISIVE_STEPS)
     told["sets"] = [own.model_dump(mode="json", exclude={"path", "licence"}) for own in config.sets]
@@ -286,7 +289,7 @@ def _decisive(config: RunConfig, base: str) -> dict[str, Any]:
 
 
 def _digest(told: Mapping[str, Any], sets: Sequence[TrainingSet]) -> str:
-    """SHA-256 (hex) of settings, texts and examples, wherever these lie."""
+    """Return the SHA-256 (hex) of settings, texts and examples, without the paths of their files."""
     digest = hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS))
     for own_set in sets:
         for name, paper in own_set.texts.items():

@@ -1,7 +1,7 @@
-"""Training sets on disk, and the files they are made of: plain JSON lines, gzipped or not.
+"""Training sets on disk, and the files they are made from: JSON lines, gzipped or not.
 
-A set is a folder of the layout in ``evaluation.sets.pairs``, which reads it. ``report.json`` says how it
-was made, and ``held-out/`` holds examples to measure by, which share no text with the others.
+A set is a folder with the layout of ``evaluation.sets.pairs``, which reads it. ``report.json`` says how it
+was made, and ``held-out/`` has examples to measure on, which share no text with the others.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ _LEFT_BY_A_STOP = frozenset({_WRITING, f"{HELD_OUT}.discarded"})
 
 
 def expect_place_for_set(out: Path) -> Path:
-    """``out``, where it is new, empty or holds an earlier set, which a new one replaces.
+    """Return ``out`` if it is new, empty, or contains an earlier set, which a new one replaces.
 
-    Raises InputError, StorageError.
+    Raises InputError for other folders, StorageError.
     """
     with storage_errors(out):
         names = {child.name for child in out.iterdir()} if out.exists() else set()
@@ -54,10 +54,10 @@ def _is_of_a_set(report: bytes) -> bool:
 def write_set(
     folder: Path, made: TrainingSet, report: Mapping[str, Any], held_out: TrainingSet | None = None
 ) -> None:
-    """Write a set to ``folder``, and what is held out beside it; an earlier set there goes with its own.
+    """Write a set to ``folder`` with its held-out examples; an earlier set there is removed with its own.
 
-    Whatever stops it, no examples are left beside others' held-out ones: the folder then has no examples, or
-    all of one set. Raises StorageError.
+    If it is interrupted, examples are never next to the held-out ones of another set: the folder has no
+    examples, or all files of one set. Raises StorageError.
     """
     prepared = folder / _WRITING
     with storage_errors(folder):
@@ -71,7 +71,7 @@ def write_set(
         (folder / EXAMPLES).unlink(missing_ok=True)
         sync(folder)
         discard_folder(folder / HELD_OUT)
-        # The report first, by which the folder is known again; the examples last, without which it is no set.
+        # The report first, which identifies the folder; the examples last, without which it is not a set.
         for name in (REPORT, HELD_OUT, TEXTS, EXAMPLES):
             if (prepared / name).exists():
                 (prepared / name).rename(folder / name)
@@ -86,10 +86,10 @@ def _write_files(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> 
 
 
 def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterator[Citation]:
-    """Citing sentences: ``{"citing": id, "context": text, "cited": [ids], "n_cited": n}`` on each line.
+    """Yield citing sentences: ``{"citing": id, "context": text, "cited": [ids], "n_cited": n}`` on each line.
 
-    ``n_cited`` counts the papers that the sentence truly cites; without it, those of ``cited``. A line may be
-    a full text of unarXive instead, whose sentences cite ``papers`` by any of their ids.
+    ``n_cited`` is the number of papers that the sentence really cites; by default, the length of ``cited``.
+    A line may be a full text of unarXive instead; its sentences cite ``papers`` by any of their ids.
     Raises BrokenRowError.
     """
     named = names_of(papers)
@@ -111,7 +111,7 @@ def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterat
 
 
 def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:
-    """Who cites whom: ``{"citing": id, "cited": [ids]}`` on each line; raises BrokenRowError."""
+    """Read citations: ``{"citing": id, "cited": [ids]}`` on each line; raises BrokenRowError."""
     edges: dict[str, list[str]] = {}
     for path in paths:
         for number, row in json_lines(path):
@@ -123,10 +123,10 @@ def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]]:
-    """Queries with passages, as of MS MARCO or InPars: ``{"query", "positive", "negatives"}`` on each line.
+    """Read queries with passages (MS MARCO, InPars): ``{"query", "positive", "negatives"}`` on each line.
 
     Each is a text, or an object with "text" and, if known, "title" and "id"; the leak guard reads the id.
-    Returns the texts, too, by names of our own; raises BrokenRowError.
+    Returns the examples, and their texts by generated names; raises BrokenRowError.
     """
     examples: list[Example] = []
     texts: dict[str, Paper] = {}
@@ -148,9 +148,9 @@ def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]
 
 
 def _as_text(given: object) -> tuple[str, Paper]:
-    """The text or passage as a paper, and a name for it: a digest of what is told of it.
+    """Return a name for a query or passage, a digest of its content, and the text as a paper.
 
-    Ids of queries and of passages may be equal, so they are no names.
+    Ids are not used as names, because queries and passages may have equal ids. Raises InputError.
     """
     row = given if isinstance(given, dict) else {"text": given}
     title, text, own = row.get("title", ""), row.get("text"), row.get("id", "")
@@ -164,7 +164,7 @@ def _as_text(given: object) -> tuple[str, Paper]:
 
 
 def read_papers(paths: Sequence[Path], report: CorpusReport) -> dict[str, Paper]:
-    """The papers of corpus files of any format, by id; what is left out is in ``report``."""
+    """Return the papers of corpus files of any format, by id; ``report`` records skipped rows."""
     return {paper.id: paper for path in paths for paper in read_corpus(path, report=report)}
 
 

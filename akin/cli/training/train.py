@@ -1,4 +1,4 @@
-"""``akin train``: trains encoders, facet taggers and function encoders."""
+"""``akin train``: training of encoders, facet taggers and function encoders."""
 
 import shlex
 from dataclasses import replace
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _ConfigOrCommand(TyperGroup):
-    """Takes what is no command's name for a configuration: ``akin train CONFIG.toml``."""
+    """A group that takes a file name for the command ``run``: ``akin train CONFIG.toml``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0].endswith(".toml"):
@@ -110,7 +110,7 @@ def export(
 
 
 def _warn(running: "Run") -> None:
-    """Say on stderr what makes held-out figures too good."""
+    """Print overlaps of training sets and held-out pairs to stderr, which make held-out figures too good."""
     for told in running.overlaps:
         stderr.print(f"Warning: {told}", style="yellow", markup=False, soft_wrap=True)
 
@@ -124,7 +124,7 @@ def _write_heads(heads: "Heads", encoder: Path, *, device: str) -> None:
 
 
 def _train_command(config: Path, out: Path, *given: str) -> str:
-    """The command of a run by the names of its files alone: a card is published, paths are not."""
+    """Return the command of a run with file names instead of paths, because it is published in a card."""
     return shlex.join(["akin", "train", config.name, "--out", out.name, *given])
 
 
@@ -190,7 +190,7 @@ def functions(
     if tune_encoder is not None:
         refuse_head_options(context)
     make_room_for(out)
-    # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
+    # torch takes seconds to import; and invalid settings are found before hours of encoding.
     from models.training.rhetoric import functions as training
 
     settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
@@ -275,9 +275,9 @@ def facets(
 ) -> None:
     """Train a facet tagger on abstracts with labelled sentences or labelled sections.
 
-    With --held-out, measures it on papers it has not seen, next to the tagger that comes with Akin.
-    Otherwise measure it with `akin evaluate facets PATH --tagger FILE`. Use it with `akin index --tagger
-    FILE`.
+    With --held-out, measures it on papers that it was not trained on, next to the tagger that comes with
+    Akin. Otherwise measure it with `akin evaluate facets PATH --tagger FILE`. Use it with `akin index
+    --tagger FILE`.
     """
     make_room_for(out)
     from models.training import facets as training

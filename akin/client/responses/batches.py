@@ -9,7 +9,7 @@ from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
+    """The state of a batch: how many of its ``queries`` are ``done``, and ``problems`` of these failed.
 
     The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done
     or failed (``error`` says why); times are in UTC.
@@ -30,7 +30,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why there is no answer to one query of a batch."""
+    """The reason why one query of a batch has no answer."""
 
     type: str
     title: str
@@ -40,10 +40,10 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
+    """The result of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
 
-    Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``. Of a match
-    the answer is a submission with its profiles.
+    Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``. The answer of
+    a match is a submission with its profiles.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""What every list of results can do: iterate, convert to pandas or BibTeX, show in a notebook."""
+"""The base classes of lists of results: iteration, conversion to pandas and BibTeX, display in notebooks."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
@@ -20,21 +20,21 @@ class Item(Protocol):
     """One entry of a list."""
 
     def row(self) -> dict[str, Any]:
-        """Its cells by the names of their columns."""
+        """Return the cells of the entry by the names of their columns."""
 
     def line(self) -> str:
-        """What names it, on one line."""
+        """Return a description of the entry on one line."""
 
 
 _Item = TypeVar("_Item", bound=Item)
 
 
 class Listed(Generic[_Item]):
-    """An answer whose field ``LIST`` is a list: ``for``, ``len`` and ``[...]`` are those of the list."""
+    """An answer with a list in its field ``LIST``; ``for``, ``len`` and ``[...]`` apply to the list."""
 
     __slots__ = ()
     LIST: ClassVar[str] = "results"
-    COLUMNS: ClassVar[tuple[str, ...]] = ()  # of a table of them, where it may be empty
+    COLUMNS: ClassVar[tuple[str, ...]] = ()  # of a table, which may be empty
 
     @property
     def _items(self) -> tuple[_Item, ...]:
@@ -65,12 +65,12 @@ class Listed(Generic[_Item]):
         return "\n".join([f"<{type(self).__name__}: {len(self):,}{of_all}>", *lines])
 
     def to_pandas(self) -> "DataFrame":
-        """A table with a row for each entry; raises MissingPackageError without pandas."""
+        """Return a table with a row for each entry; raises MissingPackageError without pandas."""
         with needed("A table of pandas"):
             from pandas import DataFrame  # noqa: PLC0415 - clients do without it
 
         table = DataFrame([item.row() for item in self._items], columns=self.COLUMNS or None)
-        # A year that is not known makes numbers of no whole ones.
+        # An unknown year would make a column of floats.
         return table.astype({"year": "Int64"}) if "year" in table else table
 
 
@@ -86,19 +86,19 @@ _PaperItem = TypeVar("_PaperItem", bound=PaperItem)
 
 
 class ListedPapers(Listed[_PaperItem]):
-    """A list of papers, which reference managers read too."""
+    """A list of papers that can be exported to reference managers."""
 
     __slots__ = ()
     COLUMNS: ClassVar[tuple[str, ...]] = PAPER_COLUMNS
 
     def to_bibtex(self) -> str:
-        """An entry for each paper, the same as the service and the command line write."""
+        """Return the papers as BibTeX entries, the same as from the service and the command line."""
         from service.api.exports import to_bibtex  # noqa: PLC0415 - as it is part of the service
 
         return to_bibtex(self._papers)
 
     def to_ris(self) -> str:
-        """The same in the format of EndNote, Mendeley and Zotero."""
+        """Return the papers in RIS, the format of EndNote, Mendeley and Zotero."""
         with needed("RIS", extra="local"):
             from service.api.exports import to_ris  # noqa: PLC0415 - the same
 
@@ -110,13 +110,13 @@ class ListedPapers(Listed[_PaperItem]):
 
 
 class Results(ListedPapers[_PaperItem]):
-    """A list of results, which a notebook shows as the page does."""
+    """A list of results, which a notebook shows as the web page does."""
 
     __slots__ = ()
     COLUMNS: ClassVar[tuple[str, ...]] = ("score", "strength", "nearer_than", "match", *PAPER_COLUMNS)
 
     def _repr_html_(self) -> str | None:
-        """The cards of the page; ``None``, so that the text is shown, where what draws them is not there."""
+        """Return the cards of the web page, or ``None`` (text is shown) if the service is not installed."""
         try:
             from service.web.notebook import cards_of  # noqa: PLC0415 - a client alone has no page
         except ModuleNotFoundError:
@@ -140,6 +140,6 @@ def _titles(seeds: "Sequence[Seed]") -> Iterator[str]:
 
 
 def titled(title: str, year: int | None) -> str:
-    """A title, cut where it is long, with the year."""
+    """Return a title, shortened to 80 characters, with the year."""
     title = title if len(title) <= _LONGEST else f"{title[: _LONGEST - 1].rstrip()}…"
     return title if year is None else f"{title} ({year})"

@@ -9,10 +9,10 @@ from akin.client.responses.ranked import Alignment, Omitted, Words
 
 @dataclass(frozen=True, slots=True)
 class ComparedSentence:
-    """A sentence, and which of the other paper is ``nearest`` to it, at ``distance``.
+    """A sentence, and the number of the other paper's ``nearest`` sentence, at ``distance``.
 
     ``usual`` is the mean distance to the nearest sentence of other papers, and ``alone`` whether the other
-    paper is no nearer than that; ``None`` for sentences past the encoder's limit.
+    paper is no nearer than that; all are ``None`` for sentences past the encoder's limit.
     """
 
     start: int
@@ -29,7 +29,7 @@ class ComparedSentence:
 class Side:
     """One of two papers, compared with the other; the score is minus the sum of all weight x distance.
 
-    ``affinity`` is 1 for the same text and about 0 for papers with as much in common as is usual.
+    ``affinity`` is 1 for the same text and about 0 for papers that have as much in common as usual.
     ``only_words`` are words that the other paper lacks.
     """
 
@@ -100,7 +100,7 @@ class ProfileHead:
 
 @dataclass(frozen=True, slots=True)
 class ProfileList:
-    """A page of profiles by their names; ``next_after`` leads to the next one."""
+    """A page of profiles, ordered by name; ``next_after`` leads to the next page, ``None`` at the end."""
 
     profiles: tuple[ProfileHead, ...]
     next_after: str | None

@@ -1,4 +1,4 @@
-"""Answers about papers: one, several, lists, titles."""
+"""Answers with papers: one, several, lists, titles."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Paper:
-    """A paper of the collection; positions in ``sentences``, from 0, are the numbers answers speak of."""
+    """A paper of the collection; answers refer to sentences by their positions in ``sentences``, from 0."""
 
     id: str
     title: str
@@ -31,7 +31,7 @@ class Paper:
     fields: tuple[str, ...]
 
     def sentence(self, number: int) -> str:
-        """The text of one sentence."""
+        """Return the text of one sentence."""
         sentence = self.sentences[number]
         return self.abstract[sentence.start : sentence.end]
 
@@ -44,11 +44,11 @@ class Paper:
         return self
 
     def line(self) -> str:
-        """Its id, title and year."""
+        """Return the paper's id, title and year on one line."""
         return f"{self.id}: {titled(self.title, self.year)}"
 
     def row(self) -> dict[str, Any]:
-        """Its cells in a table."""
+        """Return the paper's cells in a table."""
         return {
             "id": self.id,
             "title": self.title,
@@ -64,7 +64,7 @@ class Paper:
 
 @dataclass(frozen=True, slots=True)
 class PaperHead:
-    """What names a paper, without its abstract."""
+    """The metadata of a paper, without its abstract."""
 
     id: str
     title: str
@@ -77,7 +77,7 @@ class PaperHead:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPapers:
-    """The papers with the names asked for, in order; ``None`` for each that is not there."""
+    """The papers with the requested names, in this order; ``None`` for each that is not there."""
 
     papers: tuple[Paper | None, ...]
     generation: str
@@ -104,7 +104,7 @@ class PaperAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PapersAccepted:
-    """What was added: ``unchanged`` papers were there word for word, the others show within seconds.
+    """The papers added: ``unchanged`` ones were there word for word, the others are found within seconds.
 
     ``change`` is the number of the last change of the collection.
     """
@@ -123,11 +123,11 @@ class FoundTitle:
     similarity: float
 
     def line(self) -> str:
-        """The id, title and year of the paper."""
+        """Return the id, title and year of the paper on one line."""
         return f"{self.paper.id}: {titled(self.paper.title, self.paper.year)}"
 
     def row(self) -> dict[str, Any]:
-        """Its cells in a table."""
+        """Return the cells of the entry in a table."""
         return {
             "similarity": self.similarity,
             "id": self.paper.id,
@@ -138,7 +138,7 @@ class FoundTitle:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TitlesAnswer(Listed[FoundTitle]):
-    """Papers, the most alike title first; ``reason``, and ``detail`` in words, say why there are none."""
+    """Papers, the most similar title first; ``reason``, and ``detail`` in words, say why there are none."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("similarity", "id", "title", "year")
     results: tuple[FoundTitle, ...]
@@ -150,9 +150,9 @@ class TitlesAnswer(Listed[FoundTitle]):
 
 @dataclass(frozen=True, slots=True)
 class AnswerWarning:
-    """What to know of an answer: ``message`` says in a sentence what was found and what to do.
+    """A warning about an answer: ``message`` says in a sentence what was found and what to do.
 
-    ``about`` are the values that the ``code`` speaks of, as texts: facets, sentence numbers from 0, a count.
+    ``about`` are the values that the ``code`` refers to, as texts: facets, sentence numbers from 0, a count.
     """
 
     code: str

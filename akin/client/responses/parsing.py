@@ -1,4 +1,4 @@
-"""Turns a service's HTTP responses, and connections that fail, into answers and errors."""
+"""Conversion of a service's HTTP responses, and of failed connections, into answers and errors."""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -48,13 +48,13 @@ _MAX_DETAIL = 300
 
 
 def read_answer(kind: type[_Answer], content: bytes) -> _Answer:
-    """The value that the JSON of an answer of a ``kind`` stands for; raises pydantic's ValidationError."""
+    """Parse the JSON of an answer as a value of ``kind``; raises pydantic's ValidationError."""
     adapter: TypeAdapter[_Answer] = _ANSWERS[kind]  # type: ignore[index,assignment]  # by its type
     return adapter.validate_json(content)
 
 
 def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
-    """The answer; raises ServiceError for a problem and for what no service of Akin would answer."""
+    """Return the answer; raises ServiceError for a problem, or if the response is not one of Akin."""
     if not response.is_success:
         raise problem(response)
     if request.answer is NoneType:
@@ -71,7 +71,7 @@ def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
 
 
 def problem(response: httpx.Response) -> ServiceError:
-    """The problem a service answered (RFC 9457), or the bare status of whatever stands before it."""
+    """Return a service's problem (RFC 9457) as an error, or the status of a proxy before the service."""
     problem: Any = {}
     if "json" in response.headers.get("content-type", ""):
         try:
@@ -90,7 +90,7 @@ def problem(response: httpx.Response) -> ServiceError:
 
 
 def _retry_after_s(headers: httpx.Headers) -> float | None:
-    """Seconds, given as such or as a date by the service's clock (RFC 9110, 10.2.3); ``None``: not told."""
+    """Return the seconds to wait, sent as such or as a date (RFC 9110, 10.2.3); ``None`` if not sent."""
     given = headers.get("retry-after", "")
     if given.strip().isdecimal():
         return float(given)
@@ -108,7 +108,7 @@ def _date_in(header: str) -> datetime | None:
 
 
 def unreachable(error: httpx.RequestError, url: httpx.URL) -> ServiceError:
-    """A connection that was not made, broke, or took too long, or an answer that cannot be read."""
+    """Return the error for a failed, broken or slow connection, or for a response that cannot be read."""
     if not isinstance(error, httpx.TransportError):
         return ServiceError(
             f"The service at {url.copy_with(userinfo=None)} answered what cannot be read "
@@ -130,7 +130,7 @@ def unreachable(error: httpx.RequestError, url: httpx.URL) -> ServiceError:
 
 
 def options(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
-    """What a client of httpx is made with; raises InputError for an address or a key that cannot be sent."""
+    """Return the keywords of an httpx client; raises InputError for an invalid address or key."""
     if not url.startswith(("http://", "https://")):
         raise InputError("Give the full address of the service, starting with http:// or https://.")
     try:

@@ -57,7 +57,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """How good a match is, on one scale for all queries: ``label`` is strong, fair or weak.
+    """The strength of a match, on one scale for all queries: ``label`` is strong, fair or weak.
 
     ``nearer_than`` is the share of papers, in a sample of the collection, whose own nearest paper is farther
     away than this result is from the query.
@@ -86,7 +86,7 @@ class Result:
     gap: float = 0.0
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
-        """The sentences that match best, with their shares; sentences under 5 % are left out."""
+        """Return the best matching sentences with their shares; sentences under 5 % are left out."""
         ranked = sorted(self.highlights, key=lambda each: -each.weight)[:limit]
         counting = [each for each in ranked if each.weight >= _MIN_HIGHLIGHT]
         return tuple((self.paper.abstract[each.start : each.end], each.weight) for each in counting)
@@ -100,11 +100,11 @@ class Result:
         return self.paper
 
     def line(self) -> str:
-        """Its score, then the id, title and year of the paper."""
+        """Return the score, and the id, title and year of the paper, on one line."""
         return f"{self.score:.3f}  {self.paper.line()}"
 
     def row(self) -> dict[str, Any]:
-        """Its cells in a table: the match, then the paper; ``match`` is the sentence that counts most."""
+        """Return the result's cells in a table: the match, then the paper; ``match`` is the best sentence."""
         best = self.matching(1)
         strength = self.strength
         return {
@@ -140,11 +140,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SearchAnswer(Results[Result]):
-    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
+    """Ranked papers; ``reason``, and ``detail`` in words, say why there are none.
 
-    Within each stretch of papers that were re-ranked together scores descend; from one to the next they may
-    rise. ``total`` is how many papers all pages have together, ``None`` where that is not known yet.
-    ``next_cursor`` leads to the next page and is ``None`` at the end of the list.
+    Papers are re-ranked in groups: scores descend within each group, but may rise from one group to the
+    next. ``total`` is the number of papers of all pages, ``None`` if that is not known yet. ``next_cursor``
+    leads to the next page and is ``None`` at the end of the list.
     """
 
     query: Query
@@ -161,7 +161,7 @@ class SearchAnswer(Results[Result]):
 
 @dataclass(frozen=True, slots=True)
 class SeedAlignment(Alignment):
-    """As in a search, and which seed: number ``seed`` of the seeds or, if ``negative``, of the negatives."""
+    """An alignment with number ``seed`` of the seeds or, if ``negative``, of the negatives."""
 
     seed: int
     negative: bool
@@ -169,14 +169,14 @@ class SeedAlignment(Alignment):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recommendation(Result):
-    """One paper with its score, as in a search; its alignments say which seed each is with."""
+    """One paper with its score, as in a search; each alignment names its seed."""
 
     alignments: tuple[SeedAlignment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What a seed was taken to be, and the numbers of its sentences that counted."""
+    """A seed as it was understood; ``selected`` are the numbers of its sentences that counted."""
 
     seed: int
     negative: bool
@@ -189,7 +189,7 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A paper that an unknown id may have meant."""
+    """A paper that an unknown id may mean."""
 
     id: str
     title: str
@@ -210,9 +210,9 @@ class Unresolved:
 class RecommendationsAnswer(Results[Recommendation]):
     """Ranked papers, the seeds that counted and those that could not be used; scores are as in a search.
 
-    ``reason``, and ``detail`` in words, say why where there are no papers. ``total`` is how many papers all
-    pages have together, ``None`` where that is not known yet. ``next_cursor`` leads to the next page and is
-    ``None`` at the end of the list.
+    ``reason``, and ``detail`` in words, say why there are no papers. ``total`` is the number of papers of all
+    pages, ``None`` if that is not known yet. ``next_cursor`` leads to the next page and is ``None`` at the
+    end of the list.
     """
 
     results: tuple[Recommendation, ...]

@@ -14,7 +14,7 @@ class SavedQueryHead:
     """A saved query; ``kind`` is search or recommendations, times are in UTC.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the path of its feed,
-    ``None`` where there is none. ``owner`` is the id of the key that saved it, empty where none did.
+    ``None`` if it has none. ``owner`` is the id of the key that saved it, empty if it was saved without one.
     """
 
     id: str
@@ -30,7 +30,7 @@ class SavedQueryHead:
 
 @dataclass(frozen=True, slots=True)
 class SavedQuery(SavedQueryHead):
-    """A saved query with what it asks: the body of a search or of recommendations."""
+    """A saved query with its body: that of a search or of recommendations."""
 
     search: dict[str, Any] | None
     recommendations: dict[str, Any] | None
@@ -45,17 +45,17 @@ class SavedQueryList:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NewPaper(Recommendation):
-    """A paper that came into the collection at ``added_at``, as a recommendation."""
+    """A paper that was added to the collection at ``added_at``, as a recommendation."""
 
     added_at: datetime = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class News(Results[NewPaper]):
-    """Papers that are new to a saved query, best first; ``reason`` and ``detail`` say why there are none.
+    """The new papers of a saved query, best first; ``reason`` and ``detail`` say why there are none.
 
-    ``added`` papers came in since, of which ``matching`` match, whatever the limit; to ``mark_seen`` up to
-    ``seen_up_to`` says that these were read. With a ``coverage`` below 1 that marks none.
+    ``added`` papers were added since, and ``matching`` of them match, whatever the limit; ``mark_seen`` up
+    to ``seen_up_to`` marks them as read. With a ``coverage`` below 1 it marks none.
     """
 
     id: str

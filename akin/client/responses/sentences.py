@@ -20,11 +20,11 @@ class FoundSentence:
     distance: float
 
     def line(self) -> str:
-        """Its distance and text, and the id of its paper."""
+        """Return the distance and text, and the id of the paper, on one line."""
         return f"{self.distance:.3f}  {titled(self.text, None)}  [{self.paper.id}]"
 
     def row(self) -> dict[str, Any]:
-        """Its cells in a table."""
+        """Return the cells of the sentence in a table."""
         return {
             "distance": self.distance,
             "facet": self.facet,
@@ -38,7 +38,7 @@ class FoundSentence:
 
 @dataclass(frozen=True, slots=True)
 class SentenceQuery:
-    """What the query was taken to be; a text has no paper."""
+    """The query as it was understood; a text has no paper."""
 
     paper_id: str | None
     title: str | None
@@ -50,7 +50,7 @@ class SentenceQuery:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SentenceAnswer(Listed[FoundSentence]):
-    """Sentences, nearest first; ``reason``, and ``detail`` in words, say why where there are none."""
+    """Sentences, nearest first; ``reason``, and ``detail`` in words, say why there are none."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("distance", "facet", "text", "sentence", "id", "title", "year")
     query: SentenceQuery
@@ -65,7 +65,7 @@ class SentenceAnswer(Listed[FoundSentence]):
 
 @dataclass(frozen=True, slots=True)
 class AnalyzedSentence:
-    """A sentence, its facet, and how probable each facet is: they sum to 1."""
+    """A sentence, its facet, and the probability of each facet; they sum to 1."""
 
     start: int
     end: int
@@ -74,17 +74,17 @@ class AnalyzedSentence:
     probabilities: dict[str, float]
 
     def line(self) -> str:
-        """Its facet and text."""
+        """Return the facet and text on one line."""
         return f"{self.facet or '':<10}  {titled(self.text, None)}"
 
     def row(self) -> dict[str, Any]:
-        """Its cells in a table."""
+        """Return the cells of the sentence in a table."""
         return {"facet": self.facet, "text": self.text, **self.probabilities}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Analysis(Listed[AnalyzedSentence]):
-    """The sentences of an abstract; of the last ``dropped_sentences`` the encoder read nothing."""
+    """The sentences of an abstract; the encoder did not read the last ``dropped_sentences`` of them."""
 
     LIST: ClassVar[str] = "sentences"
     title: str

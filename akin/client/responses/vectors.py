@@ -9,7 +9,7 @@ from akin.client.responses.papers import AnswerWarning
 
 @dataclass(frozen=True, slots=True)
 class EncoderHead:
-    """What made the vectors; those of encoders with another ``fingerprint`` cannot be compared with them."""
+    """The encoder of the vectors; vectors of an encoder with another ``fingerprint`` are not comparable."""
 
     name: str
     fingerprint: str
@@ -35,7 +35,7 @@ class SentenceVector:
 
 @dataclass(frozen=True, slots=True)
 class PaperVectors:
-    """The vectors of a paper: of its sentences, but for the last ``dropped_sentences``, and of the whole.
+    """The vectors of a paper: of its sentences, except the last ``dropped_sentences``, and of the whole.
 
     Vectors are base64 of little-endian float32: ``numpy.frombuffer(base64.b64decode(vector), "<f4")``.
     """
@@ -64,7 +64,7 @@ class PaperVectorsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """Papers embedded, in the order given."""
+    """The vectors of papers, in the given order."""
 
     encoder: EncoderHead
     papers: tuple[PaperVectors, ...]

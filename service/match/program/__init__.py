@@ -1,1 +1,1 @@
-"""What a match is of, read from files: submissions, profiles of reviewers, conflicts and quotas."""
+"""The input of a match, read from files: submissions, profiles of reviewers, conflicts and quotas."""

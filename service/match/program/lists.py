@@ -1,7 +1,7 @@
-"""Lists beside a match: papers of profiles, conflicts and quotas, as tables of two columns or JSON.
+"""Lists for a match: papers of profiles, conflicts and quotas, as tables of two columns or JSON.
 
-A first line of a table is a header where neither of its cells is known, and that is noted; whatever else
-names nobody is an error with file and line.
+The first line of a table is a header if neither of its cells is known, and that is noted. Any other unknown
+name is an error with file and line.
 """
 
 import csv
@@ -15,14 +15,15 @@ from indexer.files.durable import storage_errors
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from service.match.program.people import check_name, one_form
 
-# A list of names, conflicts or quotas; of a large conference it takes 20 MB.
+# The most bytes of a list of names, conflicts or quotas; that of a large conference takes 20 MB.
 _MAX_BYTES: Final = 256 * 2**20
 
 
 class Table:
-    """The lines of a file, of which the first two cells count, parted by commas or tabs.
+    """The lines of a file with cells separated by commas or tabs; only the first two cells count.
 
-    Iterating gives their numbers and cells. Raises CorpusFormatError, BrokenRowError and StorageError.
+    Iteration yields line numbers and cells. Raises CorpusFormatError, BrokenRowError, StorageError, and
+    InputError for a file that is too large.
     """
 
     def __init__(self, path: Path, notes: list[str]) -> None:
@@ -51,19 +52,19 @@ class Table:
             raise self.broken(rows.line_num, str(error)) from error
 
     def is_header(self, line: int, *cells: str) -> bool:
-        """Whether a line none of whose cells is known is the first one; it is noted then."""
+        """Return whether a line without known cells is the first one; if so, note it as a header."""
         if line != self._first:
             return False
         self._notes.append(f"{self.path}:{line}: read as a header: {', '.join(cells)[:200]}")
         return True
 
     def broken(self, line: int, reason: str) -> BrokenRowError:
-        """The error that a line cannot be used."""
+        """Return the error for a line that cannot be used."""
         return BrokenRowError(str(self.path), line, reason)
 
 
 def listed_profiles(path: Path, papers: Collection[str], notes: list[str]) -> dict[str, list[str]]:
-    """The ids of each profile, all of which are among ``papers``."""
+    """Return the paper ids of each profile, all of them from ``papers``."""
     if path.suffix.lower() == ".json":
         return _json_profiles(path, papers)
     table = Table(path, notes)
@@ -77,7 +78,7 @@ def listed_profiles(path: Path, papers: Collection[str], notes: list[str]) -> di
         else:
             raise table.broken(line, _missing(paper))
     if doubtful and doubtful[1] in profiles:
-        # A profile of other lines: so it was no header.
+        # The profile is also on other lines, so the first line was no header.
         raise table.broken(doubtful[0], _missing(doubtful[2]))
     return profiles
 
@@ -85,7 +86,7 @@ def listed_profiles(path: Path, papers: Collection[str], notes: list[str]) -> di
 def listed_conflicts(
     path: Path, submissions: Container[str], profiles: Container[str], notes: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of a submission and a profile."""
+    """Yield pairs of a submission and a profile."""
     table = Table(path, notes)
     for line, submission, given in table:
         profile = one_form(given)
@@ -98,13 +99,13 @@ def listed_conflicts(
 
 
 def listed_quotas(path: Path, profiles: Container[str], notes: list[str], *, most: int) -> dict[str, int]:
-    """How many submissions a profile takes; more than ``most`` is that many."""
+    """Return how many submissions each listed profile takes; larger numbers become ``most``."""
     table = Table(path, notes)
     quotas: dict[str, int] = {}
     for line, given, number in table:
         profile, is_number = one_form(given), number.isascii() and number.isdecimal()
         if profile in profiles and is_number:
-            # Of numbers of many digits Python reads none.
+            # Python refuses to read numbers with very many digits.
             quota = min(int(number), most) if len(number.lstrip("0")) < 20 else most
             if quotas.setdefault(profile, quota) != quota:
                 raise table.broken(line, f"{given[:80]!r} has another quota on an earlier line")

@@ -1,4 +1,4 @@
-"""Names: which a profile may have, and which profiles are those of a paper's authors."""
+"""Names of profiles: which are allowed, and which are those of a paper's authors."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from models.types import Paper
 MAX_NAME_CHARS: Final = 300
 _DIGITS: Final = "0123456789"
 _SUFFIXES: Final = frozenset({"jr", "sr", "ii", "iii", "iv"})
-# Letters that no decomposition takes apart.
+# Letters that Unicode decomposition leaves whole.
 _LETTERS: Final = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"}
 )
@@ -19,29 +19,29 @@ _MARK = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("['’ʼ`´]")
 _HYPHEN = re.compile("[-‐‑‒–]")
 
-# First and last name; of one word alone, the first is empty.
+# First and last name; the first is empty if the name is a single word.
 _Spelling = tuple[str, str]
 
 
 def check_name(name: str) -> None:
-    """Raises InputError for what may not be the name of a profile: blank, too long or not printable."""
-    # U+FFFD stands for bytes that were no UTF-8: two names would become one.
+    """Raise InputError if ``name`` cannot be the name of a profile: blank, too long or not printable."""
+    # U+FFFD replaces bytes that are not UTF-8, so two different names could become equal.
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable() or "\ufffd" in name:
         raise InputError(f"The name of a profile has 1 to {MAX_NAME_CHARS} printable characters.")
 
 
 def one_form(name: str) -> str:
-    """A name as it is kept: without space around it, and in one of the ways to write accents (NFC)."""
+    """Return a name as it is stored: without surrounding space, and with accents in one form (NFC)."""
     return unicodedata.normalize("NFC", name.strip())
 
 
 class People:
-    """Profiles by the people that they are named after.
+    """Profiles, found by the people that they are named after.
 
-    Two names are one person's if first and last names are equal, whatever their case, accents, middle names,
-    order ("Quill, Ada") and suffixes; the initial of a first name stands for all of them. ``~Ada_Quill1`` is
-    Ada Quill, but ``~Ada_Quill2`` another one. Who is taken for an author and is none loses a submission; who
-    is one and is not seen would judge their own.
+    Two names belong to one person if first and last names are equal, ignoring case, accents, middle names,
+    order ("Quill, Ada") and suffixes; an initial matches every first name that begins with it.
+    ``~Ada_Quill1`` is Ada Quill, but ``~Ada_Quill2`` is someone else. A wrong match only costs a reviewer a
+    submission, while a missed one would let authors review their own work.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -55,7 +55,7 @@ class People:
                 self._initials.setdefault(_initial(spelling), set()).add(name)
 
     def of(self, paper: Paper) -> set[str]:
-        """The profiles of the authors of ``paper``, by their ids and, where those do not say, their names."""
+        """Return the profiles of the authors of ``paper``, by id, or by name if the ids do not tell."""
         found: set[str] = set()
         told: set[_Spelling] = set()
         for known_as in paper.author_ids:
@@ -78,7 +78,7 @@ class People:
 
 
 def _are_two(name: str, other: str) -> bool:
-    """Whether two ids of OpenReview differ in their number alone: so it tells people of one name apart."""
+    """Return whether two OpenReview ids differ only in the number, which distinguishes people of one name."""
     both = _folded(name), _folded(other)
     are_ids = all(each.startswith("~") for each in both)
     return are_ids and both[0] != both[1] and both[0].rstrip(_DIGITS) == both[1].rstrip(_DIGITS)
@@ -93,7 +93,7 @@ def _folded(name: str) -> str:
 
 
 def _spellings(name: str) -> set[_Spelling]:
-    """First and last name, with what a hyphen joins as one word and as two; none of an address."""
+    """Return first and last name, with hyphenated words as one word and as two; none for an address."""
     if "@" in name:
         return set()
     bare = name.removeprefix("~").rstrip(_DIGITS).replace("_", " ").casefold()
@@ -110,7 +110,7 @@ def _spellings(name: str) -> set[_Spelling]:
 
 
 def _words(text: str) -> list[str]:
-    # Vowels of many scripts are marks.
+    # Marks count as letters, as the vowels of many scripts are marks.
     words = "".join(each if unicodedata.category(each)[0] in "LNM" else " " for each in text).split()
     while words and words[-1] in _SUFFIXES:
         words.pop()

@@ -1,4 +1,4 @@
-"""What there is to match: submissions, profiles of reviewers, conflicts and quotas, read from files."""
+"""A program to match, read from files: submissions, profiles of reviewers, conflicts and quotas."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -17,19 +17,19 @@ from service.resolve.titles import folded
 
 MAX_PROFILES: Final = 50_000
 _FOLDED_PROFILES: Final = 100
-# What people leave in a folder beside profiles.
+# Other files that people leave in a folder of profiles.
 _BESIDE = re.compile(r"\..*|readme(?:\..*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which papers of a profile count: the ``most`` recent ones, those from ``since`` (a year) on."""
+    """The papers of a profile that count: the ``most`` recent ones, not older than the year ``since``."""
 
     most: int | None = None
     since: int | None = None
 
     def chosen(self, papers: Sequence[Paper]) -> list[Paper]:
-        """Those that count, in the order given; what has no year is older than all else."""
+        """Return the papers that count, in the order given; a paper without a year is the oldest."""
         kept = [each for each in papers if self.since is None or (each.year or 0) >= self.since]
         if self.most is None or len(kept) <= self.most:
             return kept
@@ -39,11 +39,11 @@ class Wanted:
 
 @dataclass(slots=True)
 class Program:
-    """Submissions by id, and profiles by name as ids of ``papers``, which holds all papers of both.
+    """Submissions by id, and profiles by name as ids of ``papers``, which contains all papers of both.
 
-    ``conflicts`` are pairs of a submission and a profile; of ``quotas``, how many submissions a profile takes
-    at most, a profile may have none. ``report`` says what could not be read, ``left_out`` which profiles have
-    no paper that counts, ``undated`` how many of their papers have no year and so do not count, ``notes``
+    ``conflicts`` are pairs of a submission and a profile. ``quotas`` are the most submissions of a profile;
+    some profiles may have none. ``report`` says what could not be read, ``left_out`` which profiles have no
+    paper that counts, ``undated`` how many papers of profiles have no year and so do not count, ``notes``
     which lines were taken for headers.
     """
 
@@ -70,14 +70,14 @@ def read_program(
 ) -> Program:
     """Read submissions from corpus files of any format, and profiles from a folder or a list.
 
-    Of a folder each file, of any corpus format, is a profile that has the file's name without its ending. A
-    list names papers of ``corpora``: a CSV file with a line for each profile and paper, or a JSON object,
+    Each file of a folder, in any corpus format, is a profile named like the file without its ending. A list
+    names papers of ``corpora``: a CSV file with a line for each profile and paper, or a JSON object,
     ``{profile: [paper, ...]}``. ``conflicts`` is a CSV file of submissions and profiles, ``quotas`` one of
-    profiles and numbers; a first line that names nothing known is taken for a header.
+    profiles and numbers; a first line without any known name is taken for a header.
 
-    A paper of a profile that has a submission's title is that submission. A profile that holds one, or is
-    that of one of its authors (``People``), is in conflict with it. Raises InputError (also for more than
-    ``max_profiles``), CorpusFormatError, BrokenRowError and StorageError.
+    A profile's paper with the title of a submission is that submission. A profile that contains a submission,
+    or is that of one of its authors (``People``), is in conflict with it. Raises InputError (also for more
+    than ``max_profiles``), CorpusFormatError, BrokenRowError and StorageError.
     """
     program = Program()
     kept = _Papers(program.papers)
@@ -98,7 +98,7 @@ def read_program(
             program.left_out.append(name)
             continue
         program.profiles[name] = kept.ids(counted, titles, name)
-        # Also by a paper that is too old to count.
+        # A paper that is too old to count is in conflict, too.
         held = {*program.profiles[name], *kept.submitted(titles.values())}
         program.conflicts |= {(each, name) for each in held & submitted}
     if not program.profiles:
@@ -117,7 +117,7 @@ def _read_lists(program: Program, conflicts: Path | None, quotas: Path | None) -
         given = listed_conflicts(conflicts, submissions, names, program.notes)
         program.conflicts |= {pair for pair in given if pair[1] in program.profiles}
     if quotas is not None:
-        most = len(submissions)  # which is as good as no bound
+        most = len(submissions)  # equivalent to no limit
         found = listed_quotas(quotas, names, program.notes, most=most)
         program.quotas = {name: number for name, number in found.items() if name in program.profiles}
 
@@ -132,7 +132,7 @@ def _by_title(program: Program) -> dict[str, list[str]]:
 
 
 class _Papers:
-    """Puts papers into ``papers`` under ids of their own; ``submissions`` are ids by their folded titles."""
+    """Stores papers in ``papers`` under unique ids; ``submissions`` are ids by their folded titles."""
 
     def __init__(self, papers: dict[str, Paper]) -> None:
         self._papers = papers
@@ -140,7 +140,7 @@ class _Papers:
         self.submissions: dict[str, list[str]] = {}
 
     def added(self, paper: Paper, origin: str) -> str:
-        """Its own id, or where another paper has that, one made of ``origin``."""
+        """Store a paper and return its id, or one made with ``origin`` if another paper has that id."""
         kept_id, number = paper.id, 1
         while kept_id in self._papers:
             number += 1
@@ -150,9 +150,9 @@ class _Papers:
         return kept_id
 
     def ids(self, papers: Sequence[Paper], titles: Mapping[str, str], name: str) -> list[str]:
-        """The papers of a profile, each as the submission of its title, that of the same text, or itself.
+        """Return ids of a profile's papers: of a submission with its title, of a paper with its text, or new.
 
-        ``titles`` are theirs, folded.
+        ``titles`` are the folded titles, by title.
         """
         found: dict[str, None] = {}
         for paper in papers:
@@ -162,7 +162,7 @@ class _Papers:
         return list(found)
 
     def submitted(self, titles: Iterable[str]) -> Iterator[str]:
-        """The submissions that have one of these titles."""
+        """Yield the submissions that have one of these titles."""
         for title in titles:
             yield from self.submissions.get(title, ())
 
@@ -170,7 +170,7 @@ class _Papers:
 def _with_titles(
     named: Iterator[tuple[str, list[Paper]]],
 ) -> Iterator[tuple[str, list[Paper], dict[str, str]]]:
-    """Profiles with their papers and the folded titles of these, folded together: alone each takes 3 ms."""
+    """Yield profiles, papers and folded titles; titles are folded in groups, as one profile takes 3 ms."""
     while group := list(islice(named, _FOLDED_PROFILES)):
         titles = [paper.title for _, papers in group for paper in papers]
         plain = dict(zip(titles, folded(titles), strict=True))
@@ -180,9 +180,9 @@ def _with_titles(
 
 def _of_folder(folder: Path, program: Program, max_profiles: int) -> Iterator[tuple[str, list[Paper]]]:
     for name, path in _named(folder, max_profiles).items():
-        # Profiles may share papers, so each file has a report of its own.
+        # Profiles may share papers, so each file gets its own report.
         report, papers = CorpusReport(), []
-        if path.stat().st_size:  # OpenReview's of who has no paper are empty
+        if path.stat().st_size:  # OpenReview's file of a person without papers is empty
             papers = list(read_corpus(path, report=report))
         yield name, papers
         program.report.broken += report.broken
@@ -192,7 +192,7 @@ def _of_folder(folder: Path, program: Program, max_profiles: int) -> Iterator[tu
 
 
 def _named(folder: Path, max_profiles: int) -> dict[str, Path]:
-    """The files of a folder by the names of their profiles; raises InputError for any that can be none."""
+    """Return the files of a folder by profile name; raises InputError for a file that cannot be a profile."""
     with storage_errors(folder):
         paths = sorted(path for path in folder.iterdir() if not _BESIDE.fullmatch(path.name))
     _check_number(folder, len(paths), max_profiles)

@@ -1,1 +1,1 @@
-"""What the address of a page gives, as a query of the service, and what is wrong with it."""
+"""Parsing of a page's address into a query of the service, and the messages for invalid addresses."""

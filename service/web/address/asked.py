@@ -30,13 +30,13 @@ from service.web.address.given import (
 from service.web.address.validation import validated
 
 DEFAULT_LIMIT: Final = 10
-# Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
+# Characters of a pasted abstract: its address, up to three times as long, must fit into a line of HTTP.
 MOST_PASTED: Final = 10_000
-# What is asked of the papers found, whatever they are to be similar to, and how they are shown.
+# The parts that go with any query: filters, and how many papers are shown and how.
 _BESIDE: Final = ("year_from", "year_to", "venues", "fields", "authors", "limit", "view", "order")
 _SEARCH: Final = "/v1/search"
 _RECOMMENDATIONS: Final = "/v1/recommendations"
-# What an address calls each part of a query; in this order they stand in it.
+# The parameter of an address for each part of a query, in the order in which addresses list them.
 _NAMES: Final = {
     "paper": "paper",
     "text": "text",
@@ -61,19 +61,19 @@ _NAMES: Final = {
     "opened": "open",
 }
 
-# All names of parameters, those that only forms send last.
+# All names of parameters; the last ones are only sent by forms.
 KNOWN: Final = (*_NAMES.values(), "add", "as", "in", "each", "ticked")
 
 
 class View(StrEnum):
-    """How results are shown."""
+    """The layouts of results."""
 
     CARDS = "cards"
     TABLE = "table"
 
 
 class Order(StrEnum):
-    """How results are sorted: the strongest first, or the newest of the best."""
+    """The orders of results: the strongest first, or the newest of the best."""
 
     STRENGTH = "strength"
     YEAR = "year"
@@ -83,9 +83,9 @@ class Order(StrEnum):
 class Asked:
     """A query as an address holds it: a ``paper`` of the collection, or a pasted one, or a ``text``.
 
-    Chosen are sentences by number or by facet; ``like`` and ``not_like`` are further papers. ``words``
-    is what shared words weigh. ``view`` and ``order`` are those of the results; the one with the rank
-    ``opened`` shows its alignment. What the models of ``/v1`` check is not checked here.
+    Sentences are chosen by number or by facet; ``like`` and ``not_like`` are further papers. ``words`` is
+    the weight of shared words. ``view`` and ``order`` apply to the results; the result with the rank
+    ``opened`` shows its alignment. Checks that the models of ``/v1`` make are not repeated here.
     """
 
     paper: str = ""
@@ -112,12 +112,12 @@ class Asked:
 
     @classmethod
     def of(cls, given: QueryParams) -> "Asked":
-        """What an address asks; empty parts, which forms send, are left out. Raises QueryError."""
+        """Parse the parameters of an address, without the empty ones that forms send. Raises QueryError."""
         expect_within_bounds(given)
         year_from, year_to = (number_of(given, name) for name in ("from", "to"))
         limit = number_of(given, "n")
         like, not_like = further_of(given)
-        # Forms say, too, of which boxes some were ticked: where none is any more, the facet goes with them.
+        # Forms also send which groups had ticked boxes: if none is ticked any more, the facet is dropped too.
         ticked = all_of(given, "ticked")
         gone = {name for name in ("s", "u") if name in ticked and not all_of(given, name)}
         return cls(
@@ -146,28 +146,28 @@ class Asked:
 
     @property
     def anything(self) -> bool:
-        """Whether there is something to look for."""
+        """Whether the query names a paper or a text to search with."""
         return bool(self.paper or self.text or self.title or self.abstract or self.like or self.not_like)
 
     @property
     def browses(self) -> bool:
-        """Whether there is nothing to look for, but filters whose papers may be listed."""
+        """Whether the query has filters alone, so that their papers can be listed."""
         return not self.anything and bool(self._filters())
 
     @property
     def beside(self) -> "Asked":
-        """Filters, view, order and number of results alone, which go with any query."""
+        """The query with only its filters, view, order and number of results, which go with any query."""
         return replace(Asked(), **{part: getattr(self, part) for part in _BESIDE})
 
     @property
     def of_many(self) -> bool:
-        """Whether several papers are asked with."""
+        """Whether the query has further papers."""
         return bool(self.like or self.not_like)
 
     def settled(self, sentences: Sequence[Sentence]) -> "Asked":
-        """The same with sentences or facets chosen, not both: forms send a facet and the boxes it ticked.
+        """Return the query with sentences or facets, not both: forms send a facet and the boxes it ticked.
 
-        Facets stay where they are just those ``sentences`` of the query; else what is ticked counts.
+        The facets are kept if the ticked ``sentences`` are exactly theirs; otherwise the ticked ones count.
         """
         like = _settled(self.sentences, self.facets, sentences)
         unlike = _settled(self.unlike_sentences, self.unlike_facets, sentences)
@@ -176,14 +176,14 @@ class Asked:
         )
 
     def without_own(self) -> "Asked":
-        """The same without the paper or text asked with, and what is chosen of it."""
+        """Return the query without its paper or text, and without the sentences and facets chosen in it."""
         left = replace(self, paper="", text="", title="", abstract="", sentences=(), facets=())
         return replace(left, unlike_sentences=(), unlike_facets=())
 
     def start_from(self, paper: Further, by: Collection[Facet | None]) -> "Asked":
-        """The same for ``paper``, whose sentences have the facets ``by``, in place of the one asked with.
+        """Return the query started from ``paper`` instead; its sentences have the facets ``by``.
 
-        Of the facets that are chosen those stay that it has; it counts in those of its own, if any.
+        Chosen facets that ``paper`` lacks are dropped; if it has facets set, they replace the chosen ones.
         """
         return replace(
             self.without_own(),
@@ -195,15 +195,15 @@ class Asked:
         )
 
     def address(self, path: str = "/", /, **changes: Any) -> str:
-        """Where the same is asked but for ``changes``, from the first page unless they name a cursor.
+        """Return the address of this query with ``changes``.
 
-        No card is opened there unless they name one.
+        It shows the first page and opens no card, unless ``changes`` sets a cursor or ``opened``.
         """
         asked = replace(self, **{"cursor": "", "opened": None, **changes})
         return f"{path}?{urlencode(list(asked.parameters()))}"
 
     def parameters(self) -> Iterator[tuple[str, str]]:
-        """Names and values of the address."""
+        """Yield the names and values of the address's parameters."""
         for part in parts_of(self):
             value = getattr(self, part.name)
             if value == part.default:
@@ -216,17 +216,17 @@ class Asked:
 
     @property
     def path(self) -> str:
-        """The endpoint that answers the same."""
+        """The endpoint of ``/v1`` that answers this query."""
         return _RECOMMENDATIONS if self.of_many else _SEARCH
 
     def body(self) -> dict[str, Any]:
-        """What is to be sent to ``path``; nothing stands in it that may be left out."""
+        """Return the JSON body to send to ``path``, without empty fields."""
         body: dict[str, Any] = self._seeds() if self.of_many else self._search()
         body |= {"filters": self._filters(), "words": self.words, "limit": self.limit, "cursor": self.cursor}
         return {name: value for name, value in body.items() if value not in ({}, [], "", None)}
 
     def request(self) -> SearchIn | RecommendationsIn:
-        """The same as a request to ``path``; raises QueryError."""
+        """Return the query as a request to ``path``; raises QueryError."""
         if self.title and not self.abstract:
             raise QueryError(
                 "There is a title without an abstract. Paste its abstract too, or search for the title in "
@@ -247,7 +247,7 @@ class Asked:
         return validated(SearchIn, self.body())
 
     def listing(self) -> ListIn:
-        """The papers that pass the filters, as a request to ``/v1/papers``; raises QueryError."""
+        """Return a request to ``/v1/papers`` for the papers that pass the filters; raises QueryError."""
         expect_in_order(self.year_from, self.year_to)
         given = {**self._filters(), "limit": self.limit, "cursor": self.cursor or None}
         return validated(ListIn, given)
@@ -267,10 +267,10 @@ class Asked:
         return {"query": self._paper(), **_chosen(self.sentences, self.facets), "unlike": unlike}
 
     def _seeds(self) -> dict[str, Any]:
-        """Sentences to be unlike are a negative of their own here."""
+        """Return the seeds and negatives; sentences to be unlike become a separate negative."""
         own, unlike = self._paper(), _chosen(self.unlike_sentences, self.unlike_facets)
         chosen = _chosen(self.sentences, self.facets)
-        if "text" in own and not self.facets:  # else it stays a text, compared with sentences of these alone
+        if "text" in own and not self.facets:  # with facets it stays a text, compared only with these
             own = {"abstract": [own["text"]]}
         seeds = [{**own, **chosen}] if own else []
         negatives = [{**own, **unlike}] if own and unlike else []

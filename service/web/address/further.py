@@ -1,4 +1,4 @@
-"""Further papers of a query, to be like and to be unlike, each in a respect of its own, in its address."""
+"""The further papers of a query in its address: papers to be like or unlike, each in chosen facets."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,39 +13,39 @@ from service.web.address.given import chosen, facets_of, one_of
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """A further paper by any of its names; of ``facets`` its sentences alone count, without them all."""
+    """A further paper by any of its names; its sentences of ``facets`` count, or all if it is empty."""
 
     name: str
     facets: tuple[Facet, ...] = ()
 
     def parameters(self, side: str) -> Iterator[tuple[str, str]]:
-        """Names and values of an address: ``side``, and the respect, which goes for the paper before it."""
+        """Yield the paper as parameter ``side``, then its facets as ``in``, which applies to this paper."""
         yield side, self.name
         if self.facets:
             yield "in", ",".join(self.facets)
 
     def seed(self) -> dict[str, Any]:
-        """The same as a seed of ``/v1/recommendations``."""
+        """Return the paper as a seed of ``/v1/recommendations``."""
         return {"paper_id": self.name, **facet_of(self.facets)}
 
 
 def facet_of(facets: Sequence[Facet]) -> dict[str, Any]:
-    """The facets that a request chooses: one by itself, several as a list."""
+    """Return the ``facet`` field of a request: one facet as a string, several as a list, none as no field."""
     if not facets:
         return {}
     return {"facet": facets[0].value if len(facets) == 1 else [each.value for each in facets]}
 
 
 def held(facets: Iterable[Facet], by: Collection[Facet | None]) -> tuple[Facet, ...]:
-    """Those of ``facets`` that a paper has whose sentences have the facets ``by``."""
+    """Return those of ``facets`` that occur in a paper with sentences of the facets ``by``."""
     return tuple(facet for facet in facets if any(each in counted_as(facet) for each in by if each))
 
 
 def further_of(given: QueryParams) -> tuple[tuple[Further, ...], tuple[Further, ...]]:
-    """The papers to be like and those to be unlike, each once, as it was named last; raises QueryError.
+    """Return the papers to be like and those to be unlike; a repeated one has the facets given last.
 
-    Forms have boxes to ``add`` papers, a choice of what they are to be, and one of the respect, or one for
-    ``each`` of them.
+    Forms have boxes to ``add`` papers, a choice ``as`` of the side they go to, and facets in ``each`` that
+    apply to all of the added papers, or ``in`` for the paper before. Raises QueryError.
     """
     added = facets_of(given, "each")
     like, unlike = dict[str, Further](), dict[str, Further]()
@@ -66,5 +66,5 @@ def further_of(given: QueryParams) -> tuple[tuple[Further, ...], tuple[Further, 
 
 
 def without(papers: Iterable[Further], name: str) -> tuple[Further, ...]:
-    """The others."""
+    """Return ``papers`` except those called ``name``."""
     return tuple(each for each in papers if each.name != name)

@@ -14,7 +14,7 @@ from models.types import Facet
 MAX_FURTHER_PAPERS: Final = 50  # to be like and to be unlike, together
 MAX_NAMES: Final = 20  # of venues, of fields, and of authors
 MAX_NAME_CHARS: Final = 4_000  # of all ids of papers and all names together
-# What is counted together, by the names of parameters, how many of them are taken, and what they are.
+# Parameters that are counted together, how many values they may have, and the word for them in messages.
 _MOST: Final = (
     (("like", "not", "add"), MAX_FURTHER_PAPERS, "further papers"),
     (("venue",), MAX_NAMES, "venues"),
@@ -24,7 +24,7 @@ _MOST: Final = (
     (("u",), MAX_SENTENCES, "numbers of sentences to be unlike"),
 )
 _NAMES: Final = ("paper", "like", "not", "add", "in", "venue", "field", "author")
-# Of a text that is somewhat too long the page still shows all, so that nothing pasted is lost.
+# A text that is a little too long to search with is still shown in full, so that nothing pasted is lost.
 MAX_SHOWN_CHARS: Final = 20_000
 _TEXTS: Final = ("text", "title", "abstract", "cursor")
 _DECIMAL: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?", re.ASCII)
@@ -33,7 +33,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def expect_within_bounds(given: QueryParams) -> None:
-    """Raises QueryError for an address that gives too much; what it gives is counted, not looked at."""
+    """Raise QueryError if an address has too many values or characters; the values are not parsed."""
     for names, most, what in _MOST:
         if (n_given := len(_values(given, names))) > most:
             raise _too_much(f"{n_given:,} {what}", most)
@@ -43,18 +43,18 @@ def expect_within_bounds(given: QueryParams) -> None:
 
 
 def expect_in_order(first: int | None, last: int | None) -> None:
-    """Raises QueryError for years of which the first comes after the last."""
+    """Raise QueryError if the first year is after the last."""
     if first is not None and last is not None and first > last:
         raise QueryError(f"The first year, {first}, is after the last, {last}; change one of them.")
 
 
 def all_of(given: QueryParams, name: str) -> tuple[str, ...]:
-    """All values of ``name``, each once; empty ones, which forms send, are none."""
+    """Return the distinct values of ``name``, without the empty ones that forms send."""
     return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))
 
 
 def one_of(given: QueryParams, name: str) -> str:
-    """The value of ``name``, empty where there is none; raises QueryError where there are several."""
+    """Return the value of ``name``, or "" if there is none; raises QueryError if there are several."""
     values = all_of(given, name)
     if len(values) > 1:
         raise QueryError(f"The address gives {name} {len(values)} times; give it once.")
@@ -62,18 +62,18 @@ def one_of(given: QueryParams, name: str) -> str:
 
 
 def number_of(given: QueryParams, name: str) -> int | None:
-    """The value of ``name`` as a whole number; raises QueryError where it is none."""
+    """Return the value of ``name`` as an integer, or ``None``; raises QueryError if it is not an integer."""
     value = one_of(given, name)
     return _number(value, name) if value else None
 
 
 def numbers_of(given: QueryParams, name: str) -> tuple[int, ...]:
-    """All values of ``name`` as whole numbers, ascending; raises QueryError where one is none."""
+    """Return the values of ``name`` as ascending integers; raises QueryError if one is not an integer."""
     return tuple(sorted({_number(each, name) for each in all_of(given, name)}))
 
 
 def weight_of(given: QueryParams, name: str) -> float | None:
-    """The value of ``name`` as a number of thousandths; raises QueryError where it is none."""
+    """Return the value of ``name``, a number with at most three decimals, or ``None``; raises QueryError."""
     value = one_of(given, name)
     if value and not _DECIMAL.fullmatch(value):
         raise QueryError(f"The address has {name}={value[:40]}; expected a number such as 0 or 0.8.")
@@ -81,18 +81,18 @@ def weight_of(given: QueryParams, name: str) -> float | None:
 
 
 def choice_of(given: QueryParams, name: str, default: _Choice) -> _Choice:
-    """The value of ``name`` as one of those that ``default`` is of; raises QueryError where it is none."""
+    """Return the value of ``name`` as a member of ``default``'s enum, or ``default``; raises QueryError."""
     value = one_of(given, name)
     return chosen(type(default), value, name) if value else default
 
 
 def facets_of(given: QueryParams, name: str) -> tuple[Facet, ...]:
-    """All values of ``name`` as facets; raises QueryError where one is none."""
+    """Return the distinct values of ``name`` as facets; raises QueryError if one is not a facet."""
     return tuple(dict.fromkeys(chosen(Facet, each, name) for each in all_of(given, name)))
 
 
 def chosen(choices: type[_Choice], value: str, name: str) -> _Choice:
-    """The one of ``choices`` that ``value`` names; raises QueryError where it names none."""
+    """Return the member of ``choices`` with this ``value``; raises QueryError if there is none."""
     try:
         return choices(value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Links of a page."""
+"""The links of a page, and titles cut to fit into them."""
 
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -10,7 +10,7 @@ _LONGEST_TITLE: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words and where they lead; ``on`` where that is so already, and the link takes it back."""
+    """A link with its words and address; if ``on``, its change is in effect, and the link undoes it."""
 
     words: str
     href: str
@@ -18,12 +18,12 @@ class Link:
 
 
 def toggled(chosen: tuple[_Item, ...], item: _Item) -> tuple[_Item, ...]:
-    """``chosen`` with ``item``, or without it where it was chosen."""
+    """Return ``chosen`` without ``item`` if it has it, else with it at the end."""
     return tuple(each for each in chosen if each != item) if item in chosen else (*chosen, item)
 
 
 def short(title: str, most: int = _LONGEST_TITLE) -> str:
-    """``title``, cut behind a word where it is longer than ``most`` characters."""
+    """Return ``title``, cut after a word if it is longer than ``most`` characters."""
     if len(title) <= most:
         return title
     kept = title[:most].rsplit(" ", 1)[0] if " " in title[:most] else title[:most]

@@ -1,4 +1,4 @@
-"""Why a query cannot be answered, in the page's own words, and the link that mends it."""
+"""The page's messages for queries that cannot be answered, and links to corrected queries."""
 
 import re
 from collections.abc import Mapping
@@ -32,13 +32,13 @@ _WORDS: Final[dict[type[InputError], str]] = {
     CursorError: "The link to this page of results is incomplete, or belongs to another search.",
 }
 _NO_KEY_SENT: Final = "A web page cannot send a key: use the API, or a proxy that adds the key."
-# Answers count sentences from 0, people from 1: in a range, and in a list.
+# Errors count sentences from 0, pages from 1. Errors name sentences in a range or in a list.
 _RANGE = re.compile(r"numbered 0 to (\d+)")
 _LIST = re.compile(r"\[(\d+(?:, \d+)*)\]")
 
 
 def in_words(error: AkinError) -> str:
-    """What ``error`` says, as people are told it: sentences counted from 1."""
+    """Return the message of ``error`` for a page, with sentences counted from 1."""
     said = next((_WORDS[cls] for cls in type(error).__mro__ if cls in _WORDS), "") or public_detail(error)
     if isinstance(error, KeyRefusedError):
         said = f"{said} {_NO_KEY_SENT}"
@@ -49,13 +49,13 @@ def in_words(error: AkinError) -> str:
 
 
 def not_here(asked: Asked) -> str:
-    """That the collection lacks the paper asked with, and which that is."""
+    """Return the message that the collection lacks the query's paper, with its name."""
     named = short(asked.paper)
     return f"This paper is not in this collection: {named}. Paste its title and abstract to ask with it."
 
 
 def mended(asked: Asked, error: InputError) -> Link | None:
-    """The same query without what was wrong with it; ``None`` where that cannot be told."""
+    """Return a link to the query without its invalid part, or ``None`` if no such query is known."""
     if isinstance(error, CursorError):
         return Link("Show the first page", asked.address())
     if isinstance(error, SentenceSelectionError):
@@ -70,7 +70,7 @@ def mended(asked: Asked, error: InputError) -> Link | None:
 
 
 def _with_other_numbers(asked: Asked) -> Link | None:
-    """The same without its years, its number of results, or both, whichever of these is valid first."""
+    """Return a link to the first valid query: without years, with the default limit, or both changed."""
     changes: list[tuple[str, dict[str, Any]]] = [
         ("Search without these years", {"year_from": None, "year_to": None}),
         ("Search with ten results per page", {"limit": DEFAULT_LIMIT}),
@@ -83,12 +83,12 @@ def _with_other_numbers(asked: Asked) -> Link | None:
 
 
 def without_names(asked: Asked, kind: Named) -> Link | None:
-    """The same query whatever the author, the venue or the field; ``None`` where nothing else is asked."""
+    """Return a link to the query without its filter ``kind``, or ``None`` if it has no paper or text."""
     return Link(f"Search without the {ONE[kind]}", asked.address(**{kind: ()})) if asked.anything else None
 
 
 def without_malformed(given: QueryParams) -> Link | None:
-    """What an address asks without the one parameter that cannot be read; ``None`` where nothing is left."""
+    """Return a link without the parameter that cannot be parsed, or ``None`` if nothing is left to search."""
     for name in reversed(KNOWN):
         rest = QueryParams([each for each in given.multi_items() if each[0] != name])
         if name in given and (asked := _read(rest)) is not None:
@@ -104,7 +104,7 @@ def _read(given: QueryParams) -> Asked | None:
 
 
 def _is_valid(asked: Asked) -> bool:
-    """Whether nothing is wrong with a query itself, whatever the collection holds."""
+    """Return whether the query itself is valid, whatever papers the collection holds."""
     try:
         if asked.browses:
             asked.listing()
@@ -116,7 +116,7 @@ def _is_valid(asked: Asked) -> bool:
 
 
 def _problem_page(body: ProblemOut, headers: Mapping[str, str]) -> Response:
-    """A problem for who looks at a page."""
+    """Return a problem as an HTML page, with the headers of its answer."""
     page = render("problem.html", body.status, problem=body, retry_after=headers.get("Retry-After"))
     for name, value in headers.items():
         page.headers.setdefault(name, value)

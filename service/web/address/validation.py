@@ -1,4 +1,4 @@
-"""Requests of the page as the models of ``/v1`` take them; faults name fields as the page does."""
+"""Validation of the page's queries with the models of ``/v1``, with the page's names of fields in errors."""
 
 from typing import Any, Final, TypeVar
 
@@ -8,7 +8,7 @@ from models.errors import QueryError
 from service.validation import Fault, faults_of, sentence, where
 
 _Model = TypeVar("_Model", bound=BaseModel)
-# The names that the page has for fields of requests.
+# The page's names for fields of requests.
 _PARTS: Final[dict[int | str, str]] = {
     "paper_id": "The id of a paper",
     "text": "The text",
@@ -29,7 +29,7 @@ _PARTS: Final[dict[int | str, str]] = {
 
 
 def validated(model: type[_Model], given: dict[str, Any]) -> _Model:
-    """``given`` as a request; raises QueryError."""
+    """Validate ``given`` as a ``model``; raises QueryError."""
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -37,7 +37,7 @@ def validated(model: type[_Model], given: dict[str, Any]) -> _Model:
 
 
 def _refusal(first: Fault) -> str:
-    """What the models of ``/v1`` find wrong first, with the page's name of the field."""
+    """Return the message for the first fault that a model of ``/v1`` finds, with the page's field name."""
     named = [_PARTS[part] for part in first.loc if part in _PARTS]
     if named:
         return f"{sentence(named[-1], first.said)}."

@@ -1,4 +1,4 @@
-"""``/batch``: many papers in one go: their lines matched, watched on a page, results to read and as files."""
+"""``/batch``: searches for many papers: matching of lines, progress, results on pages and as files."""
 
 from dataclasses import replace
 from enum import StrEnum
@@ -27,7 +27,7 @@ _LIST: Final = "list"
 
 
 class Ending(StrEnum):
-    """How the address of a file of results ends: a link cannot say what it accepts."""
+    """The extensions of a results file in its address: a link cannot send an Accept header."""
 
     NDJSON = "ndjson"
     CSV = "csv"
@@ -35,14 +35,14 @@ class Ending(StrEnum):
 
     @property
     def form(self) -> Format:
-        """The format that it stands for."""
+        """The format of the file."""
         return Format[self.name]
 
 
 @router.get("")
 @requires(LANDING)
 def page(request: Request) -> Response:
-    """The page to start a batch on and to watch it; which one, its script reads in the address."""
+    """Show the page that starts a batch and watches it; its script reads the batch's id from the address."""
     caller: Caller | None = getattr(request.state, "caller", None)
     return render(
         "batch/page.html",
@@ -55,7 +55,7 @@ def page(request: Request) -> Response:
 @router.post("/lines")
 @requires(replace(READ, dialect=Dialect.PAGE, max_body_bytes=MAX_LIBRARY_BYTES))
 def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
-    """Which lines name papers of the collection, and what the others may have meant; nothing is kept."""
+    """Show which lines name papers of the collection, and near papers for the others; nothing is stored."""
     sent = form_parts(body, request.headers.get("content-type", ""))
     lines = next((each.content for each in sent if each.name == _LIST and each.content.strip()), None)
     if lines is None:
@@ -72,7 +72,7 @@ def papers(
     caller: CallerDep,
     start: Annotated[int, Query(ge=0, le=MOST_QUERIES)] = 0,
 ) -> Response:
-    """Results of a batch to read, as many as a page takes, from number ``start`` on."""
+    """Show a page of a batch's results, from number ``start`` (from 0)."""
     jobs = batches.jobs()
     job = jobs.get(batch_id, owner=seen_by(caller))
     n_ready = jobs.n_ready(job)
@@ -87,5 +87,5 @@ def papers(
 def results(
     batch_id: str, ending: Ending, request: Request, batches: BatchesDep, caller: CallerDep
 ) -> StreamingResponse:
-    """All results of a batch that are done, as a file."""
+    """Send all finished results of a batch as a file."""
     return batch_results(batch_id, request, batches, caller, ending.form)

@@ -1,4 +1,4 @@
-"""``GET /compare?a=ID&b=ID``: two papers side by side, of which the first may be a pasted one."""
+"""``GET /compare?a=ID&b=ID``: two papers side by side; the first may be a pasted one."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,9 +30,9 @@ _ORDINALS: Final = {"a": "first", "b": "second"}
 def compare_page(
     request: Request, engine: EngineDep, a: str = "", b: str = "", title: str = "", abstract: str = ""
 ) -> Response:
-    """Both papers, for each sentence the nearest of the other, what only one of them has, and the match.
+    """Show both papers, each sentence's nearest one in the other, sentences of one alone, and the match.
 
-    Where there is an ``abstract``, paper A is the one that was pasted.
+    If there is an ``abstract``, paper A is the pasted paper.
     """
     given = {"a": a, "b": b, "title": title, "abstract": abstract}
     if not any(given.values()):
@@ -49,7 +49,7 @@ def compare_page(
 
 
 def _missing(engine: SearchEngine, names: Mapping[str, str]) -> str:
-    """Which of two papers is not named, or not in the collection, the first first; empty where both are."""
+    """Return the side of the first paper that is not named or not in the collection, "" if both are."""
     for side, given in names.items():
         try:
             engine.names.position(given.strip())

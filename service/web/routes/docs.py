@@ -1,4 +1,4 @@
-"""``GET /docs``: the interface described by Swagger UI, from this service's own origin alone."""
+"""``GET /docs``: the HTTP interface in Swagger UI, with all files from this service's own origin."""
 
 from typing import Final
 
@@ -10,14 +10,14 @@ from service.web.render import render
 
 router = APIRouter(include_in_schema=False)
 
-# They are in a package, for its own way of loading them is from other people's servers.
+# The files come from a package, because FastAPI's own page loads them from third-party servers.
 _SWAGGER: Final = StaticFiles(packages=[("fastapi_offline", "static")])
 
 
 @router.get("/openapi.json")
 @requires(PUBLIC)
 def document(request: Request) -> Response:
-    """The OpenAPI document, for the root path that the service has behind its proxy."""
+    """Send the OpenAPI document, with the root path that the service has behind its proxy."""
     written: bytes = request.app.written(request.scope.get("root_path", "").rstrip("/"))
     return Response(written, media_type="application/json")
 
@@ -25,14 +25,14 @@ def document(request: Request) -> Response:
 @router.get("/docs")
 @requires(PUBLIC)
 def page() -> Response:
-    """What can be asked of the service, and a place to try it."""
+    """Show the requests that the service answers, with forms to try them."""
     return render("docs.html")
 
 
 @router.get("/docs/{name}")
 @requires(PUBLIC)
 async def swagger(request: Request, name: str) -> Response:
-    """The files of Swagger UI."""
+    """Send a file of Swagger UI."""
     answer = await _SWAGGER.get_response(name, request.scope)
     answer.headers["Cache-Control"] = "public, max-age=86400"
     return answer

@@ -1,4 +1,4 @@
-"""``/library``: papers of one's own library to start from, as a file or a list; none of it is kept."""
+"""``/library``: a search from the papers of an uploaded library, a file or a list; none of it is stored."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ _FILE, _LIST = "file", "list"
 @router.get("")
 @requires(LANDING)
 def page(request: Request) -> Response:
-    """The form to send a library with; the query in its address is kept, and its papers are added to it."""
+    """Show the form to upload a library; its papers will be added to the query in the address."""
     caller: Caller | None = getattr(request.state, "caller", None)
     try:
         return _form(Asked.of(request.query_params), refused=caller is None)
@@ -37,7 +37,7 @@ def page(request: Request) -> Response:
 @router.post("")
 @requires(replace(READ, dialect=Dialect.PAGE, max_body_bytes=MAX_LIBRARY_BYTES))
 def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
-    """Which papers of a library the collection has, to choose those to start from, and which it has not."""
+    """Show which papers of a library the collection has, to choose the seeds from, and which are missing."""
     asked = Asked()
     try:
         parts = form_parts(body, request.headers.get("content-type", ""))
@@ -57,7 +57,7 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
 
 
 def _library(parts: list[Sent]) -> Sent:
-    """The file that was sent, or else the list; raises InputError where there is neither."""
+    """Return the first file or list of a form that is not empty; raises InputError if there is none."""
     for each in parts:
         if each.name in {_FILE, _LIST} and each.content.strip():
             return each

@@ -36,7 +36,7 @@ from service.web.views.summary import filters_of, summarize
 router = APIRouter(include_in_schema=False)
 _FILE_NAME = "akin-results"
 _FORMATS = {"bib": Format.BIBTEX, "ris": Format.RIS, "csv": Format.CSV}
-# Titles that a short text may have meant.
+# The most titles to suggest for a short text or an unknown name.
 _MOST_TITLES = 3
 _LONGEST_TITLE = 300
 
@@ -44,10 +44,10 @@ _LONGEST_TITLE = 300
 @router.get("/")
 @requires(PAGE)
 def page(request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep) -> Response:
-    """The page to ask on; with a query in its address, that query and its results."""
+    """Show the search page or, if its address has a query, that query and its results."""
     asked = Asked()
     try:
-        # One after the other, so that a refusal shows what was understood so far.
+        # Step by step, so that an error page shows the query as far as it was understood.
         asked = Asked.of(request.query_params)
         if not (asked.anything or asked.browses):
             return _home(request, engine)
@@ -67,7 +67,7 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
 def export(
     ending: str, request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep
 ) -> Response:
-    """The results of a page as a file, or with ``whole=1`` those of the list from its first page on."""
+    """Send the results of a page as a file, or with ``whole=1`` the list from its first page on."""
     if ending not in _FORMATS and ending not in TABLES:
         raise InputError(f"Results come as .{', .'.join((*_FORMATS, *TABLES))}.")
     asked = Asked.of(request.query_params)
@@ -87,13 +87,13 @@ def export(
 
 
 def _browsed(engine: SearchEngine, paging: Paging, asked: Asked) -> Response:
-    """The papers that pass the filters, where nothing else is asked."""
+    """Show the papers that pass the filters, for a query with filters alone."""
     listed = view_browsed(browse(paging, asked))
     return render("browse.html", listed=listed, **_asked_views(engine, asked, None, ()))
 
 
 def _home(request: Request, engine: SearchEngine) -> Response:
-    """The page before anything is asked; of the collection it tells those alone who may ask it."""
+    """Show the page without a query; it describes the collection only to callers that may search it."""
     if not hasattr(request.state, "caller"):
         return render("home.html", collection=None, figures=None, asked=Asked(), most_bytes=MAX_LIBRARY_BYTES)
     return render(
@@ -117,7 +117,7 @@ def _address_of(example: Example) -> str:
 
 
 def _listed(**filters: Any) -> str:
-    """Where the papers are listed that pass these filters."""
+    """Return the address that lists the papers that pass these filters."""
     return Asked(**filters).address()
 
 
@@ -139,7 +139,7 @@ def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[s
 
 
 def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputError) -> Response:
-    """The page with what was asked, and why that cannot be answered."""
+    """Show the page with the query, and why it cannot be answered."""
     request.state.problem = slug_of(error)
     try:
         query = view_query(asked, read(engine, asked))
@@ -163,7 +163,7 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
 
 
 def _near(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
-    """Papers that an unknown name may have meant, each in its place."""
+    """Return papers that an unknown name may mean, with links to the query started from each instead."""
     return tuple(
         Link(each.title or each.id, _started(asked, each))
         for each in nearest_papers(engine, asked.paper, limit=_MOST_TITLES)
@@ -177,7 +177,7 @@ def _started(asked: Asked, paper: Paper) -> str:
 def _asked_views(
     engine: SearchEngine, asked: Asked, query: QueryView | None, seeds: tuple[SeedView, ...]
 ) -> dict[str, Any]:
-    """What every page shows of a query, answered or not."""
+    """Return the parts of a query that every page shows, whether it has an answer or not."""
     return {
         "asked": asked,
         "query": query,
@@ -190,12 +190,12 @@ def _asked_views(
 
 
 def _titles(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
-    """Papers whose titles are like a text that was just asked for."""
-    # All titles are looked at, so not again for each page of a list, nor for what is no title.
+    """Return links to papers with titles similar to the query's text, on the first page alone."""
+    # This scans all titles, so it is not repeated for each page, nor done for texts too long for a title.
     if not 0 < len(asked.text) <= _LONGEST_TITLE or asked.cursor or asked.opened is not None:
         return ()
     try:
         found = find_titles(engine, asked.text, limit=_MOST_TITLES).results
-    except InputError:  # a text without a word in it
+    except InputError:  # a text without any word
         return ()
     return tuple(Link(each.title, _started(asked, each)) for each in (match.paper for match in found))

@@ -1,7 +1,7 @@
 """``/saved``: saved searches and their new papers.
 
-Nothing is changed here: scripts send what changes them to ``/v1/queries`` as JSON, which no page of another
-origin may.
+These routes change nothing: scripts send changes to ``/v1/queries`` as JSON, which pages of other origins
+may not.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ _QueryId = Annotated[str, Path(pattern=PATH_PATTERN)]
 @router.get("")
 @requires(_OWN_PAGE)
 def page(request: Request, caller: CallerDep) -> Response:
-    """The saved searches of the caller, by their names."""
+    """List the saved searches of the caller, sorted by name."""
     store = services_of(request.app).saved
     heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
     return render("saved.html", saved=[view_saved(head, feed_path(request, head)) for head in heads])
@@ -43,7 +43,7 @@ def page(request: Request, caller: CallerDep) -> Response:
 async def new_papers(
     query_id: _QueryId, request: Request, engine: EngineDep, weak: bool = False, whole: bool = False
 ) -> Response:
-    """What is new to one of them, best first, and the search itself; ``whole``: all that match."""
+    """Show a search's new papers, best first; ``whole``: all that match, ``weak``: weak matches too."""
 
     def shown(saved: SavedQuery, news: News) -> Response:
         view = view_saved(saved.head, feed_path(request, saved.head))
@@ -56,7 +56,7 @@ async def new_papers(
 @router.get("/{query_id}/search")
 @requires(_OWN_PAGE)
 def search(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> Response:
-    """The search itself, at its address; raises QueryError where a page has no way to ask it."""
+    """Redirect to the address of a saved search; raises QueryError if an address cannot express it."""
     asked = asked_again(saved.get(query_id, owner=seen_by(caller)))
     if asked is None:
         raise QueryError(

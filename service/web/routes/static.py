@@ -16,8 +16,8 @@ _YEAR: Final = "public, max-age=31536000, immutable"
 @router.get("/static/{version}/{name}")
 @requires(PUBLIC)
 async def static(request: Request, version: str, name: str) -> Response:
-    """A file of the pages; of another version than this service's it is given, but not to be kept."""
-    # Not mounted: a route has a policy, and is the one that it was applied for.
+    """Send a file of the pages; at the address of another version, it may not be cached."""
+    # A route and not a mount, because each route has its own access policy.
     answer = await _FILES.get_response(name, request.scope)
     answer.headers["Cache-Control"] = _YEAR if version == assets.version() else "no-store"
     return answer

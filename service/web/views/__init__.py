@@ -1,1 +1,1 @@
-"""What the page's templates show, as data."""
+"""The data that the page's templates show."""

@@ -22,11 +22,11 @@ from service.web.library import Library, Missing
 from service.web.saved import asked_of
 from service.web.views.results.cards import in_short, web_address
 
-# Lines of which what they may have meant is looked for, how much of it is shown, and papers that are listed.
+# The most unmatched lines with suggestions, the most suggestions per line, and the most papers listed.
 _MOST_NEAR: Final = 20
 _NEAR: Final = 3
 _MOST_LISTED: Final = 200
-# Batch results on a page, and of each so many papers.
+# Batch results on a page, and the most papers shown of each.
 RESULTS_A_PAGE: Final = 20
 _MOST_PAPERS: Final = 10
 _WHY: Final = {
@@ -40,7 +40,7 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A paper of the collection: ``about`` says who wrote it, where and when."""
+    """A paper of the collection; ``about`` gives its authors, venue and year."""
 
     id: str
     title: str
@@ -49,7 +49,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class LostLine:
-    """A line that matches no paper, ``why``, and the papers that it may have meant."""
+    """A line that matches no paper, with the reason ``why`` and the papers that it may mean."""
 
     number: int
     words: str
@@ -59,10 +59,10 @@ class LostLine:
 
 @dataclass(frozen=True, slots=True)
 class LinesView:
-    """Of ``n_lines`` those that match no paper; ``names`` are the ids of the papers of the others, as JSON.
+    """The matched papers and the ``lost`` lines of a list of ``n_lines``.
 
-    ``papers`` are the first of these, ``n_repeated`` lines name one of them again, ``n_more`` lines that
-    match none are not listed.
+    ``names`` are the ids of all matched papers as JSON, ``papers`` the first of these papers. ``n_repeated``
+    lines name a paper again; ``n_more`` further lines match no paper and are not listed.
     """
 
     n_lines: int
@@ -76,7 +76,7 @@ class LinesView:
 
 @dataclass(frozen=True, slots=True)
 class FoundPaper:
-    """A paper that was found for one of a batch; ``start`` starts from it. Of a match it is a profile."""
+    """A paper found for an entry of a batch, or a matched profile; ``start`` links to a search from it."""
 
     title: str
     about: str
@@ -87,9 +87,9 @@ class FoundPaper:
 
 @dataclass(frozen=True, slots=True)
 class ResultView:
-    """What was found for the entry ``number`` (from 1) of a batch, or its ``problem``.
+    """The papers found for the entry ``number`` (from 1) of a batch, or its ``problem``.
 
-    ``heading`` leads to the same search on the page, where it can be asked there.
+    ``heading`` links to the same search on the page, if an address can express it.
     """
 
     number: int
@@ -101,7 +101,7 @@ class ResultView:
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
-    """The results ``first`` to ``last`` of a batch of ``total``, of which ``n_ready`` can be read."""
+    """The results ``first`` to ``last`` of a batch of ``total`` queries; ``n_ready`` of them are finished."""
 
     id: str
     results: tuple[ResultView, ...]
@@ -114,7 +114,7 @@ class BatchView:
 
 
 def view_lines(engine: SearchEngine, library: Library) -> LinesView:
-    """The lines of a batch as they were matched; raises DeadlineError."""
+    """Return the matched and lost lines of a batch; raises DeadlineError."""
     missing = library.missing
     lost = [
         _lost(engine, each, near=library.is_list and number < _MOST_NEAR)
@@ -134,9 +134,9 @@ def view_lines(engine: SearchEngine, library: Library) -> LinesView:
 def view_results(
     job: Job, results: Sequence[BatchResult], asked: Sequence[SearchQuery], start: int, n_ready: int
 ) -> BatchView:
-    """A page of the results of ``job``, the first of them number ``start`` (from 0).
+    """Return a page of the results of ``job``, from number ``start`` (from 0).
 
-    They are those of the queries ``asked``, which are none for a match.
+    ``asked`` are the queries of these results; it is empty for a batch of matches.
     """
 
     def at(number: int) -> str:
@@ -158,7 +158,7 @@ def view_results(
 def _lost(engine: SearchEngine, line: Missing, *, near: bool) -> LostLine:
     reference = reference_of(line.words) or name_of(line.words) or ""
     name = line.title or (line.words if reference else "")
-    if not name:  # an entry of a file that cannot be read: its words say why
+    if not name:  # an unreadable entry of a file: its words say why
         return LostLine(line.line, "", line.words, ())
     meant = nearest_papers(engine, name, limit=_NEAR) if near else []
     return LostLine(line.line, line.words, _WHY[reference.partition(":")[0]], tuple(map(_known, meant)))

@@ -11,7 +11,7 @@ from service.web.views.results.cards import PaperLinks, paper_links, web_address
 
 @dataclass(frozen=True, slots=True)
 class ListedPaper:
-    """A paper of the list; ``start`` finds what is akin to it among those that are listed."""
+    """A paper of the list; ``start`` links to a search for similar papers with the same filters."""
 
     id: str
     title: str
@@ -23,7 +23,7 @@ class ListedPaper:
 
 @dataclass(frozen=True, slots=True)
 class BrowseView:
-    """A page of the list and where to go on from it; ``detail`` says why it is empty, where that is known."""
+    """A page of the list with links to its neighbours; ``detail`` says why it is empty, if that is known."""
 
     papers: tuple[ListedPaper, ...]
     total: int
@@ -35,7 +35,7 @@ class BrowseView:
 
 
 def view_browsed(browsed: Browsed) -> BrowseView:
-    """The papers of ``browsed`` and its links."""
+    """Return the papers of ``browsed`` and its links."""
     asked, papers = browsed.asked, tuple(_papers(browsed))
     return BrowseView(
         papers=papers,

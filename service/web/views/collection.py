@@ -17,13 +17,13 @@ from models.facets import counted_as
 from models.types import Facet, Paper, Unit
 from service.web.views.results.years import stretch_in_words, stretch_length
 
-# Names that are listed, of venues and of fields.
+# The most venues, and the most fields, that are listed.
 _MOST_NAMES: Final = 12
-# Papers that are looked at for one example, and what makes one easy to read.
+# The most papers tried for one example, and the title and number of sentences of one easy to read.
 _LOOKED_AT: Final = 60
 _LONGEST_TITLE: Final = 90
 _SENTENCES: Final = range(4, 11)
-# Characters of a sentence that is to be an example of a short query.
+# Characters of a sentence used as an example of a short query.
 _TEXT: Final = range(40, 111)
 # CSS pixels: the chart of years, and the widest bar in it.
 _CHART_WIDTH, _CHART_HEIGHT, _WIDEST_BAR = 320.0, 56.0, 16.0
@@ -34,7 +34,7 @@ _SEEN: "WeakKeyDictionary[Snapshot, CollectionView]" = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A search to begin with: papers akin to ``paper_id``, or to ``text``; ``words`` say in which respect."""
+    """A search to try first: papers similar to ``paper_id`` or ``text``; ``words`` say in which respect."""
 
     words: str
     title: str
@@ -64,10 +64,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class CollectionView:
-    """What the panel shows; ``created`` is the day and minute (UTC) at which the generation was published.
+    """The panel's view of a collection; ``created`` is the minute (UTC) when its generation was published.
 
-    ``years`` are the first and the last, absent where no paper states its year; ``bars`` draws how many
-    papers each has. ``venues`` and ``fields`` are the most frequent ones.
+    ``years`` are the first and the last year, ``None`` if no paper has a year; ``bars`` show the number of
+    papers per year. ``venues`` and ``fields`` are the most frequent ones.
     """
 
     n_papers: int
@@ -87,12 +87,12 @@ class CollectionView:
 
     @property
     def chart_width(self) -> float:
-        """That of the bars, in CSS pixels."""
+        """The width of all bars, in CSS pixels."""
         return self.bars[-1].x + self.bars[-1].width if self.bars else 0.0
 
 
 def describe_collection(snapshot: Snapshot) -> CollectionView:
-    """What ``snapshot`` is; worked out once for each, some hundredths of a second for 200,000 papers."""
+    """Describe ``snapshot``; cached for each, and takes hundredths of a second for 200,000 papers."""
     seen = _SEEN.get(snapshot)
     if seen is None:
         seen = _SEEN[snapshot] = _describe(snapshot)
@@ -121,13 +121,13 @@ def _describe(snapshot: Snapshot) -> CollectionView:
 
 
 def _values(snapshot: Snapshot, name: str) -> pa.ChunkedArray:
-    """All values of a column, those of its lists end to end."""
+    """Return all values of a column that are not null, with lists flattened."""
     column = pc.drop_null(snapshot.column(name))
     return pc.list_flatten(column) if pa.types.is_list(column.type) else column
 
 
 def _counts(snapshot: Snapshot, name: str) -> dict[Any, int]:
-    """How many papers have each value of a column."""
+    """Return the number of papers with each value of a column."""
     counted = pc.value_counts(_values(snapshot, name)).to_pylist()
     return {each["values"]: each["counts"] for each in counted}
 
@@ -138,7 +138,7 @@ def _most_frequent(counts: dict[str, int]) -> tuple[Named, ...]:
 
 
 def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:
-    """A bar for each year, or for stretches of years where there are many; years without papers have none."""
+    """Return a bar for each year, or range of years if there are many; years without papers have none."""
     length = stretch_length(first, last, most=_MOST_BARS)
     begin = first // length
     papers = np.zeros(last // length - begin + 1, dtype=int)
@@ -158,7 +158,7 @@ def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:
 
 
 def _examples(snapshot: Snapshot) -> Iterator[Example]:
-    """What to try first: papers with every facet it takes, spread over the collection, always the same."""
+    """Yield examples: papers with the facets required, spread over the collection; deterministic."""
     wishes: list[tuple[str, Facet | None, Facet | None]] = [
         ("The same method on another problem as", Facet.METHOD, Facet.BACKGROUND),
         ("The same problem as", Facet.BACKGROUND, None),
@@ -177,7 +177,7 @@ def _examples(snapshot: Snapshot) -> Iterator[Example]:
 
 
 def _first(snapshot: Snapshot, place: float, fits: Callable[[Paper], bool]) -> Sequence[Paper]:
-    """The first paper that fits from ``place`` (0: the first of all, 1: the last), if one near it does."""
+    """Return the first paper near ``place`` (0: first of all, 1: last) that fits, or nothing if none does."""
     start = int(place * len(snapshot))
     papers = (snapshot.paper(int(at)) for at in snapshot.positions[start : start + _LOOKED_AT])
     return [paper for paper in papers if fits(paper)][:1]
@@ -188,13 +188,13 @@ def _reads_well(paper: Paper, *, wanted: Sequence[Facet]) -> bool:
     return (
         0 < len(paper.title) <= _LONGEST_TITLE
         and len(paper.sentences) in _SENTENCES
-        # One sentence rarely says what a paper does; two are told from the rest.
+        # One sentence rarely says what a paper does, so each facet needs at least two.
         and all(sum(held[each] for each in counted_as(facet)) > 1 for facet in wanted)
     )
 
 
 def _opens_shortly(paper: Paper) -> bool:
-    """Whether it begins with what is known, in few words: something that one might look for."""
+    """Return whether a paper begins with a short background sentence, which reads like a query."""
     return bool(paper.sentences) and (
         paper.sentences[0].facet is Facet.BACKGROUND and len(paper.sentences[0].text) in _TEXT
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-# Written there by: akin evaluate SET FOLDER --data DATA --json DATA/evaluation.json
+# Written by: akin evaluate SET FOLDER --data DATA --json DATA/evaluation.json
 FILE: Final = "evaluation.json"
 _MOST_BYTES: Final = 4 * 2**20
 _ALL: Final = "all"
@@ -29,7 +29,7 @@ _UNREADABLE: Final = (
 
 
 class _RowIn(BaseModel):
-    """What is read of one row; an interval is null where one paper is all there is."""
+    """The fields that are read from a row; ``low`` and ``high`` are null if there is only one paper."""
 
     set: str
     system: str
@@ -47,7 +47,7 @@ _ROWS: Final = TypeAdapter(list[_RowIn])
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a set, in percent and in words, over ``n`` queries; ``baseline`` is BM25's or empty."""
+    """One figure of a set over ``n`` queries, in percent, as text; ``baseline`` is BM25's value or empty."""
 
     set: str
     respect: str
@@ -60,7 +60,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class FiguresView:
-    """The figures of one system, as the panel shows them; ``note`` says why there are none."""
+    """The figures of one system for the panel; ``note`` says why there are none."""
 
     system: str = ""
     figures: tuple[Figure, ...] = ()
@@ -68,12 +68,12 @@ class FiguresView:
 
     @property
     def has_baseline(self) -> bool:
-        """Whether any figure has BM25's beside it."""
+        """Whether any figure has a BM25 value to compare with."""
         return any(figure.baseline for figure in self.figures)
 
 
 def read_figures(data: Path, encoder: str) -> FiguresView:
-    """What the data folder tells of ``encoder``: for each set its main measure, beside that of BM25."""
+    """Read the figures of ``encoder`` from the data folder: each set's main measure, next to BM25's."""
     path = data / FILE
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -92,7 +92,7 @@ def read_figures(data: Path, encoder: str) -> FiguresView:
 
 
 def _figures(rows: Sequence[_RowIn], system: str) -> Iterable[Figure]:
-    main = {row.set: row.measure for row in reversed(rows)}  # of each set, that of its first row
+    main = {row.set: row.measure for row in reversed(rows)}  # the measure of each set's first row
     beside = {(row.set, row.facet, row.measure): row for row in rows if row.system == _BASELINE}
     for row in rows:
         if row.system == system and row.measure == main[row.set]:

@@ -14,7 +14,7 @@ from service.web.views.results.cards import in_short
 
 @dataclass(frozen=True, slots=True)
 class OwnPaper:
-    """A paper of the library that the collection has; ``chosen`` where an address has room for it."""
+    """A paper of the library that the collection has; ``chosen`` if it is new and an address has room."""
 
     id: str
     title: str
@@ -23,13 +23,13 @@ class OwnPaper:
     start: str
 
 
-# Characters of all addresses that hold an abstract; further ones hold the title alone.
+# Total characters of addresses with abstracts; later addresses have the title alone.
 _MOST_LINKED: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A paper of the library that the collection has not; it leads to papers akin to it."""
+    """A paper of the library that the collection lacks, with a link to similar papers."""
 
     line: int
     words: Link
@@ -37,9 +37,9 @@ class Lacking:
 
 @dataclass(frozen=True, slots=True)
 class LibraryView:
-    """A library called ``name``; ``kept`` are names and values of the query that its papers are added to.
+    """A library called ``name``; ``kept`` are the parameters of the query that its papers are added to.
 
-    ``n_chosen`` of its papers are chosen; ``n_more`` of those that lack are not listed.
+    ``n_chosen`` of its papers are chosen; ``n_more`` of the ``n_lacking`` missing ones are not listed.
     """
 
     name: str
@@ -53,7 +53,7 @@ class LibraryView:
 
 
 def view_library(asked: Asked, library: Library, name: str) -> LibraryView:
-    """``library``, whose papers may be added to those of ``asked``."""
+    """Return the view of ``library``, with the papers chosen that fit into the query ``asked``."""
     named = [each.name for each in (*asked.like, *asked.not_like)]
     left, chars = MAX_FURTHER_PAPERS - len(named), MAX_NAME_CHARS // 2 - sum(map(len, named))
     papers = []

@@ -18,7 +18,7 @@ _SEVERAL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class QuerySentence:
-    """A sentence to choose; ``opens`` a run of one facet, ``read`` unless past the encoder's limit."""
+    """A sentence to choose; ``opens``: it starts a run of one facet, ``read``: within the encoder's limit."""
 
     number: int
     text: str
@@ -31,9 +31,9 @@ class QuerySentence:
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """The paper or text that is asked with; ``facets`` and ``unlike`` are links that choose them.
+    """The query's paper or text; ``facets`` and ``unlike`` are links that choose facets.
 
-    ``as_abstract`` asks with a text of several sentences as with an abstract.
+    ``as_abstract`` links to a search with a text of several sentences as an abstract.
     """
 
     title: str
@@ -47,11 +47,11 @@ class QueryView:
 
 
 def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
-    """The sentences of the query with what ``asked`` chooses of them; ``n_read`` of them count at most."""
+    """Return the query's sentences and which of them ``asked`` chooses; only the first ``n_read`` count."""
     if paper is None:
         return None
     facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
-    if asked.text:  # the facets of what it is compared with
+    if asked.text:  # a text's facets are those of the sentences it is compared with
         facets = list(_FACETS)
     out = PaperOut.model_validate(paper)
     return QueryView(
@@ -71,7 +71,7 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
 
 
 def _as_abstract(asked: Asked) -> Link | None:
-    """Asks with the sentences of a text apart; its facets were those of what it is compared with."""
+    """Return a link that splits a text into sentences, or ``None`` if it is too long or has only one."""
     if len(asked.text) > MOST_PASTED or len(split_sentences(asked.text)) < _SEVERAL:
         return None
     pasted = asked.address(text="", abstract=asked.text, facets=())
@@ -85,7 +85,7 @@ def _whole(asked: Asked) -> str:
 
 
 def _facet_link(asked: Asked, facet: Facet) -> Link:
-    """Chooses ``facet``, which is then no longer to be unlike."""
+    """Return a link that toggles ``facet``, and removes it from the facets to be unlike."""
     href = asked.address(
         facets=toggled(asked.facets, facet), sentences=(), unlike_facets=_apart(asked.unlike_facets, facet)
     )
@@ -93,7 +93,7 @@ def _facet_link(asked: Asked, facet: Facet) -> Link:
 
 
 def _unlike_link(asked: Asked, facet: Facet) -> Link:
-    """The other way round."""
+    """Return a link that toggles ``facet`` to be unlike, and removes it from the chosen facets."""
     href = asked.address(
         unlike_facets=toggled(asked.unlike_facets, facet),
         unlike_sentences=(),
@@ -103,7 +103,7 @@ def _unlike_link(asked: Asked, facet: Facet) -> Link:
 
 
 def _apart(chosen: tuple[Facet, ...], facet: Facet) -> tuple[Facet, ...]:
-    """Those that share no sentence with ``facet``."""
+    """Return the facets of ``chosen`` that share no sentence with ``facet``."""
     return tuple(each for each in chosen if not counted_as(each) & counted_as(facet))
 
 

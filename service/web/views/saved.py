@@ -24,9 +24,9 @@ _NO_START: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A saved query of the list; days are in UTC, ``seen`` is empty where its news were never marked.
+    """A saved query of the list; days are in UTC, ``seen`` is empty if its news were never marked as seen.
 
-    ``feed`` is the address of its feed, empty where it has none.
+    ``feed`` is the address of its feed, empty if it has none.
     """
 
     id: str
@@ -38,7 +38,7 @@ class SavedView:
 
 @dataclass(frozen=True, slots=True)
 class FreshPaper:
-    """A paper that is new, when it came, and the sentence that matches best; ``start`` starts from it."""
+    """A new paper, the day it was added, its best matching sentence, and a link to a search from it."""
 
     title: str
     about: PaperLinks
@@ -51,12 +51,12 @@ class FreshPaper:
 
 @dataclass(frozen=True, slots=True)
 class NewsView:
-    """What is new to a saved query; ``detail`` says why nothing is.
+    """The new papers of a saved query; ``detail`` says why there are none.
 
-    ``parts`` are its query in words and ``href`` asks it; both are empty where the page has no way to.
-    Of ``n_matching`` papers that match, ``n_hidden`` are not shown; ``lost`` says which papers of the query
-    do not count. ``up_to`` is to be sent to mark the news as seen, if they ``may_be_marked``; where all of
-    them ``may_be_weak`` none are shown.
+    ``parts`` are the query in words and ``href`` its address; both are empty if no address can express it.
+    ``n_hidden`` of the ``n_matching`` papers are not shown; ``lost`` says which papers of the query do not
+    count. ``up_to`` is sent to mark the news as seen, if they ``may_be_marked``. If all new papers
+    ``may_be_weak`` matches, none are shown.
     """
 
     saved: SavedView
@@ -75,7 +75,7 @@ class NewsView:
 
 
 def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
-    """A saved query and the address of its feed, if it has one."""
+    """Return the view of a saved query, with the address of its feed if it has one."""
     seen = "" if head.seen_at is None else _day(head.seen_at)
     return SavedView(head.id, head.name, _day(head.created_at), seen, feed or "")
 
@@ -83,7 +83,7 @@ def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
 def view_news(
     engine: SearchEngine, saved: SavedView, query: SearchQuery, asked: Asked | None, news: News
 ) -> NewsView:
-    """What is new to ``saved``, which is ``query``, and ``asked`` on the page."""
+    """Return the new papers of ``saved``; ``query`` is its query, ``asked`` the same on the page."""
     answer = news.answer
     start = asked or Asked()
     return NewsView(
@@ -104,7 +104,7 @@ def view_news(
 
 
 def _lost(query: SearchQuery, unresolved: UnresolvedSeed) -> str:
-    """Which paper of a query does not count any more, and why."""
+    """Return the message that names a paper of the query that does not count, and why."""
     seed = (query.negatives if unresolved.negative else query.seeds)[unresolved.number]
     does = "avoids" if unresolved.negative else "starts from"
     name = seed.paper_id or (seed.paper and seed.paper.title) or "a text of your own"

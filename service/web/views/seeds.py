@@ -1,4 +1,4 @@
-"""Further papers of a query, to be like and to be unlike, as the page lists them."""
+"""The view of a query's further papers, to be like and to be unlike."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _NOT_INDEXED: Final = "No paper here has this title or id."
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A respect that a further paper may count in, as forms send it."""
+    """A respect that a further paper may count in; ``value`` is what forms send."""
 
     value: str
     words: str
@@ -29,10 +29,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SeedView:
-    """A further paper; ``problem`` says why it does not count, ``meant`` which may have been meant.
+    """A further paper; ``problem`` says why it does not count, ``meant`` links to papers that it may mean.
 
-    ``without`` asks the same without it, ``start`` with it in place of the one asked with. ``choices`` are
-    the respects that it may count in, ``respect`` is the one chosen, empty for everything.
+    ``without`` is the address of the query without it, ``start`` of the query started from it instead.
+    ``choices`` are the respects that it may count in, ``respect`` the chosen one, empty for everything.
     """
 
     id: str
@@ -47,7 +47,7 @@ class SeedView:
 
 
 def view_seeds(answered: Answered) -> tuple[SeedView, ...]:
-    """The further papers of the query, those to be like first."""
+    """Return the further papers of an answered query, those to be like first."""
     out = answered.out
     if not isinstance(out, RecommendationsOut):
         return ()
@@ -59,12 +59,12 @@ def view_seeds(answered: Answered) -> tuple[SeedView, ...]:
 
 
 def name_seeds(engine: SearchEngine, asked: Asked) -> tuple[SeedView, ...]:
-    """The further papers of a query that has no answer, so that they can be left out or added to."""
+    """Return the further papers of a query without an answer, so that they can be removed or added to."""
     return tuple(_seed(engine, asked, further, None, negative=place[0]) for further, place in _places(asked))
 
 
 def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[Choice, ...]:
-    """Everything, each of ``facets``, and what is chosen, ``on``, where that is something else."""
+    """Return the choices: everything, each of ``facets``, and the chosen ``on`` if it is none of these."""
     single = held(Facet, facets)
     choices = [
         Choice("", _EVERYTHING, on=not on),
@@ -76,7 +76,7 @@ def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[C
 
 
 def own_problem(answered: Answered) -> str:
-    """Why the paper asked with, beside further ones, does not count; empty where it does."""
+    """Return why the query's own paper does not count next to further ones; empty if it does."""
     out = answered.out
     if answered.paper is None or not isinstance(out, RecommendationsOut):
         return ""
@@ -84,7 +84,7 @@ def own_problem(answered: Answered) -> str:
 
 
 def _places(asked: Asked) -> Iterator[tuple[Further, tuple[bool, int]]]:
-    """Further papers, and how an answer names them: whether negative, and their number there."""
+    """Yield further papers with their place in an answer: whether negative, and their number there."""
     own = bool(asked.paper or asked.abstract or asked.text)
     unlike = own and bool(asked.unlike_sentences or asked.unlike_facets)
     for number, further in enumerate(asked.like, start=own):

@@ -1,4 +1,4 @@
-"""The whole query in one line."""
+"""The view of the whole query in one line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ _START: Final = "/"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a query; ``before`` are the words that lead to it, ``href`` asks the same without it.
+    """A part of a query; ``before`` are the words before it, ``href`` the address of the query without it.
 
-    ``whole`` is the title that ``words`` cut short; ``facet`` the one it is, if it is one.
+    ``whole`` is the full title if ``words`` shorten it; ``facet`` is the part's facet if it is one.
     """
 
     before: str
@@ -26,14 +26,14 @@ class Part:
 
 
 def summarize(asked: Asked, title: str, seeds: Sequence[SeedView]) -> tuple[Part, ...]:
-    """The parts of ``asked``, which starts from a paper or text with this ``title``, as they are read."""
+    """Return the parts of ``asked`` in reading order; ``title`` is that of its paper or text."""
     parts = (*_own(asked, title), *_further(seeds), *filters_of(asked), *_words(asked))
     opened = (replace(part, before=f"Papers {part.before}") for part in parts[:1])
     return (*opened, *parts[1:])
 
 
 def filters_of(asked: Asked) -> tuple[Part, ...]:
-    """What is asked of the papers that are found beside the query."""
+    """Return the filters of a query as parts."""
     parts = []
     if asked.year_from is not None or asked.year_to is not None:
         parts.append(Part("from", _years(asked), asked.address(year_from=None, year_to=None)))

@@ -1,1 +1,1 @@
-"""Results as a page shows them: cards, rows, drawings."""
+"""The views of results: cards, rows and drawings."""

@@ -1,4 +1,4 @@
-"""The alignment of one result as it is drawn: which of its sentences meet which of the query's."""
+"""The drawing of a result's alignment: which of its sentences match which of the query's."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from models.types import Facet, Sentence
 from service.api.schemas.search.recommendations import SeedAlignmentOut
 from service.api.schemas.search.results import AlignmentOut, QuerySentenceOut, ResultOut
 
-# Pairs that are written out beside the drawing, and the least that one counts beside the heaviest.
+# The most pairs written out next to the drawing, and their least weight relative to the heaviest.
 _MOST_PAIRS = 3
 _LEAST_OF_HEAVIEST = 0.1
-# Side of a cell, in CSS pixels, for as many rows or columns as come before it; wider drawings scroll.
+# The most rows or columns, and the side of a cell (CSS pixels) for them; wider drawings scroll.
 _SIDES = ((8, 32.0), (14, 24.0), (1_000, 18.0))
-# Room for the numbers of rows and of columns, and between rows to be like and rows to be unlike.
+# Space for the numbers of rows and of columns, and between rows to be like and rows to be unlike.
 _LEFT, _WIDE_LEFT, _TOP, _GAP = 44.0, 62.0, 40.0, 12.0
 # The radius of the lightest disc that can still be seen.
 _LEAST_RADIUS = 1.2
@@ -23,9 +23,9 @@ _LEAST_RADIUS = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A paper that was asked with, or a text; ``seed`` and ``negative`` name it as alignments do.
+    """A paper or text of the query; ``seed`` and ``negative`` identify it as in alignments.
 
-    ``own`` is the query's own paper, whose sentences can be chosen, not a further one.
+    ``own`` is true for the query's own paper, whose sentences can be chosen, and false for further ones.
     """
 
     title: str
@@ -36,17 +36,17 @@ class Source:
 
     @classmethod
     def of(cls, title: str, sentences: Iterable[QuerySentenceOut]) -> "Source":
-        """The one paper, or text, of a search."""
+        """Return the only paper or text of a search as a source."""
         return cls(title, tuple(Sentence(each.text, each.start, each.end, each.facet) for each in sentences))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row or a column: one sentence, ``at`` (CSS pixels) its middle.
+    """A row or a column: one sentence with its middle ``at`` (CSS pixels).
 
-    ``number`` counts sentences from 0, as answers do; ``label`` is what people read, from 1. ``source`` is
-    the title of the paper it stands in, where several were asked with; it is that of the query itself where
-    ``own``. ``unlike`` rows count against.
+    ``number`` counts sentences from 0, as answers do; ``label`` is shown and counts from 1. ``source`` is
+    the title of the sentence's paper if the query has several; ``own`` if this is the query's own paper.
+    ``unlike`` rows count against the result.
     """
 
     number: int
@@ -62,9 +62,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A pair of sentences: a disc whose area is what the pair counts, beside the heaviest of its drawing.
+    """A pair of sentences: a disc with an area proportional to its weight, relative to the heaviest one.
 
-    ``weight`` is negative where the pair counts against; ``share`` and ``distance`` are written for people.
+    ``weight`` is negative if the pair counts against the result; ``share`` and ``distance`` are text.
     """
 
     row: Line
@@ -76,17 +76,17 @@ class Cell:
 
     @property
     def unlike(self) -> bool:
-        """Whether it counts against the paper."""
+        """Whether the pair counts against the paper."""
         return self.weight < 0
 
 
 @dataclass(frozen=True, slots=True)
 class AlignmentView:
-    """What the templates draw; ``cells`` come heaviest first.
+    """The drawing of an alignment; ``cells`` come heaviest first.
 
-    ``pairs`` are the heaviest in which each sentence stands once: what there is to read first. ``summary``
-    says in words what is drawn, ``left_out`` what is not. Where an encoder gives one vector a paper there
-    are no cells, and ``summary`` says so. ``side`` is that of a cell in CSS pixels, as are width and height.
+    ``pairs`` are the heaviest cells with each sentence in one of them, to be read first. ``summary`` says in
+    words what is drawn, ``left_out`` what is not. If the encoder has one vector per paper there are no
+    cells, and ``summary`` says so. ``side`` (of a cell), ``width`` and ``height`` are CSS pixels.
     """
 
     rows: tuple[Line, ...]
@@ -101,13 +101,13 @@ class AlignmentView:
 
     @property
     def facets(self) -> tuple[Facet, ...]:
-        """Those of the sentences drawn, in the order of Facet."""
+        """The facets of the sentences drawn, in the order of Facet."""
         held = {line.facet for line in (*self.rows, *self.columns)}
         return tuple(facet for facet in Facet if facet in held)
 
 
 def draw_alignment(result: ResultOut, sources: Sequence[Source]) -> AlignmentView:
-    """The alignment of ``result``, which ``sources`` were asked for, as it is drawn."""
+    """Draw the alignment of ``result`` with ``sources``, the papers of its query."""
     cells = [cell for cell in result.alignments if cell.sentence is not None]
     if not cells:
         return _whole_papers(result)
@@ -138,7 +138,7 @@ def draw_alignment(result: ResultOut, sources: Sequence[Source]) -> AlignmentVie
 
 
 def share_in_words(weight: float) -> str:
-    """A weight as a percentage that people read: "31 %", "under 1 %", with a minus where it is negative."""
+    """Return a weight as a percentage: "31 %", "under 1 %", with a minus sign if it is negative."""
     sign = "−" if weight < 0 else ""
     share = abs(weight) * 100
     return f"{sign}under 1\u00a0%" if share < 0.5 else f"{sign}{share:.0f}\u00a0%"
@@ -148,7 +148,7 @@ _RowKey = tuple[bool, bool, int, int]
 
 
 def _row_key(cell: AlignmentOut) -> _RowKey:
-    """What tells rows apart, in their order: those to be like first."""
+    """Return the key that identifies and sorts rows: those to be like first."""
     negative, seed = False, 0
     if isinstance(cell, SeedAlignmentOut):
         negative, seed = cell.negative, cell.seed
@@ -158,7 +158,7 @@ def _row_key(cell: AlignmentOut) -> _RowKey:
 def _rows(
     keys: Sequence[_RowKey], sources: dict[tuple[bool, int], Source], side: float, *, several: bool
 ) -> dict[_RowKey, Line]:
-    """The rows from top to bottom, with a gap before those that count against."""
+    """Return the rows from top to bottom, with a gap before those that count against the result."""
     gaps = [0.0] + [_GAP if later[0] != earlier[0] else 0.0 for earlier, later in pairwise(keys)]
     rows: dict[_RowKey, Line] = {}
     top = _TOP
@@ -202,9 +202,9 @@ def _cell(cell: AlignmentOut, row: Line, column: Line, side: float, heaviest: fl
 
 
 def _pairs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The heaviest for the paper, no sentence in two of them, and the heaviest that counts against it."""
+    """Return the heaviest cells for the paper, each sentence once, and the heaviest cell against it."""
     chosen: list[Cell] = []
-    # One sentence that is asked with may meet several.
+    # If the query is a single sentence, it may be in several pairs.
     alone = len({cell.row.label for cell in cells if not cell.unlike}) == 1
     for cell in cells:
         taken = any((cell.row is other.row and not alone) or cell.column is other.column for other in chosen)

@@ -1,4 +1,4 @@
-"""Results as cards: sentences with their weights, matches, and links."""
+"""The cards of results: sentences with their weights, matches, and links."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,24 +25,24 @@ from service.web.views.results.sentences import (
 from service.web.views.results.sides import address_of
 
 _MOST_AUTHORS: Final = 6
-# Characters of an address that stands behind every name: of a pasted text there would be megabytes of them.
+# The longest address linked from every name, in characters: those of a pasted text would add up to megabytes.
 _LONGEST_LINK: Final = 1_000
-# Where papers are that ids begin with.
+# The addresses of papers by the prefix of their ids.
 _ARCHIVES: Final = {
     "arxiv": "https://arxiv.org/abs/",
     "acl": "https://aclanthology.org/",
     "pmid": "https://pubmed.ncbi.nlm.nih.gov/",
     "doi": "https://doi.org/",
 }
-# A DOI as it is written into an address.
+# Characters of a DOI that are not escaped in an address.
 _SAFE_IN_DOI: Final = "/:;()._-"
 
 
 @dataclass(frozen=True, slots=True)
 class PaperLinks:
-    """Who wrote a paper, where it appeared and when; a name leads to the same search among its papers.
+    """The authors, venue and year of a paper; each name links to the same search limited to its papers.
 
-    ``n_more`` authors are not named. Links without an address are words alone.
+    ``n_more`` authors are not listed. Links without an address are plain text.
     """
 
     authors: tuple[Link, ...]
@@ -53,7 +53,7 @@ class PaperLinks:
 
 @dataclass(frozen=True, slots=True)
 class CardWord:
-    """A word that query and result share; ``share`` is its part of what they all count, in words."""
+    """A word that query and result share; ``share`` is its part of the weight of all, as text."""
 
     term: str
     share: str
@@ -62,7 +62,7 @@ class CardWord:
 
 @dataclass(frozen=True, slots=True)
 class SeedShare:
-    """Of several seeds one that a result is akin to, and how much of the match is with it."""
+    """One of several seeds that a result matches, and its share of the match, as text."""
 
     title: str
     share: str
@@ -71,13 +71,13 @@ class SeedShare:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One result as it is shown; addresses are empty where there is none.
+    """The card of one result; addresses are empty if there is none.
 
     ``heading`` is the title in pieces, each with whether it is a shared word that counts.
-    ``lead`` is who wrote it in short.
-    ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
-    within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence on it.
-    ``alignment`` is that of an opened card, ``why`` opens it; ``beside`` shows it beside the query's paper.
+    ``lead`` names the authors in short.
+    ``sentences`` are those shown at once, ``whole`` all sentences if there are more. ``bar`` is 20 to 100
+    within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence that explains it.
+    ``alignment`` is set for an opened card, ``why`` opens it; ``beside`` compares it with the query's paper.
     """
 
     rank: int
@@ -112,7 +112,7 @@ def make_cards(
     n_chosen: int,
     sources: Sequence[Source],
 ) -> tuple[Card, ...]:
-    """The cards of a page, found for ``sources``; ``n_chosen`` sentences of the first of them count."""
+    """Return the cards of a page, found for ``sources``; ``n_chosen`` sentences of the first source count."""
     scores = [result.score for result in results]
     return tuple(
         _card(result, asked, rank, bar=_bar(result.score, scores), n_chosen=n_chosen, sources=sources)
@@ -121,7 +121,7 @@ def make_cards(
 
 
 def web_address(paper: PaperOut) -> str:
-    """Where a paper is on the web: by its DOI, as its corpus says, or by its id; never but on the web."""
+    """Return a paper's web address by its DOI, its corpus, or its id; only http(s), "" if there is none."""
     if paper.doi:
         doi = paper.doi.lower().removeprefix("https://doi.org/").removeprefix("doi:")
         return _archive_address(f"doi:{doi}") if doi.startswith("10.") else ""
@@ -130,7 +130,7 @@ def web_address(paper: PaperOut) -> str:
 
 
 def _archive_address(paper_id: str) -> str:
-    """Where a paper is by its id, if that is one of the arXiv, the ACL Anthology, PubMed or a DOI."""
+    """Return the address of an id of arXiv, the ACL Anthology or PubMed, or of a DOI; "" for other ids."""
     archive, _, name = paper_id.partition(":")
     return f"{_ARCHIVES[archive]}{quote(name, safe=_SAFE_IN_DOI)}" if name and archive in _ARCHIVES else ""
 
@@ -168,7 +168,7 @@ def _card(
             for each in result.words.terms[:MOST_WORDS]
         ),
         seed_shares=tuple(_seed_shares(result, sources)) if len(sources) > 1 else (),
-        # Of an opened card alone: drawings are many times as large as all else.
+        # Only drawn for an opened card: drawings are many times larger than the rest of a card.
         alignment=draw_alignment(result, sources) if rank == asked.opened else None,
         why=f"{asked.address(cursor=asked.cursor, opened=rank)}#result-{rank}",
         beside=_beside(asked, paper.id),
@@ -180,7 +180,7 @@ def _card(
 
 
 def _beside(asked: Asked, paper_id: str) -> str:
-    """Where a result is compared with what was asked: the first paper, or a pasted one; not a short text."""
+    """Return the address that compares a result with the query's paper, "" if the query has none."""
     if asked.paper:
         return address_of(asked.paper, paper_id)
     pasted = {"title": asked.title, "abstract": asked.abstract}
@@ -193,12 +193,12 @@ def _nearer_than(strength: StrengthOut) -> str:
 
 def _bar(score: float, scores: Sequence[float]) -> int:
     best, worst = max(scores), min(scores)
-    # A list of equals is a list of full bars; the last of a page still has one that can be seen.
+    # If all scores are equal, all bars are full; the last bar of a page is still visible.
     return 100 if best == worst else round(100 - 80 * (best - score) / (best - worst))
 
 
 def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedShare]:
-    """The papers asked with that make up the match, heaviest first."""
+    """Yield the seeds that make up the match, heaviest first."""
     titles = {(source.negative, source.seed): source.title for source in sources}
     weights: defaultdict[tuple[bool, int], float] = defaultdict(float)
     for each in result.alignments:
@@ -209,7 +209,7 @@ def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedS
 
 
 def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:
-    """Those of ``paper``, for the search that ``asked`` is; without addresses where they are long ones."""
+    """Return the links of ``paper`` to filter the search ``asked``; without addresses if they are long."""
     links = len(asked.address()) <= _LONGEST_LINK
 
     def link(name: str, **filters: tuple[str, ...]) -> Link:
@@ -224,10 +224,10 @@ def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:
 
 
 def in_short(paper: Paper | PaperOut) -> str:
-    """Who wrote a paper, where it appeared and when; empty where none of these is known."""
+    """Return a paper's authors, venue and year in short; "" if none of these is known."""
     return " · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or ""))))
 
 
 def first_authors(authors: Sequence[str]) -> str:
-    """Who wrote a paper, in short."""
+    """Return the authors in short: both of two, or the first "and others"."""
     return f"{authors[0]} and others" if len(authors) > 2 else " and ".join(authors)

@@ -26,13 +26,13 @@ _TABLES: Final = {"LaTeX": "tex", "Markdown": "md", "TSV": "tsv"}
 
 @dataclass(frozen=True, slots=True)
 class ResultsView:
-    """A page of results and where to go on from it; ``detail`` says why there are none.
+    """A page of results and the links on it; ``detail`` says why there are no results.
 
-    ``rows`` are the cards as lines of a table, where that is how they are shown. ``heading`` says which of
-    all papers they are, from number ``first`` on. ``orders`` sort the list, and are none where there is
-    nothing to sort. ``exports`` are files of this page,
-    ``whole`` those of the list, as ``whole_words`` say, ``tables`` those to paste into a paper. ``kept`` is
-    the body that saves the query, but for its name.
+    ``rows`` are the cards as rows of a table, if the view is a table. ``heading`` says which of all papers
+    they are, from number ``first`` on. ``orders`` are links that sort the list, empty if there is nothing
+    to sort. ``exports`` are files of this page, ``whole`` files of the whole list (``whole_words`` describe
+    it), ``tables`` files to paste into a paper. ``kept`` is the body that saves the query, except for its
+    name.
     """
 
     cards: tuple[Card, ...]
@@ -59,9 +59,9 @@ class ResultsView:
 
 
 def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsView:
-    """The cards of ``answered`` and its links.
+    """Return the cards of ``answered`` and its links.
 
-    For programs: ``base_url`` is the service's, which asks for a key if ``keyed``.
+    The command for programs uses ``base_url``, the service's address, and a key if ``keyed``.
     """
     asked, out = answered.asked, answered.out
     cards = make_cards(
@@ -100,7 +100,7 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
 
 
 def _why_none(answered: Answered) -> str:
-    """Why there are no results, as the page says it: it takes parts of names."""
+    """Return why there are no results, or "" if there are; a filter may match no part of a name."""
     out = answered.out
     if out.reason is Reason.NO_SEED_RESOLVED:
         return _NO_SEED
@@ -109,7 +109,7 @@ def _why_none(answered: Answered) -> str:
 
 
 def _heading(answered: Answered) -> str:
-    """Which papers of all are on this page, and in which order."""
+    """Return a heading that says which papers of the list are on this page, and in which order."""
     out, first, last = answered.out, answered.first, answered.first + len(answered.ranks) - 1
     if answered.asked.order is Order.YEAR and out.total != 1:
         is_all = first == 1 and not out.next_cursor
@@ -125,18 +125,18 @@ def _heading(answered: Answered) -> str:
 
 
 def _sortable(total: int | None) -> str:
-    """The papers of a list of ``total`` that are sorted by year, in words."""
+    """Return the number of papers, of a list of ``total``, that are sorted by year, in words."""
     return f"best {MOST_SORTED if total is None else min(total, MOST_SORTED)}, newest first"
 
 
 def _orders(answered: Answered) -> tuple[Link, ...]:
-    """Links that sort the list; none where it has one paper, or where none of this page has a year."""
+    """Return links that sort the list, or none if it has one paper or no paper of this page has a year."""
     asked, out = answered.asked, answered.out
     dated = asked.order is Order.YEAR or any(result.paper.year for result in out.results)
     if out.total == 1 or not dated:
         return ()
     newest = f"The {_sortable(out.total)}"
-    # In another order the page would hold other papers: one starts from the first.
+    # In another order the page would hold other papers, so these links lead to the first page.
     return _choices(
         asked, "order", {"Best match first": Order.STRENGTH, newest: Order.YEAR}, from_first_page=True
     )
@@ -145,7 +145,7 @@ def _orders(answered: Answered) -> tuple[Link, ...]:
 def _choices(
     asked: Asked, part: str, choices: Mapping[str, StrEnum], *, from_first_page: bool = False
 ) -> tuple[Link, ...]:
-    """Links that show the same page, or the first one, in each of these ways."""
+    """Return links that set ``part`` to each of ``choices``, on the same page or the first one."""
     cursor = "" if from_first_page else asked.cursor
     return tuple(
         Link(words, asked.address(cursor=cursor, **{part: choice}), on=getattr(asked, part) is choice)
@@ -161,7 +161,7 @@ def _files(asked: Asked, endings: Mapping[str, str], *, whole: str = "") -> tupl
 
 
 def _whole_words(answered: Answered) -> str:
-    """What the files of the whole list hold; empty where this page is all of it."""
+    """Return a description of the whole list's files, or "" if this page is the whole list."""
     out, total = answered.out, answered.out.total
     if answered.first == 1 and not out.next_cursor:
         return ""
@@ -173,7 +173,7 @@ def _whole_words(answered: Answered) -> str:
 
 
 def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:
-    """The same query as a command line; a key stands in it as a variable of the shell."""
+    """Return the query as a curl command; the key in it is a shell variable."""
     body = orjson.dumps(asked.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
     url = shlex.quote(f"{base_url}{asked.path}")
     key = '  -H "Authorization: Bearer $AKIN_KEY" \\\n' if keyed else ""
@@ -181,7 +181,7 @@ def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:
 
 
 def n_chosen(answered: Answered) -> int:
-    """How many sentences of the paper asked with count."""
+    """Return how many sentences of the query's own paper count, at least 1."""
     out = answered.out
     if isinstance(out, SearchOut):
         return max(1, len(out.query.selected))
@@ -190,7 +190,7 @@ def n_chosen(answered: Answered) -> int:
 
 
 def n_read(answered: Answered) -> int | None:
-    """How many sentences of the paper asked with the encoder read; ``None`` where that is not known."""
+    """Return how many sentences of the query's own paper the encoder read, or ``None`` if unknown."""
     out = answered.out
     if answered.paper is None:
         return None

@@ -1,4 +1,4 @@
-"""Results as rows: best match, problem, method and result of each paper."""
+"""The rows of results: best match, problem, method and result of each paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from service.web.views.results.sentences import CardSentence
 
 @dataclass(frozen=True, slots=True)
 class KeySentences:
-    """The numbers of the sentences that say most of a paper in few words; ``None`` where it has none.
+    """The numbers of the sentences that summarize a paper; ``None`` if it has no such sentence.
 
-    ``match`` is the one with the largest share of the match, ``problem`` the first that states an aim, or
-    else the last of what is known, on which it builds; ``method`` and ``result`` the first of theirs.
+    ``match`` is the one with the largest share of the match, ``problem`` the first of the objective or else
+    the last of the background; ``method`` and ``result`` are the first sentences of these facets.
     """
 
     match: int | None
@@ -26,7 +26,7 @@ class KeySentences:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A result in a line; ``card`` is all of it, shown below where ``opened``, as ``toggle`` changes."""
+    """A result as a row; ``card`` is the whole result, shown below if ``opened``; ``toggle`` changes that."""
 
     card: Card
     match: CardSentence | None
@@ -38,7 +38,7 @@ class Row:
 
 
 def key_sentences(result: ResultOut) -> KeySentences:
-    """Those of one result."""
+    """Return the key sentences of one result."""
     of_facet: dict[Facet | None, list[int]] = {}
     for number, sentence in enumerate(result.paper.sentences):
         of_facet.setdefault(sentence.facet, []).append(number)
@@ -53,7 +53,7 @@ def key_sentences(result: ResultOut) -> KeySentences:
 
 
 def make_rows(results: Sequence[ResultOut], cards: Sequence[Card], asked: Asked) -> tuple[Row, ...]:
-    """The rows of a page whose results have these cards."""
+    """Return the rows of a page of ``results`` with these ``cards``."""
     return tuple(_row(result, card, asked) for result, card in zip(results, cards, strict=True))
 
 

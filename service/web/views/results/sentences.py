@@ -14,26 +14,26 @@ from service.api.schemas.search.results import HighlightOut, ResultOut
 from service.web.views.results.alignment import share_in_words
 
 _LEVELS: Final = 10
-# What the sentences that are marked hold of a match together, at most; the share with the deepest tint.
+# Sentences are marked until they make up this share of the match; the share with the deepest tint.
 _CARRIED: Final = 0.8
 _FULL_SHARE: Final = 0.5
-# Below this part of what a query sentence counts, a pair is not lit.
+# A pair below this part of a query sentence's weight is not highlighted.
 _LEAST_PART: Final = 0.08
-# Sentences up to which a card shows the whole abstract; of longer ones those that match best.
+# A card shows abstracts of up to this many sentences whole, and this many best sentences of longer ones.
 _WHOLE: Final = 12
 _SHORT: Final = 6
-# Shared words that a card lists and marks.
+# The most shared words that a card lists and marks.
 MOST_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class CardSentence:
-    """A sentence of a result: ``level`` 1 to 10 by its share of the match, ``weight``; 0: it is not marked.
+    """A sentence of a result; ``weight`` is its share of the match, ``level`` 1 to 10 by it, 0: not marked.
 
-    ``text`` comes in pieces, each with whether it is a shared word that counts. ``share`` is the weight in
-    words, empty where the encoder reads papers as a whole. ``opens`` a run of sentences of one facet;
-    ``follows_gap`` where sentences before it are left out. ``meets`` names the query sentences it matches
-    with their levels, as ``0:7 3:2``.
+    ``text`` is in pieces, each with whether it is a shared word that counts. ``share`` is the weight as
+    text, empty if the encoder reads papers as a whole. ``opens`` if it starts a run of sentences of one
+    facet, ``follows_gap`` if sentences before it are left out. ``meets`` lists the query sentences that it
+    matches with their levels, such as ``0:7 3:2``.
     """
 
     number: int
@@ -48,7 +48,7 @@ class CardSentence:
 
 
 def card_sentences(result: ResultOut, n_chosen: int) -> tuple[CardSentence, ...]:
-    """All sentences of a result, found for ``n_chosen`` sentences of the query."""
+    """Return all sentences of a result, found for ``n_chosen`` sentences of the query."""
     shares = {each.sentence: each.weight for each in result.highlights}
     carrying = _carrying(result.highlights, len(result.paper.sentences))
     meets, shared = _meets(result, n_chosen), shared_stems(result)
@@ -73,7 +73,7 @@ def card_sentences(result: ResultOut, n_chosen: int) -> tuple[CardSentence, ...]
 
 
 def shown_at_once(sentences: tuple[CardSentence, ...]) -> tuple[CardSentence, ...]:
-    """All sentences of a short abstract, the best matches of a long one, in its order."""
+    """Return all sentences of a short abstract, or the best matches of a long one, in text order."""
     if len(sentences) <= _WHOLE:
         return sentences
     heaviest = sorted(sentences, key=lambda each: (-each.weight, each.number))[:_SHORT]
@@ -86,17 +86,17 @@ def shown_at_once(sentences: tuple[CardSentence, ...]) -> tuple[CardSentence, ..
 
 
 def shared_stems(result: ResultOut) -> frozenset[str]:
-    """The stems of the shared words that are shown, without those that count against the result."""
+    """Return the stems of the shared words shown, without those that count against the result."""
     return frozenset(stem_of(each.term) for each in result.words.terms[:MOST_WORDS] if each.share > 0)
 
 
 def pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """``text`` in pieces, the words with ``shared`` stems apart."""
+    """Yield ``text`` in pieces, each with whether it is a word with one of the ``shared`` stems."""
     done = 0
     for start, end, _ in places(text, shared):
         if start > done:
             yield text[done:start], False
-        if end > done:  # words of unspaced scripts overlap, names hold words
+        if end > done:  # words of unspaced scripts overlap, and names contain words
             yield text[max(start, done) : end], True
             done = end
     if done < len(text):
@@ -104,10 +104,10 @@ def pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _carrying(highlights: Sequence[HighlightOut], n_sentences: int) -> frozenset[int]:
-    """The numbers of the fewest sentences that hold ``_CARRIED`` of the match, the light ones left out.
+    """Return the numbers of the heaviest sentences that make up ``_CARRIED`` of the match, except light ones.
 
-    Weights differ little: of seven sentences five or six are needed to hold so much. One with less than its
-    even share carries nothing.
+    Weights differ little: five or six of seven sentences are needed for this share. A sentence with less
+    than an even share of the match is light, and not included.
     """
     held, numbers = 0.0, set[int]()
     for each in sorted(highlights, key=lambda each: (-each.weight, each.sentence or 0)):
@@ -120,7 +120,7 @@ def _carrying(highlights: Sequence[HighlightOut], n_sentences: int) -> frozenset
 
 
 def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]:
-    """For each sentence of a result the query's own sentences that it matches, with their levels."""
+    """Return, for each sentence of a result, the query's own sentences that it matches and their levels."""
     own = [
         (each.query_sentence, each.sentence, each.weight)
         for each in result.alignments
@@ -132,7 +132,7 @@ def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]
     total = sum(weight for _, _, weight in own)
     met: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for query, sentence, weight in own:
-        # Were all query sentences to count alike, each would have 1 / n_chosen of the total to give.
+        # With equal weights, each query sentence would have 1 / n_chosen of the total.
         part = weight / total * n_chosen
         if part >= _LEAST_PART:
             met[sentence][query] = _level(part)
@@ -140,5 +140,5 @@ def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]
 
 
 def _level(part: float) -> int:
-    """0 for nothing, 1 to _LEVELS for parts up to the whole."""
+    """Return 0 for no part, and 1 to _LEVELS for parts up to 1."""
     return min(_LEVELS, math.ceil(_LEVELS * part - 1e-9)) if part > 0 else 0

@@ -1,4 +1,4 @@
-"""Two papers side by side as they are shown."""
+"""The view of two papers side by side."""
 
 from dataclasses import dataclass
 from urllib.parse import urlencode
@@ -8,13 +8,13 @@ from service.api.schemas.search.results import ResultOut
 from service.match.side_by_side import Side, SideBySide
 from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
 
-# Pairs of facets that are listed.
+# The most pairs of facets that are listed.
 _MOST_FACETS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class SideSentence:
-    """A sentence: ``nearest`` is the number (from 1) of the nearest of the other paper, 0 where none is told.
+    """A sentence; ``nearest`` is the number (from 1) of the other paper's nearest sentence, 0 if unknown.
 
     ``alone``: the other paper is no nearer to it than papers usually are.
     """
@@ -29,9 +29,9 @@ class SideSentence:
 
 @dataclass(frozen=True, slots=True)
 class SideView:
-    """One paper: ``name`` is A or B, ``start`` leads to what is akin to it, ``only`` are its words alone.
+    """One paper; ``name`` is A or B, ``only`` are the words that the other paper lacks.
 
-    A pasted paper has no ``start``.
+    ``start`` links to a search for similar papers; it is empty for a pasted paper.
     """
 
     name: str
@@ -46,7 +46,7 @@ class SideView:
 
 @dataclass(frozen=True, slots=True)
 class FacetPair:
-    """How much of the match lies between two facets, in words."""
+    """The share of the match between two facets, as text."""
 
     a: Facet | None
     b: Facet | None
@@ -56,7 +56,7 @@ class FacetPair:
 
 @dataclass(frozen=True, slots=True)
 class SidesView:
-    """Both papers, the words they share, the match by facet and by sentences."""
+    """Both papers, the words they share, and the match by facets and by sentences."""
 
     sides: tuple[SideView, SideView]
     shared: tuple[str, ...]
@@ -66,7 +66,7 @@ class SidesView:
 
 
 def view_sides(compared: SideBySide) -> SidesView:
-    """Two papers as they are shown; the match is that from a to b."""
+    """Return the view of two papers; the match is that from a to b."""
     a, b = compared.a.paper, compared.b.paper
     result = ResultOut.model_validate(compared.a.other)
     source = Source(
@@ -85,7 +85,7 @@ def view_sides(compared: SideBySide) -> SidesView:
 
 
 def address_of(a: str, b: str) -> str:
-    """Where two papers stand side by side."""
+    """Return the address that shows two papers side by side."""
     return f"/compare?{urlencode({'a': a, 'b': b})}"
 
 

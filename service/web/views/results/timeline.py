@@ -1,4 +1,4 @@
-"""The results by the year they appeared in, as they are drawn: one column for a stretch of years."""
+"""The drawing of results by year: one column for each year or range of years."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -8,13 +8,13 @@ from models.counts import counted
 from service.api.schemas.base import PaperOut
 from service.web.views.results.years import stretch_in_words, stretch_length
 
-# As many columns as fit a telephone; beyond, a column holds several years.
+# The most columns that fit a phone's screen; with more years, a column holds several.
 _MOST_COLUMNS = 10
-# CSS pixels: from a column to the next, from a dot to the one above it, around the drawing, for the years.
+# CSS pixels: pitch of columns (by their number), rise from dot to dot, margin of the drawing, room for years.
 _PITCHES = ((7, 44.0), (_MOST_COLUMNS, 33.0))
 _RISE, _MARGIN, _FOOT = 24.0, 4.0, 24.0
 _RADIUS = 10.5
-# Dots of one column; of the others their number is told.
+# The most dots of a column; further papers are only counted.
 _MOST_DOTS = 10
 
 LinkFn = Callable[[int, int], str]
@@ -22,7 +22,7 @@ LinkFn = Callable[[int, int], str]
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A result: its rank and what it is, in words; ``x`` and ``y`` (CSS pixels) its middle."""
+    """A result with its rank and description; ``x`` and ``y`` (CSS pixels) are its middle."""
 
     rank: int
     words: str
@@ -32,10 +32,10 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A stretch of years and its results, best lowest; ``label`` is short, ``words`` are whole.
+    """A range of years and its results, best lowest; ``label`` is its first year, ``words`` describe it.
 
-    ``href`` leads to the same search within these years, if a link was asked for. ``more`` results have no
-    dot. ``above`` is where their number stands.
+    ``href`` links to the same search within these years, if links were requested. ``more`` results have no
+    dot; their number is drawn at the height ``above``.
     """
 
     label: str
@@ -49,9 +49,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """What the templates draw; ``columns`` of years without results have no dots.
+    """The drawing of a timeline; ``columns`` of years without results have no dots.
 
-    ``summary`` says in words what is drawn; all else is empty where no result states its year.
+    ``summary`` says in words what is drawn; without any year, ``columns`` is empty and sizes are 0.
     """
 
     columns: tuple[Column, ...]
@@ -67,10 +67,10 @@ class TimelineView:
 def draw_timeline(
     papers: Sequence[PaperOut], *, ranks: Sequence[int] | None = None, link: LinkFn | None = None
 ) -> TimelineView:
-    """The results of a page by year, the best first in each column.
+    """Draw the results of a page by year, the best first in each column.
 
-    Their ``ranks`` count from 1 unless they are given; ``link`` gives the address of the same search within
-    years (both included).
+    The ``ranks`` default to 1, 2, ...; ``link`` returns the address of the same search within two years
+    (both included).
     """
     given = range(1, len(papers) + 1) if ranks is None else ranks
     ranked = sorted(zip(given, papers, strict=True), key=lambda each: each[0])
