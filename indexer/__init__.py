@@ -1,1 +1,1 @@
-"""Offline: reads a corpus, writes a snapshot."""
+"""The offline part of Akin: from corpora to a catalog and snapshots."""

@@ -1,7 +1,7 @@
-"""A cluster of Ray, which encodes corpora and serves collections on several machines.
+"""Connection to a Ray cluster, which encodes corpora and serves collections on several machines.
 
-Whoever reaches a cluster may run code on it, so that Ray's token authentication is on. The same token stands
-on every machine: in RAY_AUTH_TOKEN, in the file that RAY_AUTH_TOKEN_PATH names, or in ~/.ray/auth_token.
+Anyone who can reach a cluster may run code on it, so Ray's token authentication is switched on. Every machine
+needs the same token: in RAY_AUTH_TOKEN, in the file that RAY_AUTH_TOKEN_PATH names, or in ~/.ray/auth_token.
 """
 
 import os
@@ -19,24 +19,24 @@ from models.errors import InputError
 from models.extras import needed
 
 LOCAL: Final = "local"
-# Of a cluster on this machine alone, whose results fit into little; in bytes.
+# Bytes of the object store of a local cluster, whose results are small.
 _LOCAL_OBJECTS: Final = 256 * 2**20
 _REACHED_S: Final = 3.0
 _TOKEN_FILE: Final = Path(".ray") / "auth_token"
-# Of actors that need no processor of their own, but stand where there are some.
+# CPUs of actors that need no processor of their own, but must run on a machine with CPUs.
 HARDLY_ANY: Final = 0.01
 
 
 def connect(address: str) -> Any:
-    """The module ``ray``, connected to the cluster at ``address``: ``local`` starts one in this process.
+    """Return the module ``ray``, connected to the cluster at ``address``; ``local`` starts a local cluster.
 
-    Elsewhere it is HOST:PORT, or ``auto`` for the cluster that this machine is one of; this process must run
-    on one of its machines. Raises MissingPackageError; InputError where it cannot be reached.
+    Other addresses are HOST:PORT, or ``auto`` for the cluster that this machine belongs to; this process must
+    run on a machine of the cluster. Raises MissingPackageError; InputError if it cannot be reached.
     """
-    # Ray reads these when it is loaded, and knows no other way. Nothing is sent to its makers.
+    # Ray only reads these from the environment, when it is loaded. No usage statistics are sent.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # threads that are left when it ends start no other
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # threads left after its end must not restart it
     if address == LOCAL:
         _make_token()
     with needed("A cluster (--ray, AKIN_RAY)", extra="ray"):
@@ -44,7 +44,7 @@ def connect(address: str) -> Any:
     if ray.is_initialized():
         return ray
     expect_reachable(address)
-    # Actors get no GPU but those that they ask for.
+    # Actors only see the GPUs that they request.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
     with _same_signals():
         try:
@@ -57,15 +57,15 @@ def connect(address: str) -> Any:
                 )
             else:
                 ray.init(address=address, log_to_driver=False)
-        except Exception as error:  # Ray raises that itself, as where a node takes long to start
+        except Exception as error:  # Ray raises plain Exception, for example if a node is slow to start
             raise _not_joined(address, error) from error
     return ray
 
 
 def expect_reachable(address: str) -> None:
-    """Refuse an address HOST:PORT where nobody listens, which Ray tries for long; raises InputError."""
+    """Raise InputError if nobody listens at an address HOST:PORT, which Ray would try for a long time."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():  # a name that Ray knows
+    if not host or not port.isdecimal():  # a name that Ray resolves, such as ``auto``
         return
     try:
         socket.create_connection((host, int(port)), timeout=_REACHED_S).close()
@@ -83,10 +83,7 @@ def _not_joined(address: str, error: Exception) -> InputError:
 
 
 def machines(ray: Any) -> list[str]:
-    """The ids of the machines of a cluster that have processors to compute with, one at least.
-
-    Raises InputError.
-    """
+    """Return the ids of the machines of a cluster that have CPUs; raises InputError if there are none."""
     alive = [each for each in ray.nodes() if each["Alive"]]
     found = [each["NodeID"] for each in alive if each["Resources"].get("CPU", 0) > 0]
     if not found:
@@ -95,13 +92,13 @@ def machines(ray: Any) -> list[str]:
 
 
 def placed(ray: Any, machine: str) -> Any:
-    """How an actor is placed on a machine, or on another where that is gone."""
+    """Return the strategy that places an actor on a machine, or on another one if that machine is lost."""
     strategies = import_module("ray.util.scheduling_strategies")
     return strategies.NodeAffinitySchedulingStrategy(machine, soft=True)
 
 
 def _make_token() -> None:
-    """A token of this process's own cluster, where none is set."""
+    """Set a random token for a local cluster, if no token is set."""
     kept = Path.home() / _TOKEN_FILE
     if not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or kept.is_file()):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -109,7 +106,7 @@ def _make_token() -> None:
 
 @contextmanager
 def _same_signals() -> Iterator[None]:
-    """Ray takes over SIGTERM as it connects; whoever calls had a handler of its own."""
+    """Restore the caller's handler of SIGTERM, which Ray replaces when it connects."""
     if current_thread() is not main_thread():
         yield
         return

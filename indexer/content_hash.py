@@ -7,7 +7,7 @@ from models.types import Paper
 
 
 def content_hash(paper: Paper) -> str:
-    """SHA-256 (hex) of everything a paper says, sentence offsets and facets included.
+    """Return the SHA-256 (hex) of all fields of a paper, including sentence offsets and facets.
 
     Equal papers have equal hashes in every process and version of Python.
     """

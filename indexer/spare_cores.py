@@ -1,4 +1,4 @@
-"""Runs independent work on the processor's cores that no search uses at the moment."""
+"""Running independent tasks on the processor cores that are idle at the moment."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from threading import Semaphore, Thread
 from typing import Final, TypeVar
 
 _Found = TypeVar("_Found")
-# Those that this process may use, where the system says so.
+# The cores that this process may use, or all cores if the system does not report them.
 _N_CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _idle: Final = Semaphore(_N_CORES)
 _counted: ContextVar[bool] = ContextVar("counted", default=False)  # whether a thread has its core
@@ -18,14 +18,15 @@ _counted: ContextVar[bool] = ContextVar("counted", default=False)  # whether a t
 def on_spare_cores(
     tasks: Sequence[Callable[[], _Found]], *, worth_it: bool = True, idle: Semaphore = _idle
 ) -> list[_Found]:
-    """What each of ``tasks`` gives, in order: computed in this thread, and in one for each ``idle`` core.
+    """Return the result of each task, in order, computed in this thread and in one more per ``idle`` core.
 
-    Where every core is busy with such work, or threads are not ``worth_it``, this one does all of it: work
-    for many takes no longer than in turn. Raises what a task raises, once those that were begun have ended.
+    If every core is busy with such work, or threads are not ``worth_it``, this thread runs all tasks, so many
+    callers together take no longer than one after another. If a task raises, no other task is begun, and its
+    error is raised once the begun tasks have ended.
     """
     if not worth_it:
         return [task() for task in tasks]
-    numbers = count()  # the thread that takes a number does that task
+    numbers = count()  # the thread that takes a number runs that task
     found: dict[int, _Found] = {}
     failed: list[BaseException] = []
 
@@ -44,13 +45,13 @@ def on_spare_cores(
         try:
             raise error
         finally:
-            del error  # its traceback would keep itself, and all that the tasks use, until a collection
+            del error  # else its traceback keeps all data of the tasks alive until a garbage collection
     return [found[number] for number in range(len(tasks))]
 
 
 @contextmanager
 def _own_core(idle: Semaphore) -> Iterator[None]:
-    """Counts this thread as one that uses a core, if there is an ``idle`` one, and it has none yet."""
+    """Count this thread as using a core, if a core is ``idle`` and the thread is not counted yet."""
     if _counted.get() or not idle.acquire(blocking=False):
         yield
         return
@@ -64,7 +65,7 @@ def _own_core(idle: Semaphore) -> Iterator[None]:
 
 @contextmanager
 def _helpers(work: Callable[[], None], most: int, idle: Semaphore) -> Iterator[None]:
-    """Threads that ``work``, one for each ``idle`` core and ``most`` of them; waits for them in the end."""
+    """Run ``work`` in a thread per ``idle`` core, in at most ``most``; wait for them at the end."""
     helpers: list[Thread] = []
 
     def help_out() -> None:

@@ -1,1 +1,1 @@
-"""What Akin computes with: domain types, sentences, encoders and transport; no I/O but loading weights."""
+"""The computations of Akin: domain types, sentences, encoders, transport; no I/O except loading weights."""

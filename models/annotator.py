@@ -1,4 +1,4 @@
-"""Everything Akin computes about a paper, from one pass of its encoder: vectors, facets, functions."""
+"""Computes the vectors, facets and functions of papers in one forward pass of the encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from models.types import EncodedPaper, Paper, Precision
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedPaper:
-    """A paper with its facets filled in, its vectors, and what gave the facets.
+    """A paper with all its facets, its vectors, and the probabilities of its facets.
 
-    ``probabilities`` are the tagger's, in the order of FACETS, also for sentences that came with a facet.
-    ``functions`` are unit vectors of what each kept sentence does, whatever its topic; ``None`` without an
-    encoder of functions.
+    ``probabilities`` are those of the tagger, in the order of FACETS, also for sentences that came with a
+    facet. ``functions`` are unit vectors of the function of each kept sentence, whatever its topic; ``None``
+    without a function encoder.
     """
 
     paper: Paper
@@ -32,7 +32,7 @@ class AnnotatedPaper:
 class Annotator:
     """An encoder and the models that read its hidden layers; safe to call from several threads.
 
-    Raises EncoderError for models that were trained on another encoder's layers.
+    Raises EncoderError for models that were trained on layers of another encoder.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Annotator:
         specs = [tagger.spec, *([functions.spec] if functions else ())]
         for spec in specs:
             _expect_encoder(spec, encoder)
-        # Asked for once, whoever reads them.
+        # Each layer is requested once, even if both models read it.
         self._layers = tuple(sorted({layer for spec in specs for layer in spec.layers}))
 
     @property
     def function_spec(self) -> FunctionSpec | None:
-        """What a snapshot remembers of the encoder of functions, if there is one."""
+        """The properties of the function encoder that a snapshot stores, or ``None`` without one."""
         return None if self.functions is None else self.functions.spec
 
     def annotate(self, papers: Sequence[Paper]) -> list[AnnotatedPaper]:
@@ -72,7 +72,7 @@ class Annotator:
     def _pick(
         self, encoded: Sequence[EncodedPaper], layers: Sequence[int]
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
-        """Each paper's states in ``layers``; nothing where none is wanted."""
+        """Return the states of each paper in ``layers``, or an empty list if there are no layers."""
         places = [self._layers.index(layer) for layer in layers]
         return [states_of(paper, places) for paper in encoded] if places else []
 
@@ -95,10 +95,10 @@ def load_annotator(
     tagger: Path | None = None,
     functions: Path | None = None,
 ) -> Annotator:
-    """The encoder ``name`` (as ``load_encoder`` takes it) with the shipped models that fit it.
+    """Load the encoder ``name`` (as in ``load_encoder``) with the shipped models that fit it.
 
-    ``tagger`` and ``functions`` are weights to take in place of the shipped ones. Raises UnknownNameError,
-    WeightsError or EncoderError.
+    ``tagger`` and ``functions`` are weights to use instead of the shipped ones. Raises UnknownNameError,
+    WeightsError, EncoderError, MissingPackageError or DeviceFullError.
     """
     encoder = load_encoder(name, device=device, precision=precision, batch_tokens=batch_tokens)
     return Annotator(

@@ -1,4 +1,4 @@
-"""The encoder seam: papers in, vectors out; ``load_encoder`` gives one by name."""
+"""The interface of encoders, from papers to vectors; ``load_encoder`` loads an encoder by name."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -12,10 +12,10 @@ from models.errors import EncoderError
 from models.registry import resolve
 from models.types import EncodedPaper, EncoderSpec, Paper, Precision
 
-# Papers to encode at once: enough to be sorted by length, few enough for a lively progress bar.
+# Papers to encode at once: enough to sort by length, few enough for a progress bar that moves.
 PAPERS_PER_CALL = 128
 
-# Kinds of encoder. One with weights is built from a LocalCheckpoint and the keywords of load_encoder.
+# Kinds of encoder. Those with weights are built from a LocalCheckpoint and the keywords of load_encoder.
 ENCODERS: Mapping[str, str] = MappingProxyType(
     {
         "contextual": "models.encoders.contextual:ContextualEncoder",
@@ -23,32 +23,32 @@ ENCODERS: Mapping[str, str] = MappingProxyType(
         "hashing": "models.encoders.hashing:HashingEncoder",
     }
 )
-# Kinds that need no weights: their name alone loads them.
+# Kinds without weights, which are loaded by their name.
 WEIGHTLESS = frozenset({"hashing"})
 
 
 @runtime_checkable
 class Encoder(Protocol):
-    """Turns papers into sentence and document vectors; safe to call from several threads."""
+    """A map of papers to sentence and document vectors; safe to call from several threads."""
 
     @property
     def spec(self) -> EncoderSpec:
-        """What a snapshot must remember to refuse another encoder."""
+        """The properties of this encoder that a snapshot stores, to refuse any other encoder."""
         ...
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode papers, in the order given, from their titles and their sentences' texts alone.
+        """Encode papers, in order, from only their titles and the texts of their sentences.
 
-        A paper's vectors do not depend on the others in the call (within 1e-5 in float32). ``layers`` asks
-        for the sentences of these hidden layers too, from the same pass: 0 is the embeddings, the last is the
-        transformer's own last. Raises EncoderError for layers this encoder does not have.
+        The vectors of a paper do not depend on the others in the call (within 1e-5 in float32). ``layers``
+        requests the sentences of these hidden layers too, from the same pass: 0 is the embeddings, the
+        highest number the last layer. Raises EncoderError for layers this encoder does not have.
         """
         ...
 
 
 @runtime_checkable
 class LayeredEncoder(Encoder, Protocol):
-    """An encoder that also returns hidden layers for sentences: 0, the embeddings, to ``n_layers``."""
+    """An encoder that also returns hidden layers for sentences, from 0 (the embeddings) to ``n_layers``."""
 
     @property
     def n_layers(self) -> int:
@@ -57,7 +57,7 @@ class LayeredEncoder(Encoder, Protocol):
 
 
 def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
-    """For an encoder whose sentences have no hidden layers: raises EncoderError where some are asked for."""
+    """Raise EncoderError if ``layers`` are requested of an encoder without hidden layers for sentences."""
     if layers:
         raise EncoderError(
             f"Hidden layers {list(layers)} were requested, but {spec.name!r} has none for its sentences; "
@@ -66,9 +66,9 @@ def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
 
 
 def states_of(paper: EncodedPaper, places: Sequence[int]) -> Float32[np.ndarray, "n_states n_sentence dim"]:
-    """What small models read of a paper: its sentences in the layers at ``places``, then their openings.
+    """Return the input of small models: a paper's sentences in the layers at ``places``, then their openings.
 
-    Raises EncoderError where the encoder gave no layers.
+    ``places`` are positions in ``paper.layers``. Raises EncoderError if the encoder returned no layers.
     """
     if paper.layers is None or paper.openings is None:
         raise EncoderError(
@@ -88,8 +88,9 @@ def load_encoder(
     """Load an encoder by checkpoint name, by the path of a checkpoint folder, or ``hashing``.
 
     ``device`` is ``auto`` (CUDA, else CPU), ``cpu``, ``cuda`` or ``cuda:N``; ``batch_tokens`` bounds the
-    tokens of one batch, padding included (None: what suits the device). ``hashing`` ignores all three.
-    Raises UnknownNameError, WeightsError or EncoderError.
+    tokens of one batch, padding included (None: a default for the device). ``hashing`` ignores ``device``,
+    ``precision`` and ``batch_tokens``. Raises UnknownNameError, WeightsError, EncoderError,
+    MissingPackageError or DeviceFullError.
     """
     if name in WEIGHTLESS:
         return cast(Encoder, resolve(ENCODERS, name, "encoder")())

@@ -42,7 +42,7 @@
     │   ├── ShardAwayError          machines that hold parts of a collection do not respond
     │   └── DeadlineError
     ├── ServiceError                an error response of a service, or none
-    └── InternalError               a query of a batch that met an error nobody foresaw
+    └── InternalError               a query of a batch that met an unexpected error
 
 A message says what was given, what was expected and what to do.
 """
@@ -187,7 +187,7 @@ class EncoderMismatchError(SnapshotError):
 class RefusedError(AkinError):
     """A request that is refused or stopped, whatever its content."""
 
-    retry_after_s: int | None = None  # whole seconds after which trying again may help; None: it will not
+    retry_after_s: int | None = None  # whole seconds after which a retry may succeed; None: it will not
 
 
 class KeyRefusedError(RefusedError):
@@ -263,4 +263,4 @@ class ServiceError(AkinError):
 
 
 class InternalError(AkinError):
-    """A query of a batch that met an error nobody foresaw; the log says where."""
+    """A query of a batch that met an unexpected error; the log says where."""

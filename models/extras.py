@@ -1,6 +1,6 @@
 """Optional parts of Akin: which extra to install if a package is missing.
 
-Nothing here needs anything itself, so that whatever lacks a package can say so.
+This module needs no optional package, so any module can use it to report a missing one.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from models.errors import MissingPackageError
 
-# As pyproject.toml has them.
+# The extras in pyproject.toml.
 Extra = Literal["evaluate", "gpu", "local", "mcp", "postgres", "ray", "redis", "serve", "telemetry", "train"]
 # Packages whose name on the registry differs from the one imported.
 _DISTRIBUTIONS: Final = {
@@ -24,11 +24,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 @contextmanager
 def needed(what: str, *, extra: Extra | None = None) -> Iterator[None]:
-    """Says what to install where a package that the block imports is not there.
+    """Raise MissingPackageError, with the command to install it, if the block imports a missing package.
 
-    ``what`` is what needs it, in words that begin a sentence. It comes with an extra of Akin: with ``extra``,
-    or else the one that names it; a package that none names is installed by itself. Raises
-    MissingPackageError.
+    ``what`` names the part that needs the package, in words that begin a sentence. The command installs the
+    ``extra`` of Akin, or else the extra that lists the package; if no extra lists it, the package itself.
     """
     try:
         yield
@@ -46,7 +45,7 @@ def _install_line(package: str, extra: str | None) -> str:
 
 
 def _extras() -> dict[str, str]:
-    """The extra that each package comes with, by what was installed; nothing where Akin was not."""
+    """Return the extra that lists each package, by the installed metadata; empty if Akin is not installed."""
     try:
         stated = requires("akin") or []
     except PackageNotFoundError:
@@ -57,8 +56,8 @@ def _extras() -> dict[str, str]:
         name = _NAME.match(wanted)
         _, conditional, extra = condition.rpartition("extra ==")
         extra = extra.strip(" \"')")
-        # The tools of those who develop Akin are no part of it.
+        # The tools for developing Akin are no optional part of it.
         if name and conditional and extra != "dev":
-            # What every way to search needs comes with the one for processors.
+            # The packages of "engine", which all ways to search need, come with "local", the one for CPUs.
             named.setdefault(name[0].lower().replace("_", "-"), "local" if extra == "engine" else extra)
     return named

@@ -1,4 +1,4 @@
-"""The tagger seam: papers in, facet probabilities of their sentences out; ``load_tagger`` gives one."""
+"""The interface of taggers, from papers to facet probabilities of sentences; ``load_tagger`` loads one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ FACETS = tuple(Facet)
 # The code of a sentence without a facet.
 NO_FACET = -1
 
-# Kinds of tagger; each is built from the path of its weights.
+# Kinds of tagger; each is loaded from the path of its weights.
 TAGGERS: Mapping[str, str] = MappingProxyType({"sequence": "models.taggers.sequence:SequenceTagger"})
 
-# The one metadata entry of a file of weights (safetensors writes several in an order that changes), in JSON.
+# The one metadata entry of a weights file, in JSON (safetensors writes several in an order that changes).
 METADATA = "facets"
-# Reads the text alone, and so fits any encoder.
+# The tagger that reads only the text and so fits any encoder.
 _SURFACE = "facets-surface"
 
 
 @dataclass(frozen=True, slots=True)
 class TaggerSpec:
-    """What a snapshot remembers of the tagger that gave its sentences their facets.
+    """The properties that a snapshot stores of the tagger that gave its sentences their facets.
 
-    ``fingerprint`` is the SHA-256 (hex) of its weights; ``encoder`` that of the encoder whose hidden
-    ``layers`` it reads, ``None`` (and no layers) for one that reads the text alone.
+    ``fingerprint`` is the SHA-256 (hex) of its weights; ``encoder`` is the fingerprint of the encoder whose
+    hidden ``layers`` it reads, or ``None`` (and no layers) if it reads only the text.
     """
 
     name: str
@@ -46,30 +46,30 @@ class TaggerSpec:
 
 @runtime_checkable
 class FacetTagger(Protocol):
-    """Says what each sentence does in its abstract; safe to call from several threads."""
+    """A classifier of the facets of sentences in abstracts; safe to call from several threads."""
 
     @property
     def spec(self) -> TaggerSpec:
-        """What a snapshot remembers of this tagger; its ``layers`` are those ``tag`` wants."""
+        """The properties of this tagger that a snapshot stores; its ``layers`` are those ``tag`` requires."""
         ...
 
     def tag(
         self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
     ) -> list[Float32[np.ndarray, "_ 5"]]:
-        """The probabilities of FACETS for every sentence of every paper, in order; rows sum to 1.
+        """Return the probabilities of FACETS for every sentence of every paper, in order; rows sum to 1.
 
         ``states`` holds, for each paper, its ``EncodedPaper.layers`` for ``spec.layers`` and then its
-        ``openings``; it is empty where ``spec.layers`` is. Sentences past the encoder's token limit
+        ``openings``; it is empty if ``spec.layers`` is empty. Sentences beyond the encoder's token limit
         (n_kept <= n_sentence) get a row too.
         """
         ...
 
 
 def load_tagger(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> FacetTagger:
-    """The tagger trained on the hidden layers of ``encoder``, else the one that fits any encoder.
+    """Return the tagger trained on the hidden layers of ``encoder``, or else the one that fits any encoder.
 
-    They are in the encoder's own folder, or in ``weights``. Raises WeightsError where they are missing or
-    cannot be read.
+    Both are searched in the encoder's own folder, then in ``weights``. Raises WeightsError if they are
+    missing or cannot be read.
     """
     trained = weights_files("facets-*.safetensors*", encoder.name, weights)
     made_for = [path for path in trained if read_metadata(path)["encoder"] == encoder.fingerprint]
@@ -78,20 +78,20 @@ def load_tagger(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> Fac
 
 
 def read_tagger(path: Path) -> FacetTagger:
-    """The tagger of a file of weights; raises WeightsError, or UnknownNameError for a kind not known here."""
+    """Return the tagger of a weights file; raises WeightsError, or UnknownNameError for an unknown kind."""
     return cast(FacetTagger, resolve(TAGGERS, read_metadata(path)["kind"], "kind of facet tagger")(path))
 
 
 def counted_as(facet: Facet) -> frozenset[Facet]:
-    """The labels that count where ``facet`` is asked for: a stated aim is background too (semantics 3.5)."""
+    """Return the labels that match a search for ``facet``: a stated aim is background too (semantics 3.5)."""
     return frozenset({facet, Facet.OBJECTIVE} if facet is Facet.BACKGROUND else {facet})
 
 
 def facet_codes(probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Int64[np.ndarray, " n_sentence"]:
-    """The facets of an abstract's sentences, as positions in FACETS: for each its most probable one.
+    """Return the most probable facet of each sentence of an abstract, as a position in FACETS.
 
-    A stated objective counts as background in every search. So where no sentence has either, one whose two
-    probabilities together exceed each of the others gets the likelier of the two: "we introduce", torn
+    A stated objective counts as background in every search. So if no sentence has either facet, a sentence
+    gets the likelier of the two if their probabilities together exceed each of the others: "we introduce",
     between objective and method, is then the background of an abstract that has no other.
     """
     codes: Int64[np.ndarray, " n_sentence"] = probabilities.argmax(axis=1)
@@ -104,7 +104,7 @@ def facet_codes(probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Int64[np.
 
 
 def with_facets(paper: Paper, probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Paper:
-    """``paper``, each sentence without a facet given that of ``facet_codes``; given facets stay."""
+    """Return ``paper`` with the facets of ``facet_codes`` on sentences without one; given facets stay."""
     sentences = tuple(
         sentence if sentence.facet is not None else replace(sentence, facet=FACETS[code])
         for sentence, code in zip(paper.sentences, facet_codes(probabilities), strict=True)
@@ -113,9 +113,9 @@ def with_facets(paper: Paper, probabilities: Float32[np.ndarray, "n_sentence 5"]
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What a file of weights says of itself: ``kind`` (a name in TAGGERS), ``encoder`` and more.
+    """Return the metadata of a weights file: ``kind`` (a name in TAGGERS), ``encoder`` and more.
 
-    Raises WeightsError where it is no tagger's.
+    Raises WeightsError if it is not that of a tagger.
     """
     if not path.is_file():
         raise WeightsError(f"{path}: no such file of facet weights; train them with: akin train facets.")

@@ -1,8 +1,7 @@
-"""The function encoder: a vector of a sentence's rhetorical function, independent of its topic.
+"""The function encoder: vectors of the rhetorical functions of sentences, independent of their topics.
 
-After Sugimoto and Aizawa (SDP 2022; semantics 4.4), but as a linear map of hidden layers of the encoder
-that also gives the sentences' own vectors, so it needs no pass of its own;
-``models.training.rhetoric.functions`` trains it.
+It follows Sugimoto and Aizawa (SDP 2022; semantics 4.4), but is a linear map of hidden layers of the sentence
+encoder, so it needs no extra forward pass; ``models.training.rhetoric.functions`` trains it.
 """
 
 import json
@@ -25,9 +24,10 @@ KIND = "functions"
 
 @dataclass(frozen=True, slots=True)
 class FunctionSpec:
-    """What a snapshot remembers of the encoder of rhetorical functions.
+    """The properties of a function encoder that a snapshot stores.
 
-    Fields are as in ``models.facets.TaggerSpec``; ``dim`` is that of its vectors, which have unit norm.
+    Fields are as in ``models.facets.TaggerSpec``; ``dim`` is the dimension of its vectors, which have unit
+    norm.
     """
 
     name: str
@@ -39,23 +39,23 @@ class FunctionSpec:
 
 @runtime_checkable
 class FunctionEncoder(Protocol):
-    """Turns sentences' hidden layers into vectors of what they do; safe to call from several threads."""
+    """A map of hidden layers of sentences to function vectors; safe to call from several threads."""
 
     @property
     def spec(self) -> FunctionSpec:
-        """What a snapshot remembers of it; its ``layers`` are those ``vectors`` wants."""
+        """The properties that a snapshot stores; its ``layers`` are those that ``vectors`` requires."""
         ...
 
     def vectors(
         self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
     ) -> Float32[np.ndarray, "n_kept dim_functions"]:
-        """One vector of unit norm for each sentence of ``EncodedPaper.layers``, in order."""
+        """Return one vector of unit norm for each sentence of ``EncodedPaper.layers``, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A linear map of a sentence's layers, laid end to end."""
+    """A linear map of the concatenated layers of a sentence."""
 
     weight: Float32[np.ndarray, "dim_functions n_inputs"]
     bias: Float32[np.ndarray, " dim_functions"]
@@ -63,7 +63,7 @@ class Head:
     def vectors(
         self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
     ) -> Float32[np.ndarray, "n_kept dim_functions"]:
-        """Vectors of unit norm; one row for each sentence."""
+        """Return vectors of unit norm, one row for each sentence."""
         inputs = layers.swapaxes(0, 1).reshape(layers.shape[1], self.weight.shape[1])
         rows = inputs @ self.weight.T + self.bias
         unit: Float32[np.ndarray, "n_kept dim_functions"] = rows / np.maximum(
@@ -73,10 +73,10 @@ class Head:
 
 
 class TrainedFunctionEncoder:
-    """The function encoder of a weights file, which must belong to ``encoder``.
+    """The function encoder of a weights file, which must have been trained on ``encoder``.
 
-    Raises WeightsError for a file that is no function encoder's, EncoderError for one that was trained on
-    another encoder's layers.
+    Raises WeightsError for a file without the weights of a function encoder, EncoderError if it was trained
+    on layers of another encoder.
     """
 
     def __init__(self, path: Path, encoder: EncoderSpec) -> None:
@@ -107,14 +107,15 @@ class TrainedFunctionEncoder:
     def vectors(
         self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
     ) -> Float32[np.ndarray, "n_kept dim_functions"]:
-        """One vector of unit norm for each sentence of ``layers`` (those of ``spec.layers``), in order."""
+        """Return one vector of unit norm for each sentence of ``layers`` (those in ``spec``), in order."""
         return self._head.vectors(layers)
 
 
 def load_function_encoder(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> FunctionEncoder | None:
-    """The function encoder trained on ``encoder``'s layers; ``None`` without one.
+    """Return the function encoder trained on layers of ``encoder``, or ``None`` if there is none.
 
-    It is in the encoder's own folder, or in ``weights``. Raises WeightsError where weights cannot be read.
+    It is searched in the encoder's own folder, then in ``weights``. Raises WeightsError if weights cannot be
+    read.
     """
     for path in weights_files(f"{KIND}-*.safetensors", encoder.name, weights):
         if read_metadata(path)["encoder"] == encoder.fingerprint:
@@ -123,18 +124,18 @@ def load_function_encoder(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGH
 
 
 def weights_content(head: Head, metadata: dict[str, Any]) -> bytes:
-    """The content of a weights file: ``head`` in float16, and what must be known of its training.
+    """Return the content of a weights file: ``head`` in float16, and ``metadata`` of its training.
 
-    ``metadata`` holds at least ``encoder`` (fingerprint), ``encoder_name`` and ``layers``. Equal arguments
+    ``metadata`` has at least ``encoder`` (fingerprint), ``encoder_name`` and ``layers``. Equal arguments
     give equal bytes.
     """
     tensors = {"weight": head.weight.astype(np.float16), "bias": head.bias.astype(np.float16)}
-    # One entry: safetensors writes several in an order that changes from run to run.
+    # One entry: safetensors writes several entries in an order that changes from run to run.
     return save(tensors, metadata={KIND: json.dumps(metadata, sort_keys=True)})
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What a weights file tells of its training; raises WeightsError where it is no function encoder's."""
+    """Return the metadata of a weights file; raises WeightsError if it is not that of a function encoder."""
     try:
         with safe_open(path, framework="numpy") as tensors:
             told = json.loads((tensors.metadata() or {})[KIND])

@@ -12,7 +12,7 @@ SILENCE_S: Final = 60.0
 
 
 def _nobody_asks() -> None:
-    """Nothing interrupts."""
+    """Never interrupt: the default check."""
 
 
 _check: ContextVar[Callable[[], None]] = ContextVar("interruption", default=_nobody_asks)
@@ -20,17 +20,17 @@ _silence_s: ContextVar[float] = ContextVar("silence", default=SILENCE_S)
 
 
 def set_interruption(check: Callable[[], None]) -> None:
-    """Makes ``check``, which raises to interrupt, be asked here and in the threads started from here."""
+    """Set ``check``, which raises to interrupt, for this context and the threads started from it."""
     _check.set(check)
 
 
 def check_interruption() -> None:
-    """Raises what the one who waits has set; nothing where nobody set anything."""
+    """Call the check set by ``set_interruption``, which may raise; do nothing if none was set."""
     _check.get()()
 
 
 def is_interrupted() -> bool:
-    """Whether ``check_interruption`` would raise, for what has an error of its own for that."""
+    """Return whether ``check_interruption`` raises an AkinError, for callers that raise another error."""
     try:
         check_interruption()
     except AkinError:
@@ -39,13 +39,13 @@ def is_interrupted() -> bool:
 
 
 def most_silent_s() -> float:
-    """How long a server that was asked something may be silent before that is an error, in seconds."""
+    """Return how long a server may leave a request unanswered before that is an error, in seconds."""
     return _silence_s.get()
 
 
 @contextmanager
 def silent_at_most(seconds: float) -> Iterator[None]:
-    """Sets that time, here and in the threads started from here, until the context ends."""
+    """Set ``most_silent_s`` for this context and the threads started from it, until the block ends."""
     before = _silence_s.set(seconds)
     try:
         yield
@@ -55,7 +55,7 @@ def silent_at_most(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def however_long() -> Iterator[None]:
-    """What is done until the context ends is not interrupted, nor is any silence an error."""
+    """Run the block without interruptions and without a limit on the silence of servers."""
     before = _check.set(_nobody_asks)
     try:
         with silent_at_most(math.inf):

@@ -11,16 +11,16 @@ from models.errors import StorageError
 
 
 def expect_new(target: Path) -> None:
-    """Raise StorageError where ``target`` holds files, or is one."""
+    """Raise StorageError if ``target`` is a file or a folder with files."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise StorageError(f"{target} is not empty; give a new folder.")
 
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder beside ``target`` to write to; it becomes ``target`` once the context ends without an error.
+    """Yield a folder next to ``target`` to write to; rename it to ``target`` if the block ends without error.
 
-    Raises StorageError where ``target`` holds files or cannot be written; nothing is left then.
+    Raises StorageError if ``target`` holds files or cannot be written; nothing is left behind then.
     """
     expect_new(target)
     target = target.resolve()

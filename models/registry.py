@@ -1,4 +1,4 @@
-"""Registries are plain dicts of lazy names, ``{"minilm": "package.module:Object"}``; this resolves one."""
+"""Resolves names in registries, which are dicts of import paths: ``{"minilm": "package.module:Object"}``."""
 
 import difflib
 import gc
@@ -15,7 +15,7 @@ def resolve(registry: Mapping[str, str], name: str, kind: str) -> Any:
     """Import and return the object that ``registry`` holds under ``name``.
 
     ``kind`` names the registry in words ("corpus format") for messages. Raises UnknownNameError, or
-    MissingPackageError where what it needs is not installed.
+    MissingPackageError if a package that the object needs is not installed.
     """
     if name not in registry:
         close = difflib.get_close_matches(name, registry, n=1)
@@ -27,9 +27,9 @@ def resolve(registry: Mapping[str, str], name: str, kind: str) -> Any:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the garbage collector, which takes a tenth to a quarter of a long import and finds little.
+    """Disable the garbage collector, which takes a tenth to a quarter of a long import and frees little.
 
-    What modules make stays, and every look goes through more of it.
+    The objects of imported modules stay alive, so every collection scans more of them.
     """
     collects = gc.isenabled()
     gc.disable()

@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64
 
-# Gets a stage in words, what is done in it, and what there is to do in it, if that is known.
+# Receives the name of a stage, the amount done in it, and the amount to do in it, if known.
 ProgressFn = Callable[[str, int, int | None], None]
 
 
 def unseen(*_: object) -> None:
-    """Progress that nobody looks at."""
+    """Ignore progress: the ``ProgressFn`` for callers that do not show it."""
 
 
 class Facet(StrEnum):
-    """What a sentence does in its abstract (CSFCube, section 3; CSAbstruct)."""
+    """The function of a sentence in its abstract (CSFCube, section 3; CSAbstruct)."""
 
     BACKGROUND = "background"
     OBJECTIVE = "objective"
@@ -31,7 +31,7 @@ class Facet(StrEnum):
 
 
 class Unit(StrEnum):
-    """What one vector of an encoder stands for."""
+    """The unit of text that one vector of an encoder represents."""
 
     SENTENCE = "sentence"
     DOCUMENT = "document"
@@ -42,11 +42,11 @@ class Precision(StrEnum):
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
-    INT8 = "int8"  # a CPU's products only
-    AUTO = "auto"  # bfloat16 where the device multiplies it natively; an encoder's own is never this
+    INT8 = "int8"  # matrix products on a CPU only
+    AUTO = "auto"  # bfloat16 if the device multiplies it natively; resolved before an encoder computes
 
 
-# What an encoder computes in on any device: AUTO is one of these.
+# The precisions that an encoder can have on any device; AUTO becomes one of them.
 NUMBER_FORMATS = (Precision.FLOAT32, Precision.BFLOAT16)
 
 
@@ -62,11 +62,11 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper as the corpus gave it, its abstract split into sentences.
+    """A paper as in the corpus, with its abstract split into sentences.
 
-    ``sentences`` is never empty for a paper that came from a reader or a query; positions in it, from 0,
-    are the sentence numbers every answer speaks of. ``author_ids`` are what a reviewing system calls the
-    authors, such as ``~Ada_Quill1``; no collection keeps them.
+    ``sentences`` is never empty for a paper from a reader or a query; positions in it, from 0, are the
+    sentence numbers in all answers. ``author_ids`` are the ids of the authors in a reviewing system, such as
+    ``~Ada_Quill1``; no collection stores them.
     """
 
     id: str
@@ -87,10 +87,10 @@ class EncodedPaper:
     """The vectors of one paper.
 
     ``sentences`` has shape (n_kept, dim): rows belong to the first ``n_kept`` sentences, in order
-    (for a document encoder: one row, the whole abstract). ``dropped_sentences`` counts those past the token
-    limit (semantics 3.1). ``document`` has shape (dim,). ``layers`` are the same sentences pooled from the
-    hidden layers that were asked for, in that order and as they are, and ``openings`` the first few
-    WordPieces of each: where a sentence says what it does. Both are ``None`` where no layer was asked for.
+    (for a document encoder: one row, the whole abstract). ``dropped_sentences`` counts the sentences beyond
+    the token limit (semantics 3.1). ``document`` has shape (dim,). ``layers`` are the same sentences pooled
+    from the requested hidden layers, in that order and not normalised. ``openings`` are pooled from the first
+    few WordPieces of each sentence, which show its function. Both are ``None`` if no layer was requested.
     """
 
     sentences: Float32[np.ndarray, "n_sentence dim"]
@@ -102,12 +102,12 @@ class EncodedPaper:
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """What a snapshot must remember of its encoder to refuse another one.
+    """The properties of an encoder that a snapshot stores, to refuse any other encoder.
 
     ``fingerprint`` is the SHA-256 (hex) of everything that decides the vectors: weights, vocabulary, pooling.
-    ``normalised`` says whether vectors have unit L2 norm; the encoder decides it once and nothing undoes it.
-    ``tau`` is the temperature it was tuned at, in units of distance; ``None``: the default suits it. It
-    decides no vector, and so encoders that differ in it alone are equal.
+    ``normalised`` says whether vectors have unit L2 norm; the encoder decides this, and nothing changes it
+    later. ``tau`` is the temperature that the encoder was tuned at, in units of distance; ``None`` is the
+    default. It does not affect vectors, so specs that differ only in ``tau`` are equal.
     """
 
     name: str
@@ -131,7 +131,7 @@ class PackedVectors:
     def gather(
         self, positions: Int64[np.ndarray, " k"]
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        """The vectors of the papers at ``positions``, end to end, with their offsets."""
+        """Return the vectors of the papers at ``positions``, end to end, with their offsets."""
         rows, offsets = rows_of(self.offsets, positions)
         return self.rows[rows].astype(np.float32), offsets
 
@@ -139,7 +139,7 @@ class PackedVectors:
 def rows_of(
     offsets: Int64[np.ndarray, " n_papers_plus_1"], positions: Int64[np.ndarray, " k"]
 ) -> tuple[Int64[np.ndarray, " n_rows"], Int64[np.ndarray, " k_plus_1"]]:
-    """The numbers of the rows that the papers at ``positions`` own, end to end, with their offsets."""
+    """Return the row numbers of the papers at ``positions``, end to end, with their offsets."""
     starts = offsets[positions]
     lengths = offsets[positions + 1] - starts
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -148,10 +148,10 @@ def rows_of(
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Nearest rows of an index for each query vector, best first.
+    """The nearest rows of an index for each query vector, best first.
 
-    ``rows`` (n_query, k) are row numbers, -1 where the index held fewer than k allowed rows; ``scores``
-    (n_query, k) are negative L2 distances, -inf beside a -1.
+    ``rows`` (n_query, k) are row numbers, padded with -1 if the index has fewer than k allowed rows;
+    ``scores`` (n_query, k) are negative L2 distances, -inf for a row of -1.
     """
 
     rows: Int64[np.ndarray, "n_query k"]
@@ -160,10 +160,10 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which papers may be returned; ``None`` or empty means any. Years are inclusive.
+    """The papers that may be returned; ``None`` or empty means any. Years are inclusive.
 
-    ``has_facets`` asks for a sentence of each; a stated objective counts as background too. ``authors``
-    are whole names as the corpus spells them, whatever their case; one of them suffices.
+    ``has_facets`` requires a sentence of each facet; a stated objective counts as background too. ``authors``
+    are whole names as spelled in the corpus, in any case; a paper needs one of them.
     """
 
     year_from: int | None = None
@@ -176,23 +176,23 @@ class Filters:
     ids: frozenset[str] = frozenset()
 
     def without(self, paper_id: str) -> "Filters":
-        """The same, but that this paper may not be returned."""
+        """Return the same filters with this paper excluded."""
         return replace(self, exclude_ids=self.exclude_ids | {paper_id})
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A paper that retrieval proposes: its position in the snapshot and its single-match score."""
+    """A paper found by retrieval: its position in the snapshot and its single-match score."""
 
     position: int
     score: float
 
 
 class Alignment(NamedTuple):
-    """How much one query sentence and one result sentence count together; ``distance`` is L2.
+    """The weight of a pair of a query sentence and a result sentence; ``distance`` is L2.
 
-    Both are ``None`` where an encoder gives one vector for a whole paper. ``seed`` is the number of the query
-    paper in its list, which is that of the negatives where ``negative``.
+    Both sentences are ``None`` if an encoder has one vector for a whole paper. ``seed`` is the number of the
+    query paper in the list of seeds, or in the list of negatives if ``negative``.
     """
 
     query_sentence: int | None
@@ -205,9 +205,9 @@ class Alignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """The lightest alignments of a result, left out to bound its size: ``count`` of them, taken together.
+    """The ``count`` lightest alignments of a result taken together, left out to bound its size.
 
-    ``weight`` is the sum of their weights, ``distance`` their mean distance by weight.
+    ``weight`` is the sum of their weights, ``distance`` their weighted mean distance.
     """
 
     count: int
@@ -217,9 +217,9 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """A sentence of a result, where it stands in the stored abstract, and its share of the match (0 to 1).
+    """A sentence of a result, its place in the stored abstract, and its share of the match (0 to 1).
 
-    ``sentence`` is ``None`` where the whole abstract is meant.
+    ``sentence`` is ``None`` for the whole abstract.
     """
 
     sentence: int | None
@@ -230,10 +230,10 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class SharedWord:
-    """A word that query and result share, as the result writes it, and its share of what they all count.
+    """A word that query and result share, as written in the result, and its share among all shared words.
 
-    The shares of all shared words, without their signs, sum to 1; under 0 are words of what the result should
-    be unlike. Words of any abstract, such as "we" and "propose", have a share and are not named.
+    The absolute shares of all shared words sum to 1; words of the negatives have shares below 0. Words of any
+    abstract, such as "we" and "propose", have a share but are not listed.
     """
 
     term: str
@@ -242,10 +242,10 @@ class SharedWord:
 
 @dataclass(frozen=True, slots=True)
 class MatchedWords:
-    """How far apart query and result are by words, what that weighs, and the shared ones that count most.
+    """The distance of query and result by words, its weight, and the shared words that count most.
 
-    ``distance`` is 1 minus the cosine of two tf-idf vectors; where a query has several parts, the sum over
-    them of how much each counts times its distance. ``weight`` is 0 where words do not count.
+    ``distance`` is 1 minus the cosine of two tf-idf vectors; if a query has several parts, it is the sum of
+    their distances, each times the weight of its part. ``weight`` is 0 if words do not count.
     """
 
     weight: float = 0.0
@@ -257,7 +257,7 @@ NO_WORDS = MatchedWords()
 
 
 class StrengthLabel(StrEnum):
-    """How strong a match is, in a word."""
+    """The strength of a match, in a word."""
 
     STRONG = "strong"
     FAIR = "fair"
@@ -266,10 +266,10 @@ class StrengthLabel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """How strong a match is beside those that the collection's own papers have in it.
+    """The strength of a match, compared with the matches that papers of the collection have in it.
 
-    ``nearer_than`` is the share of these papers, of a sample, that are farther from their nearest paper than
-    the result is from the query, each distance taken as a share of what is usual for its query.
+    ``nearer_than`` is the share of a sample of these papers that are farther from their nearest paper than
+    the result is from the query; each distance is relative to the usual distance for its query.
     """
 
     label: StrengthLabel
@@ -280,10 +280,10 @@ class Strength:
 class RankedPaper:
     """One result: ``score == -sum(weight * distance)`` over ``alignments``, ``omitted`` and ``words``.
 
-    That holds within 1e-5; higher is better. ``omitted`` is empty unless the paper or the query is long.
-    ``converged`` says whether the scorer's plan met its tolerance, ``gap`` how far at most what the plans
-    minimise is from its least, in units of distance: 0 for scorers without transport. ``strength`` is
-    ``None`` where the collection is too small to tell.
+    The equation holds within 1e-5; higher is better. ``omitted`` is empty unless the paper or the query is
+    long. ``converged`` says whether the transport plan met its tolerance; ``gap`` bounds how far the
+    objective of the plans is from its minimum, in units of distance, and is 0 for scorers without transport.
+    ``strength`` is ``None`` if the collection is too small to estimate it.
     """
 
     paper: Paper

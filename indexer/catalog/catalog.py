@@ -1,8 +1,8 @@
 """The catalog: the system of record of papers, in SQLite by default, in PostgreSQL by URL.
 
-The indexer writes it; builds and re-builds with another encoder read it. Searches never do: the service
-answers them from the snapshot alone. A row of ``papers`` or ``sentences`` never changes, unless
-it was damaged and its paper is added again: a paper whose content changes is a new row, and
+The indexer writes the catalog; builds and re-builds with another encoder read it. Searches never read it: the
+service answers them from the snapshot alone. A row of ``papers`` or ``sentences`` never changes, unless it
+was damaged and its paper is added again. If the content of a paper changes, the new version is a new row, and
 ``current_papers`` points at the version that was added last.
 """
 
@@ -56,11 +56,11 @@ _PAGE: Final = 1_000  # versions read at once
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one transaction did to the collection.
+    """The effect of one transaction on the collection.
 
-    ``number`` is that of the last change there is now, ``previous`` the one before: the same where no paper
-    changed, else one less. ``n_changed`` papers got another version or were deleted; ``n_new`` versions were
-    not there yet.
+    ``number`` is the number of the last change after the transaction, ``previous`` the number before it: the
+    same if no paper changed, else one less. ``n_changed`` papers got another version or were deleted;
+    ``n_new`` versions were not in the catalog before.
     """
 
     previous: int
@@ -71,7 +71,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What left the database for good: versions of papers, every batch, saved queries. ``known``: the ids."""
+    """The numbers of versions, batches and saved queries removed for good, and the ``known`` ids purged."""
 
     n_versions: int
     n_batches: int
@@ -82,22 +82,22 @@ class Purged:
 class Catalog(Store):
     """The papers of one database; open it with ``Catalog.open``.
 
-    Every method raises ``StorageError`` where the database cannot be reached, read or written.
+    Every method raises ``StorageError`` if the database cannot be reached, read or written.
     """
 
     @property
     def place(self) -> str:
-        """Where its database is, as messages name it."""
+        """The name of the database in messages: its file, or its name and host."""
         return self.database.place
 
     def add(self, papers: Iterable[Paper]) -> Change:
-        """Adds papers in one transaction and makes each the current version of its id.
+        """Add papers in one transaction and make each the current version of its id.
 
-        Of several with one id the last is current. Content that is there already is left as it is, so adding
-        again changes nothing.
+        If several papers have the same id, the last becomes current. Content that the catalog already has is
+        not written again, so adding the same papers twice changes nothing.
 
         Raises:
-            InputError: a paper that would not come back as it was given; nothing was added.
+            InputError: a paper would not be read back as it was given; nothing was added.
         """
         n_new = 0
         with self.database.writing() as connection:
@@ -110,9 +110,9 @@ class Catalog(Store):
             return _change(connection, number, n_new=n_new)
 
     def stage(self, load: str, papers: Sequence[Paper]) -> None:
-        """Keeps papers for a ``load``, in one transaction; nothing shows them until they are published.
+        """Store papers for a ``load``, in one transaction; they stay invisible until they are published.
 
-        Those that it has are passed over; of several with one id the last counts. Raises as ``add``.
+        Papers already staged are skipped; if several have the same id, the last counts. Raises as ``add``.
         """
         last = [*{paper.id: paper for paper in papers}.values()]
         hashes = dict(zip(checked_hashes(last), last, strict=True))
@@ -123,9 +123,9 @@ class Catalog(Store):
                 stage(connection, load, missing)
 
     def forget_loads(self, *, but: str) -> None:
-        """Gives up what other loads left unpublished, with the text that only they brought.
+        """Remove the staged papers of all loads except ``but``, and the text that only those loads added.
 
-        Some at a time, so that others may write meanwhile.
+        Each transaction removes one batch, so that other processes can write in between.
         """
         is_left = True
         while is_left:
@@ -133,18 +133,18 @@ class Catalog(Store):
                 is_left = forget_some(connection, but=but)
 
     def staged(self, load: str) -> Iterator[Version]:
-        """What waits in a load, in the order in which its content first came in, read some at a time."""
+        """Yield the staged versions of a load in the order their content was first stored, page by page."""
         return self._paged(lambda connection, key: staged_after(connection, load, key, _PAGE))
 
     def count_staged(self) -> int:
-        """How many versions wait to be published, of whatever load."""
+        """Return how many versions wait to be published, in all loads."""
         with self.database.reading() as connection:
             return connection.execute(select(func.count()).select_from(StagedRow)).scalar_one()
 
     def publish(self, load: str, up_to: int, *, replace: bool = False) -> Change:
-        """Makes the versions of a load with keys ``up_to`` one current, in one transaction.
+        """Make the versions of a load with keys up to ``up_to`` current, in one transaction.
 
-        With ``replace`` every other paper is deleted.
+        With ``replace``, every other paper is deleted.
         """
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
@@ -152,9 +152,9 @@ class Catalog(Store):
             return _change(connection, number)
 
     def delete(self, paper_ids: Iterable[str]) -> Change:
-        """Deletes papers in one transaction; their versions stay, for the snapshots that refer to them.
+        """Delete papers in one transaction; their versions stay, for the snapshots that refer to them.
 
-        An id that the catalog never held is noted as deleted: a snapshot may hold it.
+        An id that the catalog never had is recorded as deleted too: a snapshot may contain it.
         """
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
@@ -162,11 +162,11 @@ class Catalog(Store):
             return _change(connection, number)
 
     def purge(self, paper_ids: Iterable[str]) -> Purged:
-        """Deletes papers and removes every version of them for good, and every batch, finished or not.
+        """Delete papers and remove every version of them for good, and every batch, finished or not.
 
-        Any batch may hold the text, compressed; of saved queries those go that hold a title or a sentence.
-        Unknown ids remove nothing. SQLite's file is written anew, so that no freed page keeps the text;
-        PostgreSQL's dead rows stay until they are vacuumed. That papers were deleted stays noted by id.
+        Any batch may contain their text, compressed. Saved queries that contain a title or a sentence of them
+        are removed too. Unknown ids remove nothing. SQLite's file is rewritten, so that no freed page keeps
+        the text; PostgreSQL's dead rows stay until they are vacuumed. The ids stay recorded as deleted.
         """
         with self.database.writing() as connection:
             present = [key for key in _storable(paper_ids) if is_known(connection, key)]
@@ -178,12 +178,12 @@ class Catalog(Store):
         return Purged(n_versions, n_batches, n_queries, tuple(present))
 
     def names(self, paper_ids: Iterable[str]) -> set[str]:
-        """The titles and DOIs that any version of the papers has."""
+        """Return the titles and DOIs of all versions of the papers."""
         with self.database.reading() as connection:
             return names_of(connection, _storable(paper_ids))
 
     def restore(self, versions: Mapping[str, str | None]) -> Change:
-        """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""
+        """Make, for each paper id, the version with the given content hash current; ``None`` deletes it."""
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
             point_nowhere(connection, [key for key, digest in versions.items() if digest is None], number)
@@ -193,8 +193,8 @@ class Catalog(Store):
     def note_encoding(self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]) -> None:
         """Quarantine the ``refused`` versions under ``models`` (``Manifest.models_key``), with their reasons.
 
-        ``encoded`` are the content hashes of versions that are in quarantine no longer. A paper leaves it
-        too where it is replaced or deleted.
+        The versions with the content hashes ``encoded`` leave the quarantine. A paper also leaves it when it
+        is replaced or deleted.
         """
         there = self.refused(models)
         released = [digest for digest in encoded if digest in there] if there else []
@@ -203,40 +203,40 @@ class Catalog(Store):
                 note_outcome(connection, models, released, refused)
 
     def refused(self, models: str) -> dict[str, str]:
-        """The papers whose current versions ``models`` could not encode: ids by content hash."""
+        """Return the ids, by content hash, of papers whose current versions ``models`` could not encode."""
         with self.database.reading() as connection:
             return refused_papers(connection, models)
 
     def quarantine(self, models: str, *, limit: int | None) -> Quarantine:
-        """How many papers ``models`` could not encode, and the first ``limit`` of them with the reasons."""
+        """Return how many papers ``models`` could not encode, and the first ``limit`` of them (or all)."""
         with self.database.reading() as connection:
             return read_quarantine(connection, models, limit)
 
     def last_change(self) -> int:
-        """The number of the last change of the collection; 0 before the first."""
+        """Return the number of the last change of the collection; 0 before the first."""
         with self.database.reading() as connection:
             return _last_change(connection)
 
     def identity(self) -> str:
-        """The random id that this catalog got when it was made; copies have the same."""
+        """Return the random id that this catalog got when it was made; copies have the same id."""
         with self.database.reading() as connection:
             return connection.execute(select(func.coalesce(func.max(IdentityRow.id), ""))).scalar_one()
 
     def changed_since(self, change: int) -> dict[str, str | None]:
-        """What ``changes_since`` yields, by paper id."""
+        """Return what ``changes_since`` yields as a dictionary by paper id."""
         return dict(self.changes_since(change))
 
     def changes_since(self, change: int) -> Generator[tuple[str, str | None]]:
-        """The papers changed after ``change``, read some at a time: those that were deleted first.
+        """Yield the papers changed after ``change``, read in chunks: first the deleted papers.
 
-        Each id with the content hash of its current version, in the order in which that first came in, or
-        with ``None`` where it was deleted.
+        Each id comes with ``None`` if the paper was deleted, else with the content hash of its current
+        version; these follow in the order in which the versions were first stored.
         """
         with self.database.reading() as connection:
             yield from changed_after(connection, change)
 
     def current_hashes(self, paper_ids: Iterable[str]) -> dict[str, str]:
-        """The content hashes of the current versions of those papers that are there, by id."""
+        """Return the content hashes of the current versions by paper id; papers without one are left out."""
         found: dict[str, str] = {}
         with self.database.reading() as connection:
             for batch in in_batches(_storable(paper_ids)):
@@ -245,7 +245,7 @@ class Catalog(Store):
         return found
 
     def current(self) -> Iterator[Version]:
-        """The current version of every paper, in the order in which they first came in, some at a time."""
+        """Yield the current version of every paper in the order they were first stored, page by page."""
 
         def after(connection: Connection, key: int) -> Iterator[Version]:
             page = _CURRENT_VERSIONS.where(PaperRow.key > key).order_by(PaperRow.key).limit(_PAGE)
@@ -254,7 +254,7 @@ class Catalog(Store):
         return self._paged(after)
 
     def _paged(self, after: Callable[[Connection, int], Iterator[Version]]) -> Iterator[Version]:
-        """Versions that ``after`` reads behind a key, each page in a transaction of its own."""
+        """Yield the versions that ``after`` reads after a key, one page per transaction."""
         key = 0
         while True:
             with self.database.reading() as connection:
@@ -265,7 +265,7 @@ class Catalog(Store):
             key = page[-1].key
 
     def versions(self, hashes: Iterable[str]) -> Iterator[Paper]:
-        """The versions with the content hashes given, in the order in which they first came in."""
+        """Yield the versions with these content hashes; each batch of hashes in the order first stored."""
         for batch in in_batches(hashes):
             statement = (
                 select(PaperRow.__table__).where(PaperRow.content_hash.in_(batch)).order_by(PaperRow.key)
@@ -275,14 +275,14 @@ class Catalog(Store):
             yield from found
 
     def count(self) -> int:
-        """How many papers there are, each counted once however many versions it has."""
+        """Return the number of papers; a paper with several versions counts once."""
         there = select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
         with self.database.reading() as connection:
             return connection.execute(there).scalar_one()
 
 
 def _storable(paper_ids: Iterable[str]) -> list[str]:
-    """The ids that a database can hold."""
+    """Return the ids that a database can store."""
     return [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
 
 
@@ -291,7 +291,7 @@ def _last_change(connection: Connection) -> int:
 
 
 def _change(connection: Connection, number: int, *, n_new: int = 0) -> Change:
-    """What change ``number`` did; versions that are current no longer leave the quarantine."""
+    """Return the effect of change ``number``; versions no longer current are taken out of quarantine."""
     forget_outdated(connection)
     of_this = select(func.count()).select_from(CurrentRow).where(CurrentRow.change == number)
     n_changed = connection.execute(of_this).scalar_one()

@@ -25,9 +25,9 @@ from indexer.files.data_folder import DataFolder
 from models.errors import InputError, StorageError
 from models.extras import needed
 
-BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another before it gives up
+BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another writer before it gives up
 
-# Any constant will do, as long as every Akin that writes to one PostgreSQL database uses the same.
+# Any constant will do, as long as every Akin that writes to the same PostgreSQL database uses it.
 _WRITER_LOCK: Final = 0x616B696E  # "akin"
 
 _DRIVERS: Final = {
@@ -38,17 +38,17 @@ _DRIVERS: Final = {
     "postgresql+psycopg": "postgresql+psycopg",
 }
 
-# A connection that a restart of the server has cut is noticed before it is used.
-_EVERY_THREAD_ONE: Final = -1  # waiting for a connection would be one more wait to bound
+_EVERY_THREAD_ONE: Final = -1  # no limit: waiting for a connection would be one more wait to bound
 _GROWING: Final[dict[str, Any]] = {"max_overflow": _EVERY_THREAD_ONE}
 _POOLS: Final[dict[str, dict[str, Any]]] = {
+    # The ping finds connections that a restart of the server has cut before they are used.
     "postgresql": {**_GROWING, "pool_pre_ping": True},
-    # What is read without locks is opened anew each time, or it would not show what changed since.
+    # A file read without locks is opened again each time, or later changes to it would not show.
     "frozen": {"poolclass": NullPool},
 }
 
 _LET_IT_END: Final = "another process is still writing; wait for it to end, then try again"
-# By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
+# By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first match is used.
 _REMEDIES: Final = {
     "SQLITE_FULL": "free disk space and try again; nothing was written in part",
     "SQLITE_READONLY": "unless its file system is read-only, make the file and its folder writable",
@@ -68,13 +68,13 @@ _REMEDIES: Final = {
 
 
 def sqlite_file(url_or_path: str | Path) -> Path | None:
-    """The file of a database, or ``None`` where it is in PostgreSQL; raises InputError for any other URL."""
+    """Return the file of a database, or ``None`` if it is in PostgreSQL; raises InputError for other URLs."""
     url = _url(url_or_path)
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
 def expect_existing(url_or_path: str | Path) -> None:
-    """Refuse to make a file of SQLite where there is none; raises StorageError."""
+    """Raise StorageError if the database is a SQLite file that does not exist."""
     file = sqlite_file(url_or_path)
     if file is None or file.is_file():
         return
@@ -93,16 +93,16 @@ def expect_existing(url_or_path: str | Path) -> None:
 class Database:
     """A pool of connections to one database.
 
-    SQLite runs in write-ahead mode and synchronises at every commit, so that what was acknowledged survives a
+    SQLite runs in write-ahead mode and synchronises at every commit, so that committed changes survive a
     power cut; readers never wait for the writer. A file on a read-only file system, or one that this process
-    may not write and nobody has open, is read without locks; not where a writer's log lies beside it.
+    may not write and nobody has open, is read without locks, unless a writer's log lies next to it.
 
     Args:
         url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
-        busy_timeout_s: how long a writer waits for another before it gives up.
+        busy_timeout_s: how long a writer waits for another writer before it gives up, in seconds.
 
     Raises:
-        InputError: a URL of another kind of database, or none at all.
+        InputError: the URL is malformed or of another kind of database.
         MissingPackageError: PostgreSQL without its driver.
     """
 
@@ -124,7 +124,7 @@ class Database:
         else:
             _configure_postgres(self.engine)
         self._writer = self.engine.execution_options(writes=True)
-        # By default PostgreSQL sees another state in every statement of a transaction; SQLite does not.
+        # By default each statement of a PostgreSQL transaction sees a new state; SQLite reads one state.
         self._reader = (
             self.engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             if url.get_backend_name() == "postgresql"
@@ -133,7 +133,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One transaction that sees one state of the database.
+        """Open a transaction that reads a single state of the database.
 
         Raises:
             StorageError: the database cannot be reached, read or written; the message carries the remedy.
@@ -143,7 +143,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One transaction that keeps all of its changes or none; others that write wait until it has ended.
+        """Open a transaction that keeps all of its changes or none; other writers wait until it has ended.
 
         Raises:
             StorageError: as ``reading``.
@@ -154,12 +154,12 @@ class Database:
             yield connection
 
     def clear_freed_pages(self) -> None:
-        """Writes the file of SQLite anew, so that nothing which was deleted is left in it or in its log.
+        """Rewrite the SQLite file, so that no deleted data is left in the file or in its log.
 
-        That takes as much free disk as the file has. PostgreSQL vacuums by itself: nothing is done.
+        That takes as much free disk space as the file. PostgreSQL vacuums by itself: nothing is done.
 
         Raises:
-            StorageError: as ``reading``; also where another process keeps the log open for too long.
+            StorageError: as ``reading``; also if another process is still reading the log.
         """
         if self.engine.dialect.name != "sqlite":
             return
@@ -183,15 +183,15 @@ class Database:
             )
 
     def close(self) -> None:
-        """Closes every connection, those in use as soon as they are not; using it again opens new ones."""
-        # Twice: what is opened meanwhile may be of the pool that is given up, and is closed like what came
-        # before it.
+        """Close every connection, those in use as soon as they are released; later use opens new ones."""
+        # Counted twice: a connection opened during ``dispose`` may belong to the abandoned pool, and must be
+        # closed like the earlier ones.
         self._n_closed += 1
         self.engine.dispose()
         self._n_closed += 1
 
     def _close_what_comes_back_late(self) -> None:
-        """A pool that was given up keeps what comes back to it open, and nobody closes that any more."""
+        """Close connections that return after ``close``: an abandoned pool would keep them open for ever."""
 
         @event.listens_for(self.engine, "do_connect")
         def note(_dialect: object, entry: ConnectionPoolEntry, _args: object, _options: object) -> None:
@@ -225,8 +225,8 @@ def _url(url_or_path: str | Path) -> URL:
 
 
 def _postgres_options(url: URL, busy_timeout_s: float) -> str:
-    """Those of the URL, which what is given beside it would replace, and how long a writer waits."""
-    lock_timeout = max(1, round(busy_timeout_s * 1000))  # 0 would be for ever
+    """Return the URL's options, which ``connect_args`` would replace, with the time a writer waits added."""
+    lock_timeout = max(1, round(busy_timeout_s * 1000))  # ms; 0 would mean for ever
     return " ".join([*url.normalized_query.get("options", ()), f"-c lock_timeout={lock_timeout}"])
 
 
@@ -239,7 +239,7 @@ def _configure_postgres(engine: Engine) -> None:
 
     @event.listens_for(engine, "handle_error")
     def close_cursor(context: ExceptionContext) -> None:
-        # SQLAlchemy leaves that of a connection that broke open.
+        # SQLAlchemy leaves the cursor of a broken connection open.
         cursor = getattr(context.execution_context, "cursor", None)
         if context.is_disconnect and cursor is not None:
             cursor.close()

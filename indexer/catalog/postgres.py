@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL with a deadline: none waits longer than its request.
+"""Connections to PostgreSQL with a deadline, so that none waits longer than its request.
 
-A server that is frozen, or overloaded beyond use, keeps its connections and answers nothing on them.
+A frozen or badly overloaded server keeps its connections open but answers nothing on them.
 """
 
 import time
@@ -15,7 +15,7 @@ from models.interruption import is_interrupted, most_silent_s
 
 _OPTIONS: Final[dict[str, Any]] = {
     "connect_timeout": 5,
-    # One whose other end is not heard of any more is an error in time, too.
+    # A connection whose other end has gone silent must fail in time, too.
     "tcp_user_timeout": 10_000,  # ms
     "keepalives_idle": 10,
     "keepalives_interval": 3,
@@ -25,43 +25,43 @@ _CHECKS_SINCE: Final = 140_000  # the server's version
 
 
 class UnansweredError(psycopg.OperationalError):
-    """The server was silent for too long, or nobody waits any more; whether it did as asked is not known."""
+    """The server was silent too long, or nobody waits any more; whether the statement ran is unknown."""
 
     remedy = "it may be overloaded, or another process may still be writing; try again"
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection that is closed, with UnansweredError, as soon as there is no use in waiting."""
+    """A connection that closes with UnansweredError as soon as waiting has no use any more."""
 
     @classmethod
     def _connect_gen(cls, *args: Any, **options: Any) -> PQGenConn["Connection"]:
         return _bounded(super()._connect_gen(*args, **options), lambda: None)
 
     def wait(self, gen: PQGen[RV], *args: Any, **options: Any) -> RV:
-        """As psycopg's, which every call to the server goes through."""
-        # Whatever came later would be taken for the answer to what is asked next.
+        """Wait as psycopg's ``wait`` does, for every call to the server, but with a deadline."""
+        # On giving up, close the connection: a late answer would be taken for that of the next statement.
         return super().wait(_bounded(gen, self.pgconn.finish), *args, **options)
 
 
 class Cursor(psycopg.ServerCursor[Any]):
-    """A cursor that is closed here also where the server, or the connection to it, has gone."""
+    """A cursor that is closed on this side even if the server, or the connection to it, has gone."""
 
     def close(self) -> None:
-        """As psycopg's, which leaves it open where it cannot be closed at the server."""
+        """Close the cursor; psycopg's ``close`` leaves it open if it cannot be closed at the server."""
         try:
             super().close()
         except psycopg.Error:
-            if self.connection.closed:  # now, so that there is nothing to tell the server any more
+            if self.connection.closed:  # by now, so that this call sends nothing to the server
                 super().close()
             raise
 
 
 def connect(*arguments: Any, **options: Any) -> Connection:
-    """As psycopg's; raises OperationalError."""
+    """Connect as psycopg does, with timeouts; raises OperationalError."""
     connection = Connection.connect(*arguments, **{**_OPTIONS, **options})
     connection.server_cursor_factory = Cursor
     if connection.info.server_version >= _CHECKS_SINCE:
-        # Or it would go on with what nobody waits for, and stand in the way of others. Not all systems can.
+        # Else the server would go on with abandoned statements and block others. Not all systems support it.
         with suppress(psycopg.Error):
             connection.autocommit = True
             connection.execute("SET client_connection_check_interval = '500ms'")
@@ -70,7 +70,10 @@ def connect(*arguments: Any, **options: Any) -> Connection:
 
 
 def _bounded(gen: Generator[Any, Any, RV], give_up: Callable[[], None]) -> Generator[Any, Any, RV]:
-    """``gen``, which says what it waits for and is told, several times a second, what has come."""
+    """Run ``gen``, which yields what it waits for, until it ends; give up if it hears nothing for too long.
+
+    psycopg sends back what has arrived, or nothing, several times a second. Raises UnansweredError.
+    """
     heard_at = time.monotonic()
     try:
         awaited = next(gen)

@@ -1,4 +1,4 @@
-"""The quarantine: papers that cannot be encoded are noted in the catalog and hold no others up."""
+"""The quarantine: the catalog records papers that cannot be encoded, so that they block no others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow
 from indexer.catalog.versions import in_batches
 
-_MOST_CHARACTERS: Final = 1_000  # of a reason: it may quote what another program says
+_MOST_CHARACTERS: Final = 1_000  # of a reason, which may quote the output of another program
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class QuarantinedPaper:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """How many papers of a collection could not be encoded, and the ``first`` of them by their ids."""
+    """The number of papers of a collection that could not be encoded, and the ``first`` of them by id."""
 
     n_papers: int = 0
     first: tuple[QuarantinedPaper, ...] = ()
@@ -32,7 +32,7 @@ class Quarantine:
 def note_outcome(
     connection: Connection, models: str, released: Sequence[str], refused: Sequence[QuarantinedPaper]
 ) -> None:
-    """Note the ``refused`` versions, those that are current; take out the ``released``, content hashes."""
+    """Record the ``refused`` versions that are current, and take out those with the hashes ``released``."""
     for batch in in_batches(released):
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(
@@ -62,13 +62,13 @@ def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> 
 
 
 def forget_outdated(connection: Connection) -> None:
-    """Take out versions that are no longer current: their papers were replaced or deleted."""
+    """Take out versions that are no longer current because their papers were replaced or deleted."""
     is_current = select(CurrentRow.paper_key).where(CurrentRow.paper_key == QuarantineRow.paper_key)
     connection.execute(delete(QuarantineRow).where(~is_current.exists()))
 
 
 def refused_papers(connection: Connection, models: str) -> dict[str, str]:
-    """The papers whose current versions ``models`` could not encode: ids by content hash."""
+    """Return the ids, by content hash, of papers whose current versions ``models`` could not encode."""
     statement = (
         select(PaperRow.content_hash, PaperRow.paper_id)
         .join(QuarantineRow, QuarantineRow.paper_key == PaperRow.key)
@@ -78,7 +78,7 @@ def refused_papers(connection: Connection, models: str) -> dict[str, str]:
 
 
 def read_quarantine(connection: Connection, models: str, limit: int | None) -> Quarantine:
-    """How many papers ``models`` could not encode, and the first ``limit`` of them, or all."""
+    """Return how many papers ``models`` could not encode, and the first ``limit`` of them, or all."""
     of_these = QuarantineRow.models == models
     n_papers = connection.execute(
         select(func.count()).select_from(QuarantineRow).where(of_these)

@@ -1,4 +1,4 @@
-"""Saved queries that hold the text of a paper: removed where the paper is purged."""
+"""Removal of the saved queries that contain text of a purged paper."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from sqlalchemy import ColumnElement, Connection, delete, select
 from indexer.catalog.tables import PaperRow, SavedQueryRow, SentenceRow
 from indexer.catalog.versions import in_batches
 
-# Shorter sentences ("We test it.") stand in many papers.
+# Shorter sentences ("We test it.") occur in many papers.
 _TELLING_CHARACTERS: Final = 20
 
 
 def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
-    """Remove the saved queries that hold a title of one of the papers, or a sentence; returns how many.
+    """Remove the saved queries that contain a title or a sentence of one of the papers; return how many.
 
-    However it is spaced, and in capitals or not; a query that names a paper by its id stays.
+    Spacing and case are ignored. A query that only names a paper by its id stays.
     """
     titles: set[str] = set()
     sentences: set[str] = set()
@@ -39,7 +39,7 @@ def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> 
 
 
 def _sentences(connection: Connection, of_these: ColumnElement[bool]) -> Iterator[str]:
-    """The telling sentences of versions of papers, in one spelling."""
+    """Yield the sentences of versions of papers that are long enough to identify them, normalised."""
     statement = select(PaperRow.abstract, SentenceRow.start, SentenceRow.end).join(
         SentenceRow, SentenceRow.paper_key == PaperRow.key
     )
@@ -50,7 +50,7 @@ def _sentences(connection: Connection, of_these: ColumnElement[bool]) -> Iterato
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in the body of a request; the sentences of an abstract are one."""
+    """Yield every text in the body of a request, and each list of texts (such as sentences) joined to one."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

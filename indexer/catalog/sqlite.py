@@ -1,4 +1,4 @@
-"""How SQLite is opened: in write-ahead mode, synchronised at every commit, or read without locks."""
+"""Functions that open SQLite files: in write-ahead mode, synchronised at every commit, or without locks."""
 
 import sqlite3
 import time
@@ -17,18 +17,19 @@ _LOOK_S: Final = 0.01
 
 
 def is_frozen(file: Path) -> bool:
-    """Whether a file of SQLite is read without locks: nothing can be written beside it, and nobody shares it.
+    """Return whether a SQLite file must be read without locks: it is not writable, and nobody has it open.
 
-    A process that has it open keeps an index of its log in memory that others map too, also to read alone.
+    A process that has the file open maps an index of its log (``-shm``), which readers need to share. On a
+    read-only file system this is not checked.
     """
     shared = file.with_name(file.name + "-shm")
     return is_mounted_read_only(file) or (is_read_only(file) and not shared.exists())
 
 
 def sqlite_connection(file: Path, **options: Any) -> Any:
-    """An ``sqlite3.Connection`` to a file; without locks where this process may not write it.
+    """Return an ``sqlite3.Connection`` to a file, without locks if ``is_frozen``.
 
-    Raises sqlite3.Error; StorageError where others write to such a file from elsewhere.
+    Raises sqlite3.Error; StorageError if another process has written to such a file.
     """
     if not is_frozen(file):
         return sqlite3.connect(file, **options)
@@ -42,7 +43,7 @@ def sqlite_connection(file: Path, **options: Any) -> Any:
 
 
 def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> None:
-    """Have ``engine`` open its file so; ``frozen`` is the file where it is read without locks."""
+    """Set up how ``engine`` opens its file; ``frozen`` is that file if it is read without locks."""
     if frozen is not None:
 
         @event.listens_for(engine, "do_connect")
@@ -61,7 +62,7 @@ def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> Non
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         # The driver alone would begin only before some statements. A transaction that starts as a reader
-        # cannot wait for a writer later, so those that write say so at once.
+        # cannot wait for a writer later, so writing transactions take the lock at the start.
         if connection.get_execution_options().get("writes"):
             once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE", busy_timeout_s)
         else:
@@ -69,9 +70,10 @@ def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> Non
 
 
 def once_free(execute: Callable[[str], object], statement: str, busy_timeout_s: float) -> None:
-    """Executes a statement of SQLite as soon as no other process holds the file.
+    """Execute a statement of SQLite as soon as no other process locks the file.
 
-    SQLite itself would wait on where nobody wants it any more, and for some statements not at all.
+    SQLite itself would wait on after the request was interrupted, and for some statements not at all.
+    Raises the last error if the file stays locked for ``busy_timeout_s``.
     """
     execute("PRAGMA busy_timeout = 0")
     deadline = time.monotonic() + busy_timeout_s

@@ -1,7 +1,7 @@
-"""Versions of papers that wait to be published: the catalog keeps their text, no paper points at them yet.
+"""Staged versions of papers: the catalog stores their text, but they are not current until published.
 
-A load is what one command brings. A catalog keeps one that is unfinished, by a key that says what it is made
-of: the same command, given again, goes on with it, any other forgets it.
+A load is the set of papers that one command adds. The catalog keeps an unfinished load under a key of its
+contents: the same command, run again, continues it; any other command removes it.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from models.types import Paper
 
 
 class Version(NamedTuple):
-    """One version of a paper; ``key`` grows in the order in which versions first came in."""
+    """One version of a paper; ``key`` grows in the order in which versions were first stored."""
 
     key: int
     paper_id: str
@@ -23,7 +23,7 @@ class Version(NamedTuple):
 
 
 def stage(connection: Connection, load: str, papers: dict[str, Paper]) -> None:
-    """Keep those papers, given by content hash, for the ``load``; of several with one id the last counts."""
+    """Stage papers, given by content hash, for the ``load``; a staged version of the same id is replaced."""
     newest = select(func.coalesce(func.max(PaperRow.key), 0))
     last_key = connection.execute(newest).scalar_one()
     insert_papers(connection, papers)
@@ -44,7 +44,7 @@ def stage(connection: Connection, load: str, papers: dict[str, Paper]) -> None:
 
 
 def staged_hashes(connection: Connection, digests: list[str]) -> set[str]:
-    """Which of the versions with these content hashes are staged."""
+    """Return which of these content hashes are staged."""
     statement = (
         select(PaperRow.content_hash)
         .join(StagedRow, StagedRow.paper_key == PaperRow.key)
@@ -54,7 +54,7 @@ def staged_hashes(connection: Connection, digests: list[str]) -> set[str]:
 
 
 def staged_after(connection: Connection, load: str, key: int, limit: int) -> Iterator[Version]:
-    """The first ``limit`` versions of a load with higher keys, in their order."""
+    """Return the first ``limit`` versions of a load with keys above ``key``, in the order of their keys."""
     statement = (
         select(StagedRow.paper_key, StagedRow.paper_id, PaperRow.content_hash)
         .join(PaperRow, PaperRow.key == StagedRow.paper_key)
@@ -66,9 +66,9 @@ def staged_after(connection: Connection, load: str, key: int, limit: int) -> Ite
 
 
 def publish_staged(connection: Connection, load: str, up_to: int, change: int, *, replace: bool) -> None:
-    """Make the versions of a load with keys ``up_to`` one current as of ``change``.
+    """Make the versions of a load with keys up to ``up_to`` current as of ``change``.
 
-    With ``replace`` every paper that is not among them is deleted.
+    With ``replace``, every paper that is not among them is deleted.
     """
     of_these = (StagedRow.load == load, StagedRow.paper_key <= up_to)
     versions = select(StagedRow.paper_id, StagedRow.paper_key).where(*of_these)
@@ -84,7 +84,7 @@ def publish_staged(connection: Connection, load: str, up_to: int, change: int, *
 
 
 def forget_some(connection: Connection, *, but: str) -> bool:
-    """Give up some of every load but one, and remove the versions that no other paper or load has had.
+    """Remove a batch of staged papers of all loads except one, with versions that were never published.
 
     Returns whether there may be more.
     """

@@ -1,4 +1,4 @@
-"""What the catalog, keys and jobs share: rows of one database, opened and closed."""
+"""The base class of the catalog, keys and jobs: a database that is opened and closed."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 from indexer.catalog import migrations
 from indexer.catalog.database import BUSY_TIMEOUT_S, Database, expect_existing
 
-# Not Self: the tests' type checker knows none in methods.
+# Not Self: the type checker of the tests does not support it in methods.
 _Opened = TypeVar("_Opened", bound="Store")
 
 
@@ -20,17 +20,17 @@ class Store:
     def open(  # noqa: PYI019 - see above
         cls: type[_Opened], url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S
     ) -> _Opened:
-        """Opens what ``open_database`` opens or makes; raises what that raises."""
+        """Open the database, or make it, with ``open_database``; raises what ``open_database`` raises."""
         return cls(migrations.open_database(url_or_path, busy_timeout_s=busy_timeout_s))
 
     @classmethod
     def open_existing(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
-        """The same, but where the file of SQLite is not there none is made: raises StorageError."""
+        """The same as ``open``, but raises StorageError if the SQLite file does not exist."""
         expect_existing(url_or_path)
         return cls.open(url_or_path)
 
     def close(self) -> None:
-        """Closes every connection to the database."""
+        """Close every connection to the database."""
         self.database.close()
 
     def __enter__(self: _Opened) -> _Opened:  # noqa: PYI019 - see above

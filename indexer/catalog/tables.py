@@ -1,11 +1,11 @@
-"""The tables of the catalog, the same in SQLite and PostgreSQL; ``indexer/migrations`` changes older ones."""
+"""The tables of the catalog, the same in SQLite and PostgreSQL; ``migrations`` upgrades older ones."""
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, LargeBinary, MetaData, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
 class Base(DeclarativeBase):
-    """Every table of the catalog; constraints get the same names in both databases."""
+    """The base class of the catalog's tables; constraints get the same names in both databases."""
 
     metadata = MetaData(
         naming_convention={
@@ -21,7 +21,7 @@ class PaperRow(Base):
     """One version of a paper."""
 
     __tablename__ = "papers"
-    __table_args__ = ({"sqlite_autoincrement": True},)  # a key that was given once is never given again
+    __table_args__ = ({"sqlite_autoincrement": True},)  # a key is never reused
 
     key: Mapped[int] = mapped_column(primary_key=True)
     paper_id: Mapped[str] = mapped_column(index=True)
@@ -50,11 +50,11 @@ class SentenceRow(Base):
 
 
 class CurrentRow(Base):
-    """Which version of a paper is current: the only row that changes in place; no snapshot refers to it.
+    """The current version of a paper, updated in place, while ``papers`` and ``sentences`` are not.
 
-    Without a version the paper is deleted. ``change`` counts the transactions that changed the collection:
-    the last of them that this paper was in. ``added`` is that in which it came, or came back after it was
-    deleted, and ``added_at`` when that was, in Unix seconds, UTC.
+    No snapshot refers to these rows. Without a version, the paper is deleted. Transactions that change the
+    collection are numbered: ``change`` is the last that changed this paper, ``added`` the one that added it,
+    or added it again after a deletion, and ``added_at`` the time of ``added`` in Unix seconds, UTC.
     """
 
     __tablename__ = "current_papers"
@@ -67,9 +67,9 @@ class CurrentRow(Base):
 
 
 class StagedRow(Base):
-    """A version of a paper that waits to be published, and the ``load`` that it waits in.
+    """A version of a paper that waits to be published, and its ``load``.
 
-    ``brought``: no paper has had that version; it goes where the load is given up.
+    ``brought``: this load added the version and no paper has had it; it is removed if the load is given up.
     """
 
     __tablename__ = "staged_papers"
@@ -81,9 +81,9 @@ class StagedRow(Base):
 
 
 class QuarantineRow(Base):
-    """A current version of a paper that could not be encoded by some ``models``, and the reason.
+    """A version of a paper that ``models`` could not encode, and the reason.
 
-    ``models`` is ``Manifest.models_key`` of what it would have been published in: others may encode it.
+    ``models`` is the ``Manifest.models_key`` of the collection's models; other models may encode the paper.
     """
 
     __tablename__ = "quarantine"
@@ -94,7 +94,7 @@ class QuarantineRow(Base):
 
 
 class IdentityRow(Base):
-    """Which catalog this is: one row with a random id, the same in every copy of the database."""
+    """The identity of the catalog: one row with a random id, the same in every copy of the database."""
 
     __tablename__ = "identity"
 
@@ -102,9 +102,9 @@ class IdentityRow(Base):
 
 
 class KeyRow(Base):
-    """One API key: never the key itself, but the SHA-256 of its secret; times are Unix seconds, UTC.
+    """One API key, stored as the SHA-256 of its secret, never as the key; times are Unix seconds, UTC.
 
-    Rows stay: a revoked key is one with ``revoked_at``.
+    Rows are never removed: a revoked key has ``revoked_at``.
     """
 
     __tablename__ = "keys"
@@ -119,13 +119,13 @@ class KeyRow(Base):
 
 
 class JobRow(Base):
-    """One batch: whose it is, the generation it is answered from, and how far it is; times as in ``KeyRow``.
+    """One batch: its owner, the generation that answers it, and its progress; times as in ``KeyRow``.
 
-    ``shared`` is what all its queries have in common, ``error`` why it failed.
+    ``shared`` is the part that all its queries have in common, ``error`` the reason why it failed.
     """
 
     __tablename__ = "jobs"
-    # Rows without a key do not contradict each other: NULL is no value.
+    # Rows without a key do not violate this: NULLs are never equal.
     __table_args__ = (UniqueConstraint("owner", "idempotency_key"),)
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -144,10 +144,10 @@ class JobRow(Base):
 
 
 class JobChunkRow(Base):
-    """Some queries of a batch, those from number ``first`` on, worked off together; done once it has results.
+    """A chunk of a batch: ``n_queries`` queries from number ``first``, run together; done if it has results.
 
-    Who works on it holds a lease: a random token, good until ``lease_until`` (milliseconds). The two large
-    columns come last, so that SQLite reads the others without them.
+    The worker of the chunk holds a lease: a random token, valid until ``lease_until`` (milliseconds). The two
+    large columns come last, so that SQLite reads the others without them.
     """
 
     __tablename__ = "job_chunks"
@@ -165,10 +165,10 @@ class JobChunkRow(Base):
 
 
 class SavedQueryRow(Base):
-    """A query that somebody keeps under a name: ``body`` is that of its request, as JSON in ASCII.
+    """A query that its owner saved under a name; ``body`` is the body of its request, as JSON in ASCII.
 
-    Papers that were added after the change ``seen`` are new to its owner. ``n_feeds`` counts the feeds that
-    were made of it; the last one is good while it ``has_feed``. Times as in ``KeyRow``.
+    Papers added after the change ``seen`` are new to the owner. ``n_feeds`` counts the feeds made of the
+    query; the last one is valid while it ``has_feed``. Times as in ``KeyRow``.
     """
 
     __tablename__ = "saved_queries"
@@ -188,7 +188,7 @@ class SavedQueryRow(Base):
 
 
 class ProfileRow(Base):
-    """A named set of papers that somebody keeps: ``papers`` and ``conflicts`` are JSON lists of ids."""
+    """A named set of papers of one owner: ``papers`` and ``conflicts`` are JSON lists of ids."""
 
     __tablename__ = "profiles"
 

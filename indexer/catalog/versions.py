@@ -1,4 +1,4 @@
-"""Versions of papers as rows of the catalog: insert, hash and read."""
+"""Functions that insert, check, read and remove versions of papers as rows of the catalog."""
 
 import re
 import time
@@ -28,7 +28,7 @@ _Item = TypeVar("_Item")
 
 
 class AddedPaper(NamedTuple):
-    """A paper, the change in which it came, and when that was, in Unix seconds."""
+    """A paper, the change that added it, and the time of that change in Unix seconds."""
 
     paper_id: str
     change: int
@@ -37,7 +37,7 @@ class AddedPaper(NamedTuple):
 
 BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
 _READ_AT_ONCE: Final = 1_000  # rows
-UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL stores no NUL, UTF-8 no lone surrogate
 
 _REMEDY: Final = (
     "restore the catalog from a backup, or delete the paper (`akin delete ID`) and index it again"
@@ -46,12 +46,12 @@ _MAX_YEAR: Final = 2**31 - 1  # of a PostgreSQL integer
 
 
 def checked_hashes(papers: Iterable[Paper]) -> list[str]:
-    """Content hashes of papers; raises InputError for one that would not come back as it was given."""
+    """Return the content hashes of papers; raises InputError if one would not be read back unchanged."""
     return [_checked_hash(paper) for paper in papers]
 
 
 def _checked_hash(paper: Paper) -> str:
-    """Refuses what one of the databases would refuse or change, so that both hold the same papers."""
+    """Return a paper's content hash; raise InputError if one of the databases would refuse or change it."""
     texts = (paper.id, paper.title, paper.abstract, paper.venue, paper.url, paper.doi)
     for text in (*texts, *paper.authors, *paper.fields):
         if text is not None and (bad := UNSTORABLE.search(text)):
@@ -71,14 +71,14 @@ def _checked_hash(paper: Paper) -> str:
 
 
 def insert_on_conflict(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
-    """An INSERT in the database's own dialect: what to do on a conflict is not in standard SQL."""
+    """Return an INSERT in the dialect of the database: standard SQL has no ON CONFLICT clause."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
 def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
-    """Inserts those papers, given by content hash, that are not there yet; returns how many they were.
+    """Insert the papers, given by content hash, that are not in the catalog yet; return how many were new.
 
-    Those that are there, but damaged, are written again.
+    Papers that are in the catalog but damaged are written again.
     """
     insert = insert_on_conflict(connection, PaperRow).on_conflict_do_nothing()
     added = connection.execute(
@@ -121,26 +121,26 @@ def _columns(digest: str, paper: Paper) -> dict[str, Any]:
 
 
 def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """The items, as many at a time as one statement takes."""
+    """Yield the items in lists of at most ``BATCH_PAPERS``, for one statement each."""
     iterator = iter(items)
     while batch := list(islice(iterator, BATCH_PAPERS)):
         yield batch
 
 
 def point(connection: Connection, digests: Sequence[str], change: int) -> None:
-    """Makes the versions with these content hashes current, those that were not, as of ``change``."""
+    """Make the versions with these content hashes current as of ``change``, unless they already are."""
     for batch in in_batches(digests):
         versions = select(PaperRow.paper_id, PaperRow.key).where(PaperRow.content_hash.in_(batch))
         make_current(connection, versions, change)
-        # A generation may come to hold them: they stay, whatever becomes of the load that brought them.
+        # A generation may contain these versions: they stay even if the load that added them is removed.
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(update(StagedRow).where(StagedRow.paper_key.in_(keys)).values(brought=False))
 
 
 def make_current(connection: Connection, versions: Select[str, int], change: int) -> None:
-    """Makes ``versions`` (paper id, key) current, those that were not, as of ``change``.
+    """Make ``versions`` (paper id, key) current as of ``change``, unless they already are.
 
-    A paper that was not there before, or no longer, counts as added.
+    A paper that is new, or was deleted, counts as added.
     """
     added = {"added": change, "added_at": int(time.time())}
     numbers = [literal(number, BigInteger) for number in (change, *added.values())]
@@ -161,7 +161,7 @@ def make_current(connection: Connection, versions: Select[str, int], change: int
 
 
 def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
-    """Deletes papers, those that were there, as of ``change``; their versions stay."""
+    """Delete papers as of ``change``, unless they are deleted already; their versions stay."""
     if not paper_ids:
         return
     counted = {"change": change, "added": change, "added_at": int(time.time())}
@@ -177,12 +177,12 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
 
 
 def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, str | None]]:
-    """The papers changed after ``change`` with the hashes of their current versions, deleted ones first."""
+    """Yield the papers changed after ``change`` with their current content hashes, deleted ones first."""
     statement = (
         select(CurrentRow.paper_id, PaperRow.content_hash)
         .outerjoin(PaperRow, PaperRow.key == CurrentRow.paper_key)
         .where(CurrentRow.change > change)
-        # By the key of `papers`: for that of `current_papers` SQLite would read all of the table.
+        # By the key of `papers`: to sort by that of `current_papers`, SQLite would read the whole table.
         .order_by(PaperRow.key.nulls_first(), CurrentRow.paper_id)
         .execution_options(yield_per=_READ_AT_ONCE)
     )
@@ -192,13 +192,13 @@ def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, st
 
 
 def added_after(connection: Connection, change: int, *, most: int, not_before: int = 0) -> list[AddedPaper]:
-    """The papers that came after ``change`` and are there, at most ``most``, the last ones first.
+    """Return at most ``most`` papers that were added after ``change`` and not deleted, the newest first.
 
-    ``not_before`` is a time in Unix seconds.
+    Papers added before ``not_before``, a time in Unix seconds, are left out.
     """
     statement = (
         select(CurrentRow.paper_id, CurrentRow.added, CurrentRow.added_at)
-        # What was added later has changed later: there is an index of that.
+        # A paper added later has also changed later, and only `change` has an index.
         .where(CurrentRow.change > change, CurrentRow.added > change)
         .where(CurrentRow.paper_key.is_not(None), CurrentRow.added_at >= not_before)
         .order_by(CurrentRow.added.desc(), CurrentRow.paper_id)
@@ -208,14 +208,14 @@ def added_after(connection: Connection, change: int, *, most: int, not_before: i
 
 
 def names_of(connection: Connection, paper_ids: Sequence[str]) -> set[str]:
-    """The titles and DOIs that any version of the papers has."""
+    """Return the titles and DOIs of all versions of the papers."""
     named = select(PaperRow.title, PaperRow.doi)
     batches = (connection.execute(named.where(PaperRow.paper_id.in_(ids))) for ids in in_batches(paper_ids))
     return {name for rows in batches for row in rows for name in row if name}
 
 
 def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
-    """Removes every version of papers that are deleted, with all that refers to them; returns how many."""
+    """Remove every version of deleted papers, with all rows that refer to them; return how many versions."""
     n_removed = 0
     for batch in in_batches(paper_ids):
         of_these = PaperRow.paper_id.in_(batch)
@@ -227,22 +227,22 @@ def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
 
 
 def is_known(connection: Connection, paper_id: str) -> bool:
-    """Whether a paper is, was, or waits to be in the catalog."""
+    """Return whether a paper is, was, or waits to be in the catalog."""
     tables = (CurrentRow, StagedRow)
     wanted = (select(table.paper_id).where(table.paper_id == paper_id) for table in tables)
     return any(connection.execute(each).first() is not None for each in wanted)
 
 
 def remove_batches(connection: Connection) -> int:
-    """Ends and forgets every batch, whosever it is; returns how many there were."""
+    """Delete every batch of every owner; return how many there were."""
     connection.execute(delete(JobChunkRow))
     return connection.execute(delete(JobRow)).rowcount
 
 
 def read_papers(connection: Connection, statement: Executable) -> list[Paper]:
-    """The papers, with their sentences, of the rows of ``papers`` a statement selects, in their order.
+    """Return the papers, with sentences, of the rows of ``papers`` that a statement selects, in that order.
 
-    Raises StorageError where one is not as it was written.
+    Raises StorageError if a paper differs from what was written.
     """
     try:
         read = _read(connection, statement)
@@ -255,7 +255,7 @@ def read_papers(connection: Connection, statement: Executable) -> list[Paper]:
 
 
 def _damaged(connection: Connection, digests: Sequence[str]) -> list[str]:
-    """Which of the versions with these content hashes are not as they were written."""
+    """Return the content hashes of stored versions that differ from what was written."""
     try:
         read = _read(connection, select(PaperRow.__table__).where(PaperRow.content_hash.in_(digests)))
     except (ValueError, TypeError):
@@ -266,7 +266,7 @@ def _damaged(connection: Connection, digests: Sequence[str]) -> list[str]:
 
 
 def _read(connection: Connection, statement: Executable) -> list[tuple[str, Paper]]:
-    """Papers with their content hashes; raises ValueError, TypeError for what cannot be a paper."""
+    """Return papers with their content hashes; raises ValueError, TypeError for rows that are not papers."""
     rows = connection.execute(statement).all()
     abstracts = {row.key: row.abstract for row in rows}
     sentences: dict[int, list[Sentence]] = {key: [] for key in abstracts}

@@ -1,1 +1,1 @@
-"""What is done to a collection, one file a command: only these take its lock."""
+"""The operations on a collection, about one file per command: only they take the lock of the collection."""

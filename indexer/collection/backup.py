@@ -1,4 +1,4 @@
-"""Backups of a collection that may be served and fed meanwhile."""
+"""Backups of a collection, which may be searched and changed meanwhile."""
 
 import shutil
 import sqlite3
@@ -32,12 +32,12 @@ _OF_A_BACKUP: Final = frozenset(
 
 
 def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
-    """Copy what is served, then its catalog, into ``target``, a folder that is not there yet or is empty.
+    """Copy the served generation, then the catalog, into ``target``, which must be missing or empty.
 
-    ``catalog`` (a URL or path) is copied where it is SQLite. It is copied last: it may be newer than the
-    files, never older, so that the next process over ``target`` has only to catch up. Raises InputError,
-    SnapshotMissingError, SnapshotCorruptError; StorageError, also where it is not that of the collection.
-    Segments that a process that was killed left in ``TARGET.unfinished`` are not copied again.
+    ``catalog`` (a URL or path) is copied if it is SQLite. It is copied last, so it may be newer than the
+    files but never older, and the next process on ``target`` only has to catch up. Segments that a killed
+    process left in ``TARGET.unfinished`` are not copied again. Raises InputError, SnapshotMissingError,
+    SnapshotCorruptError, BuildLockedError; StorageError, also if the catalog is of another collection.
     """
     target = target.resolve()
     unfinished = target.with_name(target.name + ".unfinished")
@@ -47,14 +47,14 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
             raise InputError(f"{target} is not empty; name a new folder for the backup.")
         if target.is_mount():
             raise InputError(f"{target} is a mount point; name a new folder in it for the backup.")
-        # As long as it is open nobody clears away what it needs, however much is published meanwhile.
+        # While it is open, no process removes its files, however much is published meanwhile.
         snapshot = open_snapshot(data)
         with folder_lock(unfinished):
             return _copied(data, snapshot, unfinished, target, catalog=catalog)
 
 
 def _expect_apart(data: Path, target: Path, unfinished: Path) -> None:
-    """Refuse to copy a folder into itself, or over what no backup left; raises InputError."""
+    """Raise InputError if a folder would be copied into itself, or over files that are not of a backup."""
     if target.is_relative_to(data) or data.is_relative_to(target) or data.is_relative_to(unfinished):
         raise InputError(
             f"The backup {target} and the collection {data} lie one in the other; name a folder beside it."
@@ -70,7 +70,7 @@ def _expect_apart(data: Path, target: Path, unfinished: Path) -> None:
 def _copied(
     data: Path, snapshot: Snapshot, unfinished: Path, target: Path, *, catalog: str | Path
 ) -> Manifest:
-    """Copy into ``unfinished``, which becomes ``target``."""
+    """Copy the snapshot and the catalog into ``unfinished``, then rename that to ``target``."""
     manifest = snapshot.manifest
     segments = {DataFolder(Path()).segment(entry.name): entry.files for entry in manifest.segments}
     for folder, files in segments.items():
@@ -90,7 +90,7 @@ def _copied(
 
 
 def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
-    """Copy the files of a segment, but for those that were copied before and are whole."""
+    """Copy the files of a segment, except those that were copied before and match their checksums."""
     target.mkdir(parents=True, exist_ok=True)
     for child in target.iterdir():
         if child.name not in files:
@@ -101,7 +101,7 @@ def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
 
 
 def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
-    """Remove all that an earlier run copied but the segments given."""
+    """Remove everything that an earlier run copied, except the given segments."""
     wanted = {unfinished / folder for folder in segments}
     for child in [*unfinished.iterdir(), *(unfinished / "segments").glob("*")]:
         if child.is_file():
@@ -111,7 +111,7 @@ def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copies a catalog that others may be writing to, as it is at one moment; raises StorageError."""
+    """Copy the state of a catalog at one moment, while others may write to it; raises StorageError."""
     if not source.is_file():
         raise StorageError(f"{source}: there is no catalog here; name it with --catalog.")
     try:

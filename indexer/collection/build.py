@@ -1,7 +1,7 @@
 """The pipeline: corpus -> catalog -> sentence vectors and facets -> segments -> generation.
 
-A corpus is staged in the catalog, encoded by content hash, and published, as often as was asked for. Whatever
-was encoded before an interruption stays in ``DATA/building/corpus`` until it is published.
+A corpus is staged in the catalog, encoded by content hash, and published in portions. After an interruption,
+the papers encoded so far stay in ``DATA/building/corpus`` until they are published.
 """
 
 import time
@@ -35,18 +35,18 @@ from models.annotator import Annotator
 from models.errors import BuildLockedError
 from models.types import ProgressFn, Unit
 
-_TIDYING_S: Final = 2.0  # that a service takes at most to remove what a killed build left
-_PUBLISHED: Final = "published.json"  # the segments of a load that is published bit by bit
+_TIDYING_S: Final = 2.0  # the most that a service takes to remove the files of a killed build
+_PUBLISHED: Final = "published.json"  # the segments of a load that is published in portions
 _NO_MORE: Final = 2**31 - 1  # keys
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a build did to the collection.
+    """The result of a build.
 
-    ``manifest`` is that of the generation served from then on, also where nothing was new. ``replaced`` of
-    the papers read had been there with another content; ``reused_papers`` had been encoded before; the
-    ``quarantined`` could not be encoded and do not show; ``took_s`` is wall time.
+    ``manifest`` is the manifest of the generation served afterwards, even if nothing was new. ``replaced``
+    counts papers that the collection had with other content, ``reused_papers`` papers that were encoded
+    before; ``quarantined`` papers could not be encoded and are not shown; ``took_s`` is wall time.
     """
 
     manifest: Manifest
@@ -71,15 +71,15 @@ def build(
     bounds: Bounds = BOUNDS,
     encode: AbstractContextManager[Encode] | None = None,
 ) -> BuildReport:
-    """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole of it.
+    """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole collection.
 
-    Only papers that are new or changed are encoded; they become current in the ``catalog`` (a URL or path;
-    default: the file in ``data``), and a new generation with them is served. What was served before stays
-    served until then; of older generations the newest ``keep`` remain, and those in use. ``encode`` encodes
-    elsewhere what ``annotator`` would here, to the same; its context ends before others may build.
+    Only new or changed papers are encoded; they become current in the ``catalog`` (a URL or path; default:
+    the file in ``data``), and a new generation with them is served. Until then the old generation is served.
+    The newest ``keep`` older generations remain, and those in use. ``encode`` encodes elsewhere, with the
+    same result as ``annotator`` on this machine; its context ends before another process may build.
 
-    Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
-    collection was made with other models; BrokenFileError where a file breaks off and is to replace it.
+    Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError if the collection
+    was made with other models; BrokenFileError if a file cannot be read to its end with ``replace``.
     """
     started = time.perf_counter()
     check_backend(arguments.backend, arguments.device)
@@ -110,7 +110,7 @@ def build(
 
 @dataclass(slots=True)
 class _Load:
-    """What one build brings, and what has become of it so far."""
+    """The input of one build, and its progress so far."""
 
     data: Path
     catalog: Catalog
@@ -130,11 +130,11 @@ class _Load:
 
     @property
     def work(self) -> Path:
-        """Where encoded papers wait."""
+        """The folder of papers that are encoded but not yet published."""
         return DataFolder(self.data).work(Work.CORPUS)
 
     def stage(self, corpora: Sequence[Path]) -> Reading:
-        """Stage what is new; what was served before stays open no longer than that takes."""
+        """Stage the papers that are new or changed; the served snapshot is only kept open meanwhile."""
         base = self._base()
         self.like = self.like if base is None else base.manifest
         lookups, arguments = DataFolder(self.data).lookups, self.arguments
@@ -151,7 +151,7 @@ class _Load:
         )
 
     def publish_all(self, n_papers: int) -> None:
-        """Encode and publish what is staged, then merge the segments that came of it."""
+        """Encode and publish the staged papers, then merge the new segments."""
         known = readable_snapshot(self.data)
         note = read_note(self.work / _PUBLISHED)  # of a run that was interrupted
         added = {*note["segments"]} if note.get("load") == self.key else set()
@@ -168,7 +168,7 @@ class _Load:
                 at_once=self.bounds.part,
             )
             encoded = replaced(encoded, quarantined=(*waiting, *encoded.quarantined))
-            # A collection begins with a portion of which some paper could be encoded.
+            # The first generation needs a paper: portions in which none could be encoded wait for the next.
             waiting = () if encoded.parts or self._base() is not None else encoded.quarantined
             if waiting:
                 continue
@@ -184,7 +184,7 @@ class _Load:
             self._join(added)
 
     def _portions(self) -> Iterator[tuple[Iterable[Version], int]]:
-        """What is published together, and up to which key of the catalog that is."""
+        """Yield the versions that are published together, and the highest catalog key to publish."""
         versions = self.catalog.staged(self.key)
         if self.replace or not self.bounds.publish_every:
             yield versions, _NO_MORE
@@ -193,7 +193,7 @@ class _Load:
             yield some, some[-1].key
 
     def _publish(self, encoded: EncodedVersions, up_to: int) -> set[str]:
-        """Make versions current and serve them: the names of their segments."""
+        """Make encoded versions current and serve them; return the names of their segments."""
         new = prepare_segments(
             self.work,
             encoded.parts,
@@ -228,7 +228,10 @@ class _Load:
         return {entry.name for entry in manifest.segments} - {each.entry.name for each in base.segments}
 
     def _base(self) -> Snapshot | None:
-        """What is added to, made with the same models; none where all is replaced."""
+        """Return the served snapshot, which must be made with the same models; ``None`` with ``replace``.
+
+        It is also ``None`` if nothing is served yet. Raises EncoderMismatchError.
+        """
         base = None if self.replace else served_snapshot(self.data)
         if base is not None:
             expect_made_like(base.manifest, self.annotator, self.arguments)
@@ -240,7 +243,7 @@ class _Load:
         self.n_dropped += sum(part.n_sentences - part.n_rows for part in encoded.parts)
 
     def _join(self, names: set[str]) -> None:
-        """Merge the segments that were published one by one, so that a search has few to look into."""
+        """Merge the segments that were published one by one, so that a query searches few segments."""
         try:
             compact(
                 self.data,
@@ -251,24 +254,24 @@ class _Load:
                 keep=self.keep,
                 on_progress=self.on_progress,
             )
-        except BuildLockedError:  # a service merges already
+        except BuildLockedError:  # a service is merging already
             return
 
 
 def _settled(
     data: Path, annotator: Annotator, catalog: Catalog, device: str, keep: int, on_progress: ProgressFn
 ) -> Manifest:
-    """What is served once it shows all of the catalog, in segments that need no merge."""
+    """Publish the remaining changes of the catalog and merge segments; return the manifest served then."""
     manifest = absorb(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
     try:
         manifest = merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
         with DataFolder(data).publishing():
-            remove_generations(data, ())  # what an earlier run left that was killed while it joined segments
-    except BuildLockedError:  # a service does it already
+            remove_generations(data, ())  # remove the files of an earlier run that was killed while merging
+    except BuildLockedError:  # a service is merging already
         pass
     return manifest
 
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:
-    """That of the collection; it is made only where the collection is."""
+    """Open the catalog; it is only made if the collection does not exist yet."""
     return Catalog.open_existing(place) if DataFolder(data).current.is_file() else Catalog.open(place)

@@ -1,7 +1,7 @@
-"""Applies the catalog's changes to the served generation: additions first, then deletions.
+"""Functions that apply changes of the catalog to the served generation: additions and deletions together.
 
-The catalog holds what was acknowledged; a generation says up to which change of it it has come. Whatever
-stops a process in between, the next call goes on from there.
+The catalog holds every accepted change; a generation records the last change that it includes. If a process
+stops in between, the next call continues from there.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,12 +26,12 @@ from models.annotator import Annotator
 from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
 from models.types import ProgressFn
 
-AT_ONCE: Final = 50_000  # papers that are published together; the others wait
+AT_ONCE: Final = 50_000  # papers published together; the others wait for the next generation
 
 
 @dataclass(frozen=True, slots=True)
 class Absorbed:
-    """What is served now, and up to which ``change`` of the catalog it was compared with it."""
+    """The served manifest, and the last catalog ``change`` that the generation was compared with."""
 
     manifest: Manifest
     change: int
@@ -49,15 +49,15 @@ def absorb(
     wait_s: float = LOCK_WAIT_S,
     at_once: int = AT_ONCE,
 ) -> Absorbed:
-    """Publish the catalog's changes that what is served does not show: ``at_once`` papers a generation.
+    """Publish the changes of the catalog that the served generation lacks: ``at_once`` papers per generation.
 
-    ``base`` spares opening the served generation where it is that one. Changes up to ``since`` are known to
-    be shown. Papers are encoded while no lock is held: meanwhile others may publish, or change them again. A
-    paper that changed again is published as it was read, so that one that never rests keeps no other waiting;
-    the next call publishes what it has become.
+    If ``base`` is the served generation, it need not be opened again. Changes up to ``since`` are taken as
+    shown. Papers are encoded without the publishing lock: meanwhile others may publish, or change them again.
+    A paper that changed again is published as it was read, so that a paper that keeps changing does not delay
+    others; the next call publishes its newer version.
 
-    Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError where what is served was made with
-    other models; BuildLockedError where another process still does the same after ``wait_s`` seconds.
+    Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError if the served generation was made
+    with other models; BuildLockedError if another process is still absorbing after ``wait_s`` seconds.
     """
     folder = DataFolder(data)
     with folder.working(Work.CHANGES, wait_s=wait_s):
@@ -67,7 +67,7 @@ def absorb(
             last = expect_own_catalog(read.manifest, catalog)
             differing = differing_papers(catalog, read, since, most=at_once)
             with publishing(data, read) as served:
-                if served is not read:  # others published: what they add was in the catalog before
+                if served is not read:  # others published papers that were in the catalog before
                     base = served
                     continue
             if not differing:
@@ -79,11 +79,11 @@ def absorb(
             base = served_snapshot(data, beside=read)
             refused = {paper.paper_id for paper in encoded.quarantined}
             if base is not read and base is not None and _shows(base, differing, but=refused):
-                continue  # another process did the same
+                continue  # another process has published them
             is_last = len(differing) < at_once
             deleted = [key for key, digest in differing.items() if digest is None]
             after = read.manifest.change if is_last else None
-            with suppress(EncoderMismatchError):  # made anew by others: the next round looks at that
+            with suppress(EncoderMismatchError):  # others re-indexed: the next round opens their generation
                 manifest = publish_changes(
                     data, read, new, catalog, deleted=deleted, after=after, seen=last, keep=keep
                 )
@@ -100,28 +100,28 @@ def _encoded(
     base: Snapshot,
     on_progress: ProgressFn,
 ) -> EncodedVersions:
-    """The versions that ``differing`` names by their hashes, encoded as those of ``base``."""
+    """Return the versions with the hashes in ``differing``, encoded with the models of ``base``."""
     wanted = [(key, digest) for key, digest in differing.items() if digest is not None]
     like = base.manifest
     known = KnownVersions(data, like, base, into=_work(data))
     tell = counting(on_progress, len(wanted))
     encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known, on_done=tell)
-    # What was encoded for versions that changed again since.
+    # Parts with versions that have changed again since.
     for outdated in {*_work(data).glob("part-*")} - encoded.folders:
         discard_folder(outdated)
     return encoded
 
 
 def _shows(served: Snapshot, papers: Mapping[str, str | None], *, but: Collection[str]) -> bool:
-    """Whether ``served`` shows these versions of papers, content hashes by id; ``but`` are of no matter."""
+    """Return whether ``served`` shows these versions (content hashes by id) of all papers except ``but``."""
     return all(served.content_hash(key) == digest for key, digest in papers.items() if key not in but)
 
 
 def _tidy(data: Path, catalog: Catalog) -> None:
-    """Remove what is encoded and published: also what a build left that died in between."""
+    """Remove encoded papers that are published, also those of a build that was killed before it did so."""
     discard_folder(_work(data))
     left = DataFolder(data).work(Work.CORPUS)
-    if not left.is_dir():  # an `akin index` that starts now finds the lock free
+    if not left.is_dir():  # so that an `akin index` that starts now finds the lock free
         return
     with suppress(BuildLockedError), DataFolder(data).working(Work.CORPUS):
         if left.is_dir() and not catalog.count_staged():
@@ -130,7 +130,7 @@ def _tidy(data: Path, catalog: Catalog) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What a deletion did; ``unknown`` ids were not there."""
+    """The result of a deletion; ``unknown`` ids were not in the collection."""
 
     manifest: Manifest
     n_deleted: int
@@ -140,8 +140,8 @@ class Deletion:
 def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, keep: int) -> Deletion:
     """Delete papers from the catalog, then publish a generation without them; other changes stay pending.
 
-    Raises StorageError, SnapshotError; BuildLockedError where others keep it from publishing: the deletion is
-    in the catalog, and shows with the next publication.
+    Raises StorageError, SnapshotError; BuildLockedError if another process holds the publishing lock: the
+    deletion is then in the catalog, and takes effect with the next publication.
     """
     wanted = dict.fromkeys(paper_ids)
     with storage_errors(data):
@@ -159,7 +159,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
 
 @contextmanager
 def _despite_lock() -> Iterator[None]:
-    """Says that a deletion stands, though others kept it from being published."""
+    """Add to a BuildLockedError that the deletion is in the catalog, though it could not be published."""
     try:
         yield
     except BuildLockedError as error:
@@ -175,10 +175,10 @@ def _work(data: Path) -> Path:
 def differing_papers(
     catalog: Catalog, base: Snapshot, since: int = 0, *, most: int | None = None
 ) -> dict[str, str | None]:
-    """The papers that ``base`` shows otherwise than the catalog, with their hashes there (none: deleted).
+    """Return the papers that differ between ``base`` and the catalog, with their hashes in the catalog.
 
-    At most ``most`` of them, those that are deleted first. Changes up to ``since`` are known to be shown. A
-    paper in quarantine is none of them: ``base`` goes on showing what it was before, if it does. Raises
+    ``None`` means deleted. At most ``most`` papers are returned, deleted ones first. Changes up to ``since``
+    are taken as shown. Quarantined papers are left out: ``base`` keeps the version it shows, if any. Raises
     StorageError.
     """
     differing: dict[str, str | None] = {}
@@ -195,13 +195,16 @@ def differing_papers(
 
 
 def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:
-    """The last change of ``catalog``, which is that of the collection; raises StorageError if it is not."""
+    """Return the last change of ``catalog``; raises StorageError if it is not the collection's catalog."""
     last = catalog.last_change()
     manifest.expect_catalog(catalog.identity(), last)
     return last
 
 
 def expect_catalog_of_served(data: Path, catalog: Catalog) -> None:
-    """The same of what is served; any catalog will do where that is nothing, or damaged."""
+    """Raise StorageError if ``catalog`` is not that of the served generation.
+
+    If nothing is served, or the generation is damaged, any catalog is accepted.
+    """
     with suppress(SnapshotError):
         expect_own_catalog(read_manifest(data, current_generation(data)), catalog)

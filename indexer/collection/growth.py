@@ -1,4 +1,4 @@
-"""Writes segments outside the lock and serves them under it: whoever publishes papers does it here."""
+"""Functions that write segments outside the publishing lock, then publish them under it."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -25,19 +25,20 @@ from models.errors import BuildLockedError, EncoderMismatchError
 from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
 
-# Of a segment: it bounds what writing one takes, and what a kill may cost:
+# Of a segment: bounds the memory and time to write it, and the work that a kill may lose:
 # docs/decisions/collections/segment-size.md.
 MOST_ROWS: Final = 1_000_000
 PUBLISH_EVERY: Final = 50_000  # papers
 NOTHING: Final = np.empty(0, dtype=np.int64)
-_FEW_PAPERS: Final = 4  # so few are encoded while others wait to publish
+_FEW_PAPERS: Final = 4  # this many may be encoded under the lock, while others wait to publish
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is done at once: ``part`` papers are encoded, and ``publish_every`` so many published.
+    """The sizes of units of work: ``part`` papers are encoded, ``publish_every`` papers published at once.
 
-    0: all at the end, as where a corpus replaces all. A segment has at most ``most_rows`` vectors.
+    With ``publish_every=0``, all papers are published at the end, as when a corpus replaces the collection. A
+    segment has at most ``most_rows`` vectors, unless a single part has more.
     """
 
     publish_every: int = PUBLISH_EVERY
@@ -50,7 +51,7 @@ BOUNDS: Final = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class NewSegment:
-    """A segment in a folder of unfinished work, of which the papers at ``gone`` do not show."""
+    """A segment in a folder of unfinished work; the papers at the positions ``gone`` are hidden."""
 
     folder: Path
     entry: SegmentEntry
@@ -58,22 +59,22 @@ class NewSegment:
 
     @property
     def shows_none(self) -> bool:
-        """Whether none of its papers show."""
+        """Whether all of its papers are deleted or replaced."""
         return len(self.gone) == self.entry.n_papers
 
     def open(self, unit: Unit = Unit.SENTENCE, device: str = "cpu") -> Segment:
-        """The segment, where it is now."""
+        """Open the segment in its folder of unfinished work."""
         return Segment(self.folder, self.entry, unit=unit, device=device)
 
     def versions(self) -> Iterator[tuple[str, str]]:
-        """The ids of its papers, each with the content hash."""
+        """Yield the id and content hash of each paper, also of hidden ones."""
         segment = self.open()
         yield from zip(
             segment.column("id").to_pylist(), segment.column("content_hash").to_pylist(), strict=True
         )
 
     def without(self, paper_ids: Collection[str]) -> "NewSegment":
-        """The same, of which those of the papers do not show either that are in it."""
+        """Return the same segment with these papers hidden too; ids that it does not contain are ignored."""
         return replace(self, gone=np.union1d(self.gone, self.open().positions(paper_ids)))
 
 
@@ -86,9 +87,9 @@ def prepare_segments(
     most_rows: int = MOST_ROWS,
     on_progress: ProgressFn = unseen,
 ) -> list[NewSegment]:
-    """Segments of ``parts`` in folders under ``work``, each of at most ``most_rows`` vectors, or of one part.
+    """Write segments of ``parts`` under ``work``, each with at most ``most_rows`` vectors, or of one part.
 
-    One that an earlier call finished there is taken up. No lock is needed but that on ``work``.
+    Segments that an earlier call finished there are reused. Only the lock on ``work`` is needed.
     """
     backend, prepared = like.arguments["backend"], []
     for numbers in runs_that_fit([part.n_rows for part in parts], range(len(parts)), most_rows):
@@ -107,7 +108,10 @@ def prepare_segments(
 def runs_that_fit(
     sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS
 ) -> Iterator[range]:
-    """Neighbours among those with these ``numbers``, as many as fit into a segment; by ``sizes`` in rows."""
+    """Yield runs of adjacent ``numbers``, each as long as fits into a segment, by their ``sizes`` in rows.
+
+    An item that exceeds ``most_rows`` is a run by itself.
+    """
     start = end = n_rows = 0
     for number in numbers:
         if end > start and (number != end or n_rows + sizes[number] > most_rows):
@@ -121,7 +125,7 @@ def runs_that_fit(
 
 
 def adopted(data: Path, new: Sequence[NewSegment]) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
-    """The segments that show a paper, in their place in ``data``, each with what of it does not show."""
+    """Move the segments that show a paper into place in ``data``; return each with its hidden positions."""
     return [(adopt_segment(data, each.folder, each.entry), each.gone) for each in new if not each.shows_none]
 
 
@@ -134,11 +138,11 @@ def grow(
     like: Manifest,
     keep: int,
 ) -> Manifest:
-    """Publish ``base`` with the segments ``new``, of which the papers that show replace those with their ids.
+    """Publish ``base`` with the segments ``new``, whose visible papers replace those of ``base`` by id.
 
-    It goes without those papers of ``base`` that stand at ``gone``. ``like`` says what the new generation is
-    made with, and what it holds of the catalog. Of older generations the newest ``keep`` remain, and those in
-    use. The caller holds the writer's lock.
+    The papers of ``base`` at the positions ``gone`` are hidden. ``like`` gives the models and arguments of
+    the new generation, and the catalog and change that it includes. The newest ``keep`` older generations
+    remain, and those in use. The caller must hold the publishing lock.
     """
     segments: list[tuple[SegmentEntry, Int64[np.ndarray, ...]]] = []
     if base is not None:
@@ -163,13 +167,13 @@ def publish_changes(
     seen: int,
     keep: int,
 ) -> Manifest:
-    """Add the segments ``new`` to what is served, which was ``read`` before, and hide the ``deleted`` papers.
+    """Add the segments ``new`` to the served generation, ``read`` until now, and hide the ``deleted`` papers.
 
-    These are all changes of ``catalog`` after the change ``after`` up to ``seen``; with ``None`` only some of
-    them. Of these papers those that others deleted since are hidden. Those that others changed again are
-    shown as they are in ``new``; where others have published meanwhile, they stay pending, as what is served
-    may show the newer version. Raises StorageError, SnapshotError, BuildLockedError; EncoderMismatchError
-    where what is served by now was made otherwise than ``read``.
+    ``new`` and ``deleted`` are all changes of ``catalog`` after ``after`` up to ``seen``, or some of them if
+    ``after`` is ``None``. Papers that others deleted since are hidden too. Papers that others changed again
+    are shown as in ``new``; but if others have published meanwhile, these papers stay pending, because the
+    served generation may show the newer version. Raises StorageError, SnapshotError, BuildLockedError;
+    EncoderMismatchError if ``new`` is to be added to a generation made with other models than ``read``.
     """
     with publishing(data, read) as served:
         manifest = served.manifest
@@ -207,12 +211,12 @@ def publish_whole(
     shows_all: bool = True,
     keep: int,
 ) -> Manifest:
-    """Serve ``segments`` in place of what is served, with what ``catalog`` saw since the change of ``like``.
+    """Serve ``segments`` instead of the served generation, with all catalog changes since ``like.change``.
 
-    So nothing that others publish meanwhile is missing or older. Unless the segments show ``shows_all`` of
-    the catalog up to that change, the rest is pending. What changed since is encoded ``into`` a folder,
-    outside the lock but for a few papers. Raises EncoderError, StorageError, BuildLockedError; the last also
-    where something is served that this ``replaces`` not.
+    So no paper that others publish meanwhile is missing or outdated. Without ``shows_all`` the segments lack
+    papers of the catalog as of that change; these stay pending. Newer changes are encoded ``into`` a folder,
+    outside the lock except for a few papers. Raises EncoderError, StorageError, BuildLockedError; the last
+    also if a generation is served already and this one does not replace it (``replaces``).
     """
     known: KnownVersions | None = None
 
@@ -221,7 +225,7 @@ def publish_whole(
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
         encoded.note(catalog, like.models_key)
         new = prepare_segments(into, encoded.parts, like=like, device=like.arguments["device"])
-        # What shows of a paper whose new version cannot be encoded goes on showing.
+        # If the new version of a paper cannot be encoded, its old version stays visible.
         outdated = changed.keys() - {paper.paper_id for paper in encoded.quarantined}
         return [*(each.without(outdated) for each in segments), *new]
 
@@ -232,7 +236,7 @@ def publish_whole(
                 raise BuildLockedError(
                     f"{data}: another process has begun the collection meanwhile. Run the command again."
                 )
-            # What others publish they take from the catalog, so from here on nothing newer can be served.
+            # Others only publish papers of the catalog, so nothing newer than this can be served now.
             last, newer = catalog.last_change(), catalog.changed_since(seen)
             if not newer or (known is not None and len(newer) <= few):
                 if newer and known is not None:
@@ -241,4 +245,4 @@ def publish_whole(
                 return grow(data, None, segments, like=like, keep=keep)
         known = known or KnownVersions(data, like, readable_snapshot(data), into=into)
         segments, seen = with_changes(newer, known), last
-        few *= 2  # so that it ends, however much others change
+        few *= 2  # so that the loop ends, however much others change

@@ -1,8 +1,8 @@
-"""Merges segments outside the writer's lock, which is held only to swap in the result.
+"""Functions that merge segments outside the publishing lock, which is held only to swap in the result.
 
-A query costs a search in every segment. Additions leave segments of many sizes; neighbours of like size are
-merged into one of the next, as log-structured stores do, so that their number grows with the logarithm of
-what was added. Nothing is encoded anew.
+A query searches every segment. Additions leave segments of many sizes; neighbours of similar size are merged
+into one of the next tier, as log-structured stores do, so that the number of segments grows with the
+logarithm of the additions. Nothing is encoded again.
 """
 
 import math
@@ -28,17 +28,17 @@ from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
 from models.types import ProgressFn, unseen
 
-_KEPT_PAPERS: Final = 10_000  # taken over from a segment at once
+_KEPT_PAPERS: Final = 10_000  # copied from a segment at once
 
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """Which segments are merged.
+    """The rules by which segments are merged.
 
-    Sizes from ``fewest ** n`` vectors up to ``fewest ** (n + 1)`` are one tier; as many neighbours of one
-    tier are merged, with the smaller ones between them, unless the segment would pass ``most_rows``; so are
-    fewer that come to ``filled`` of that, which then rest. A segment of which less than ``living`` is left is
-    written anew.
+    Segments of ``fewest ** n`` up to ``fewest ** (n + 1)`` vectors form a tier. ``fewest`` neighbours of one
+    tier are merged, with the smaller ones between them, unless the result would exceed ``most_rows``. Fewer
+    neighbours are merged if together they reach the share ``filled`` of ``most_rows``; the result is not
+    merged again. A segment is rewritten if less than the share ``living`` of its vectors is not deleted.
     """
 
     fewest: int = 8
@@ -47,7 +47,7 @@ class Tiers:
     filled: float = 0.5
 
     def due(self, snapshot: Snapshot) -> range | None:
-        """The segments to merge next, by their numbers; ``None`` where none are."""
+        """Return the numbers of the segments to merge next, or ``None`` if no merge is due."""
         alive = snapshot.living_rows
         for number, (segment, n_rows) in enumerate(zip(snapshot.segments, alive, strict=True)):
             if n_rows < self.living * segment.entry.n_rows:
@@ -55,11 +55,11 @@ class Tiers:
         return self.run(alive)
 
     def run(self, sizes: Sequence[int]) -> range | None:
-        """The same by the sizes of the segments in vectors, none of them mostly deleted."""
+        """The same as ``due``, but by sizes in vectors, for segments that are not mostly deleted."""
         tiers = [math.floor(math.log(max(n_rows, 1), self.fewest)) for n_rows in sizes]
         first = 0
         while first < len(tiers):
-            # Up to the last of the largest: small ones that came between would keep these apart for good.
+            # Up to the last segment of the largest tier: small ones in between must not keep these apart.
             largest = max(tiers[first:])
             end = len(tiers) - tiers[::-1].index(largest)
             for start in range(first, end):
@@ -72,7 +72,7 @@ class Tiers:
         return None
 
     def _full(self, sizes: Sequence[int]) -> int | None:
-        """How many of the first segments make a full one, none of them being one; ``None`` where none do."""
+        """Return how many of the first segments, none of them full, fill one; ``None`` if they do not."""
         full = self.filled * self.most_rows
         for number, n_rows in enumerate(accumulate(sizes)):
             if n_rows > self.most_rows or sizes[number] >= full:
@@ -94,11 +94,11 @@ def merge(
     keep: int,
     on_progress: ProgressFn = unseen,
 ) -> Manifest | None:
-    """Merge what ``tiers`` say, until nothing is left; the manifest served then, ``None`` if nothing was due.
+    """Merge segments until none are due by ``tiers``; return the manifest, or ``None`` if none were merged.
 
-    ``base`` spares opening the served generation where it is that one. Others may publish meanwhile; papers
-    that are deleted while a segment is written are deleted in it. Raises StorageError, SnapshotCorruptError;
-    BuildLockedError where another process merges.
+    If ``base`` is the served generation, it need not be opened again. Others may publish meanwhile; papers
+    that are deleted while a segment is written are also deleted in the new segment. Raises StorageError,
+    SnapshotCorruptError; BuildLockedError if another process is merging.
     """
     merged = None
     with _alone(data):
@@ -124,10 +124,11 @@ def compact(
     wait_s: float = 0.0,
     on_progress: ProgressFn = unseen,
 ) -> Manifest:
-    """Merge all segments of ``base``, or those with these names, into few without what is deleted.
+    """Merge all segments of ``base``, or those in ``names``, into as few as possible, without deleted papers.
 
-    Those that come meanwhile stay. Where nothing is to be merged, ``base`` stays; what a killed merge left
-    goes all the same. Raises as ``merge``, where another process still merges after ``wait_s`` seconds.
+    Segments added meanwhile are not merged. If there is nothing to merge, ``base`` stays served, but the
+    files of a killed merge are removed. Raises as ``merge``, if another process still merges after ``wait_s``
+    seconds.
     """
     wanted = frozenset(segment.entry.name for segment in base.segments) if names is None else frozenset(names)
     with _alone(data, wait_s):
@@ -138,7 +139,10 @@ def compact(
 
 
 def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterator[range]:
-    """Neighbours, as many as fit into one segment, that merged would be fewer or smaller, or get words."""
+    """Yield runs of neighbours that fit into one segment and gain from a merge.
+
+    A merge reduces their number, splits a too large segment, drops deleted papers, or adds current words.
+    """
     alive, kept = snapshot.living_rows, snapshot.of_segments(snapshot.living)
     numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
     for run in runs_that_fit(alive, numbers, most_rows):
@@ -151,14 +155,17 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
 
 @contextmanager
 def _alone(data: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Keeps others from merging, and tidies up; raises BuildLockedError where others merge, StorageError."""
+    """Hold the lock on merging, and remove its folder at the end.
+
+    Raises StorageError; BuildLockedError if another process is still merging after ``wait_s`` seconds.
+    """
     with DataFolder(data).working(Work.MERGE, wait_s=wait_s):
         yield
-        discard_folder(DataFolder(data).work(Work.MERGE))  # also what was left by a merge that was killed
+        discard_folder(DataFolder(data).work(Work.MERGE))  # also the files of a merge that was killed
 
 
 def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:
-    """The papers of a segment at ``places``, some at a time."""
+    """Return the papers of a segment at ``places``, in parts of at most ``_KEPT_PAPERS``."""
     bounds = range(_KEPT_PAPERS, len(places), _KEPT_PAPERS)
     return [KeptPart(segment.itself, some) for some in np.split(places, bounds) if len(some)]
 
@@ -172,11 +179,11 @@ def _merge(
     on_progress: ProgressFn,
     most_rows: int,
 ) -> Manifest | None:
-    """Publish segments of ``base`` as one; ``None``, and nothing changed, where others took their place."""
+    """Publish a run of segments of ``base`` merged; return ``None``, unchanged, if others replaced them."""
     chosen = base.segments[run.start : run.stop]
     taken = base.of_segments(base.living)[run.start : run.stop]
     for segment in chosen:
-        # Copied unseen, damage would get a checksum of its own.
+        # Compare first: damage that is copied unnoticed would get a valid checksum.
         compare_files(DataFolder(data).segment(segment.entry.name), segment.entry.files)
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
     written = prepare_segments(
@@ -199,7 +206,7 @@ def _merge(
 
 
 def _without(written: Sequence[NewSegment], deleted: Int64[np.ndarray, " n_deleted"]) -> list[NewSegment]:
-    """The segments without the ``deleted`` papers, which are given by their places in all of them."""
+    """Return the segments with the ``deleted`` papers hidden, given by positions over all segments."""
     ends = np.cumsum([each.entry.n_papers for each in written])
     runs = np.split(deleted, np.searchsorted(deleted, ends))
     starts = [0, *ends.tolist()]
@@ -207,7 +214,7 @@ def _without(written: Sequence[NewSegment], deleted: Int64[np.ndarray, " n_delet
 
 
 def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:
-    """The number of the first of the ``chosen`` segments where all are served, one after another."""
+    """Return the number of the first ``chosen`` segment if all are served in sequence, else ``None``."""
     for first in range(len(now.segments) - len(chosen) + 1):
         own = now.segments[first : first + len(chosen)]
         if all(a.entry.is_same_as(b.entry) for a, b in zip(own, chosen, strict=True)):
@@ -218,9 +225,9 @@ def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:
 def _deleted_since(
     now: Snapshot, first: int, taken: Sequence[Int64[np.ndarray, "..."]]
 ) -> Int64[np.ndarray, " n_deleted"] | None:
-    """Which of the papers ``taken`` from the segments from ``first`` on are gone, by their new positions.
+    """Return which of the papers ``taken`` from segments ``first`` onwards are deleted, by new positions.
 
-    ``None`` where these hold papers that were not taken: those of a generation that somebody went back to.
+    ``None`` if these segments now show papers that were not taken, as after a rollback.
     """
     alive = now.of_segments(now.living)[first : first + len(taken)]
     if any(len(np.setdiff1d(own, was)) for own, was in zip(alive, taken, strict=True)):

@@ -1,6 +1,6 @@
-"""Publishes generations and segments in the data folder, and removes old ones.
+"""Functions that publish generations and segments in the data folder, and remove old ones.
 
-Whoever calls these holds the writer's lock.
+Callers must hold the publishing lock; ``publishing`` and ``rollback`` take it.
 """
 
 import fcntl
@@ -32,10 +32,10 @@ _TRIES: Final = 5
 
 @contextmanager
 def publishing(data: Path, beside: Snapshot) -> Iterator[Snapshot]:
-    """Hold the lock without which nothing is published, and what is served then; ``beside`` was before.
+    """Hold the publishing lock and yield the served snapshot, reusing segments that ``beside`` has open.
 
-    Files are opened and compared with their checksums while others may publish; only where these do so again
-    and again are the last of them read under the lock. Raises BuildLockedError, StorageError, SnapshotError.
+    Files are opened and compared with their checksums outside the lock. Only if others publish during each of
+    several tries are they read under the lock. Raises BuildLockedError, StorageError, SnapshotError.
     """
     for _ in range(_TRIES):
         beside = served_snapshot(data, beside=beside) or beside
@@ -48,7 +48,7 @@ def publishing(data: Path, beside: Snapshot) -> Iterator[Snapshot]:
 
 
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
-    """The segment in the folder ``prepared`` takes its place among the others, under a name of its own."""
+    """Move the segment in the folder ``prepared`` to the other segments, under the next name."""
     name = next_name(DataFolder(data).segments)
     _make_folder(DataFolder(data).segments)
     (prepared / NOTE).unlink(missing_ok=True)
@@ -59,10 +59,10 @@ def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEnt
 def publish(
     data: Path, like: Manifest, served: Sequence[tuple[SegmentEntry, Int64[np.ndarray, "..."]]], *, keep: int
 ) -> Manifest:
-    """A new generation of the segments ``served``, each with the positions of its deleted papers.
+    """Publish a generation of the segments ``served``, each given with the positions of its deleted papers.
 
-    It is ``like`` but for its name, time, segments and files. Of older generations the newest ``keep``
-    remain, and those in use.
+    Its manifest is ``like`` except for name, time, base, segments and files. The newest ``keep`` older
+    generations remain, and those in use. Returns the manifest.
     """
     generation = next_name(DataFolder(data).snapshots)
     prepared = DataFolder(data).next_snapshot
@@ -92,13 +92,13 @@ def publish(
 
 
 def served_by(snapshot: Snapshot) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
-    """The segments of a generation, each with the positions of its deleted papers."""
+    """Return the segments of a generation, each with the positions of its deleted papers."""
     deleted = snapshot.of_segments(~snapshot.living)
     return [(segment.entry, gone) for segment, gone in zip(snapshot.segments, deleted, strict=True)]
 
 
 def _served(data: Path) -> str | None:
-    """The served generation, or ``None`` where there is none or CURRENT is damaged."""
+    """Return the name of the served generation, or ``None`` if there is none or CURRENT is damaged."""
     try:
         name = named_by_pointer(data)
     except SnapshotCorruptError:
@@ -113,10 +113,10 @@ def _make_folder(folder: Path) -> None:
 
 
 def clear_away(data: Path, *, keep: int) -> list[str]:
-    """Remove all but ``keep`` generations, the served one, and those that somebody reads.
+    """Remove all generations except ``keep`` of them, the served one, and those that a process is reading.
 
-    The served one is kept, that which it was made from, and so on, before others, the newest first. Then
-    every segment goes that no remaining generation names. Returns the removed generations.
+    The served generation is kept first, then the one it was made from, and so on, then the others, newest
+    first. Segments that no remaining generation names are removed too. Returns the removed generations.
     """
     with storage_errors(data):
         known = DataFolder(data).generations()
@@ -129,9 +129,9 @@ def clear_away(data: Path, *, keep: int) -> list[str]:
 
 
 def remove_generations(data: Path, names: Collection[str]) -> list[str]:
-    """Remove generations but those that somebody reads, and every segment that is named no more.
+    """Remove generations, except those that a process is reading, and segments that no generation names.
 
-    What a publication that was killed left goes too. Returns the removed ones.
+    The files of a publication that was killed are removed too. Returns the removed generations.
     """
     with storage_errors(data):
         shutil.rmtree(DataFolder(data).next_snapshot, ignore_errors=True)
@@ -141,7 +141,10 @@ def remove_generations(data: Path, names: Collection[str]) -> list[str]:
 
 
 def _base(data: Path, generation: str) -> str | None:
-    """The generation that another was made from, if it is there; for older manifests, the one before."""
+    """Return the generation that ``generation`` was made from, or ``None`` if it was removed.
+
+    If the manifest does not say it, or cannot be read, this is the generation before.
+    """
     earlier = DataFolder(data).generations_before(generation)
     try:
         base = read_manifest(data, generation).base
@@ -153,10 +156,10 @@ def _base(data: Path, generation: str) -> str | None:
 
 
 def _discard_unread(data: Path, generation: str) -> bool:
-    """Takes a generation out of its place, unless somebody holds a lock on its manifest."""
+    """Discard a generation, unless a reader holds a lock on its manifest; return whether it was discarded."""
     folder = DataFolder(data).snapshot(generation)
     try:
-        # For writing: an exclusive lock on a file system of the network needs it.
+        # Opened for writing: an exclusive lock on a network file system requires it.
         descriptor = os.open(folder / "manifest.json", os.O_RDWR)
     except FileNotFoundError:
         discard(folder)  # damaged: nobody can read it
@@ -177,7 +180,7 @@ def _discard_unnamed_segments(data: Path) -> None:
         try:
             named.update(entry.name for entry in read_manifest(data, generation).segments)
         except SnapshotCorruptError:
-            return  # what it names is not known: better too much is kept
+            return  # its segments are unknown: rather keep too many
     for name in numbered(DataFolder(data).segments):
         if name not in named:
             discard(DataFolder(data).segment(name))
@@ -185,11 +188,11 @@ def _discard_unnamed_segments(data: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback did; ``manifest`` is that of the generation served from then on, be it another or not.
+    """The result of a rollback; ``manifest`` is the manifest served afterwards, whether ``is_new`` or not.
 
-    ``n_removed`` papers are in the collection no longer, ``n_restored`` have the version that they had; of
-    both, ``n_unseen`` were stored as no search had shown them yet, ``None`` where it cannot be told what was
-    served. ``n_pending`` changes of the catalog are not searchable yet, where nothing was changed.
+    ``n_removed`` papers left the collection, ``n_restored`` got their earlier version back; ``n_unseen`` of
+    both had a version that no search had shown yet (``None`` if the manifest served before is damaged). If
+    the generation was served already, ``n_pending`` papers have changes that are not searchable yet.
     """
 
     manifest: Manifest
@@ -201,31 +204,31 @@ class Rollback:
 
 
 def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback:
-    """Serve another generation (by default what the served one was made from), once it is verified.
+    """Serve another generation (by default the one the served one was made from), after verifying it.
 
-    The catalog goes back first: papers get the versions they have there, those added since are deleted. Who
-    publishes before the swap, or instead of it where this is killed, shows the same papers. Nothing changes
-    where that generation is served.
+    The catalog goes back first: papers get the versions of that generation, papers added since are deleted.
+    So if another process publishes before the swap, or this one is killed, the same papers are shown. Nothing
+    changes if that generation is served already.
 
-    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
-    not that of the collection.
+    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
+    the collection's catalog.
     """
     folder = DataFolder(data)
     with storage_errors(data):
         known = folder.generations()
-        served = named_by_pointer(data) if known else current_generation(data)  # says that nothing is there
+        served = named_by_pointer(data) if known else current_generation(data)  # raises: nothing is there
         target = to or _base(data, served)
         if target is None or target not in known:
             raise SnapshotMissingError(
                 f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
                 f"known: {', '.join(known) or 'none'}"
             )
-        snapshot = open_snapshot(data, target, reread=False)  # it stays as long as it is open
+        snapshot = open_snapshot(data, target, reread=False)  # not removed as long as it is open
         if target == served:
             n_pending = len(catalog.changed_since(snapshot.manifest.change))
             return Rollback(snapshot.manifest, is_new=False, n_pending=n_pending)
         shown: Manifest | None = None
-        with suppress(SnapshotError):  # what is served may be damaged
+        with suppress(SnapshotError):  # the served manifest may be damaged
             shown = read_manifest(data, served)
         for manifest in filter(None, (snapshot.manifest, shown)):
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
@@ -236,7 +239,7 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
 
 
 def _restore(catalog: Catalog, snapshot: Snapshot, served: Manifest | None) -> Rollback:
-    """The catalog goes back to what ``snapshot`` holds, from what ``served`` shows and what came since."""
+    """Set the catalog back to the papers of ``snapshot``, and count the changes against ``served``."""
     changed = catalog.changed_since(snapshot.manifest.change)
     versions = {paper_id: snapshot.content_hash(paper_id) for paper_id in changed}
     other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}

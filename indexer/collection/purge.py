@@ -1,8 +1,8 @@
-"""Purging: the text of papers leaves everything that a data folder and its catalog hold of them.
+"""Purging: removing all text of papers from a data folder and its catalog.
 
-A deletion takes papers out of every answer; their text stays in the versions of the catalog, in segments and
-in older generations until those are superseded. A purge, for takedowns, leaves none of it. Whatever stops it,
-the same call again goes on: it looks for the papers wherever they may be, deleted or not.
+A deletion removes papers from every answer; their text stays in the versions of the catalog, in segments and
+in older generations until those are superseded. A purge, for takedowns, leaves none of it. If it is stopped,
+the same call again continues: it looks for the papers wherever they may be, deleted or not.
 """
 
 import shutil
@@ -32,7 +32,7 @@ from models.checksums import hashes64
 from models.errors import SnapshotError, StorageError
 from models.types import ProgressFn, unseen
 
-# Whoever else may hold text, and how many seconds to wait until it has ended.
+# Other work that may hold text, and how many seconds to wait until it has ended.
 _OTHERS_AT_WORK: Final = {
     Work.CORPUS: 0.0,
     Work.REINDEX: 0.0,
@@ -40,16 +40,16 @@ _OTHERS_AT_WORK: Final = {
 }
 
 
-_ALL: Final = 2**31  # generations: but for those that hold a paper, a purge removes none
+_ALL: Final = 2**31  # generations to keep: a purge removes none, except those that contain a paper
 
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What a purge did; ``manifest`` is that of the generation served from then on, be it a new one or not.
+    """The result of a purge; ``manifest`` is the manifest served afterwards, whether ``is_new`` or not.
 
-    ``n_versions``, ``n_batches`` and ``n_queries``, saved ones, were removed from the catalog, ``removed``
-    are the generations that held a version. The ``leased`` hold one too and stay, because a process reads
-    them: the purge must be repeated. The ``unknown`` ids are of papers that were never there.
+    ``n_versions``, ``n_batches`` and ``n_queries`` (saved queries) were removed from the catalog. ``removed``
+    generations contained a version. ``leased`` generations contain one too but stay, because a process is
+    reading them: the purge must be repeated. Papers with ``unknown`` ids were never in the collection.
     """
 
     manifest: Manifest
@@ -63,7 +63,7 @@ class Purge:
 
     @property
     def found_nothing(self) -> bool:
-        """Whether nothing was there to purge."""
+        """Whether there was nothing to purge."""
         return not (self.n_versions or self.n_batches or self.removed or self.leased or self.is_new)
 
 
@@ -75,13 +75,13 @@ def purge_papers(
     device: str = "cpu",
     on_progress: ProgressFn = unseen,
 ) -> Purge:
-    """Delete papers and remove all that is kept of them: versions, segments, generations, unfinished work.
+    """Delete papers and remove everything stored of them: versions, segments, generations, unfinished work.
 
-    Every batch is removed with them, its queries and results too, and every saved query that holds a title
-    or sentence of theirs. Only the segments that hold one are written anew. Ids that nobody knows are passed
-    over.
+    Every batch is removed too, with its queries and results, and every saved query that contains a title or a
+    sentence of them. Only segments that contain one of the papers are rewritten. Unknown ids are ignored.
 
-    Raises StorageError, SnapshotError; BuildLockedError where another process indexes or re-indexes.
+    Raises StorageError, SnapshotError; BuildLockedError if another process is indexing or re-indexing, or
+    absorbs changes, merges or publishes for too long.
     """
     wanted = list(dict.fromkeys(paper_ids))
     folder = DataFolder(data)
@@ -92,7 +92,7 @@ def purge_papers(
         deleted = delete_papers(data, wanted, catalog, keep=_ALL)
         holds = cache(
             partial(_segment_holds, hashes=hashes64(wanted))
-        )  # each is read once, and not under the lock
+        )  # each segment is read only once, and not under the lock
         while True:
             base = open_snapshot(data, reread=False)
             names = [each.entry.name for each in base.segments if len(each.positions(wanted))]
@@ -107,7 +107,7 @@ def purge_papers(
                     on_progress=on_progress,
                 )
                 continue
-            with suppress(StorageError):  # of a generation that goes meanwhile
+            with suppress(StorageError):  # a generation may be removed meanwhile
                 _generations_holding(data, holds, but=base.generation)
             with publishing(data, base) as served:
                 if served is not base:
@@ -117,7 +117,7 @@ def purge_papers(
                 break
         with folder.working(Work.MERGE, wait_s=LOCK_WAIT_S):
             _drop_unfinished(folder.building, frozenset(wanted))
-            discard_folder(folder.work(Work.MERGE))  # of a purge that was killed once it had merged
+            discard_folder(folder.work(Work.MERGE))  # left by a purge that was killed after its merge
         forget(folder.lookups, [*wanted, *catalog.names(wanted)])
         purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
@@ -129,7 +129,7 @@ def purge_papers(
 
 
 def _generations_holding(data: Path, holds: Callable[[Path], bool], *, but: str) -> list[str]:
-    """The generations of which a segment holds one of the papers, or it cannot be known."""
+    """Return the generations except ``but`` with a segment that contains one of the papers, or may do so."""
     return [
         name
         for name, found in read_manifests(data)
@@ -142,9 +142,9 @@ def _generations_holding(data: Path, holds: Callable[[Path], bool], *, but: str)
 
 
 def _segment_holds(folder: Path, hashes: UInt64[np.ndarray, " n_papers"]) -> bool:
-    """Whether a segment holds a paper with one of these hashes, or it cannot be known.
+    """Return whether a segment contains a paper with one of these hashes, or cannot be read.
 
-    The file may be damaged: it need not be sorted.
+    The hashes may be out of order, because the file may be damaged.
     """
     try:
         own = np.load(folder / IDS, mmap_mode="r")["hash"]
@@ -154,7 +154,7 @@ def _segment_holds(folder: Path, hashes: UInt64[np.ndarray, " n_papers"]) -> boo
 
 
 def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:
-    """Remove what is unfinished and holds one of the papers: encoded parts, and segments."""
+    """Remove unfinished work that contains one of the papers: encoded parts and segments."""
     for child in [path for path in building.iterdir() if path.is_dir()]:
         if child.name.endswith(".discarded"):
             shutil.rmtree(child)
@@ -163,7 +163,7 @@ def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:
 
 
 def _file_holds(papers: Path, wanted: frozenset[str]) -> bool:
-    """Whether a file of papers holds one of them, or cannot be read."""
+    """Return whether a file of papers contains one of these ids, or cannot be read."""
     try:
         with pa.memory_map(str(papers)) as source:
             return not wanted.isdisjoint(pa.ipc.open_file(source).read_all()["id"].to_pylist())

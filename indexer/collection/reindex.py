@@ -1,11 +1,11 @@
-"""Encodes a collection again with other models or formats, then swaps it in.
+"""Re-indexing: encoding a collection again with other models or formats, then swapping it in.
 
-The papers are those of the catalog, so no corpus is needed. What was done is kept in
-``DATA/building/reindex`` until it is published; a run that was killed, or was only to compare, is taken up
-where it was:
+The papers are read from the catalog, so no corpus is needed. Finished work stays in
+``DATA/building/reindex`` until it is published, and the next run continues after one that was killed, or that
+only compared:
 
-  part-*, segment-*    encoded papers, and segments made of them, each whole or not there
-  prepared.json        once all are there: which segments, and the change of the catalog they are as of
+  part-*, segment-*    encoded papers, and segments made of them, each complete or missing
+  prepared.json        written once all are there: the segments, and the catalog change that they include
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,10 +39,10 @@ _PREPARED: Final = "prepared.json"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The collection encoded anew and not served yet; ``reused_papers`` an earlier run had encoded.
+    """The collection encoded again but not served yet; ``reused_papers`` were encoded by an earlier run.
 
-    ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them. The
-    ``quarantined`` could not be encoded.
+    ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them.
+    ``quarantined`` papers could not be encoded.
     """
 
     snapshot: Snapshot
@@ -53,7 +53,7 @@ class Prepared:
 
 @contextmanager
 def reindex_lock(data: Path) -> Iterator[None]:
-    """Hold what one process at a time may do: prepare and publish.
+    """Hold the lock on re-indexing, so that one process at a time prepares and publishes.
 
     Raises BuildLockedError, StorageError.
     """
@@ -71,10 +71,10 @@ def prepare(
     bounds: Bounds = BOUNDS,
     encode: AbstractContextManager[Encode] | None = None,
 ) -> Prepared:
-    """Encode every paper of ``catalog`` into segments of their own; what is served stays as it is.
+    """Encode every paper of ``catalog`` into new segments; the served generation stays unchanged.
 
-    They are read and encoded within ``bounds``, by ``encode`` in place of ``annotator`` here. Raises
-    EncoderError; InputError where the catalog is empty; StorageError, also where it is not that of ``data``.
+    Papers are encoded within ``bounds``, by ``encode`` if given, else by ``annotator`` here. Raises
+    EncoderError; InputError if the catalog is empty; StorageError, also if it is not the catalog of ``data``.
     """
     check_backend(arguments.backend, arguments.device)
     with storage_errors(data), encode or nullcontext(EncodeHere(annotator)) as encoder:
@@ -103,7 +103,7 @@ def prepare(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All papers as of one ``change`` of the catalog, in segments."""
+    """Segments with all papers as of one ``change`` of the catalog."""
 
     change: int
     segments: Sequence[NewSegment]
@@ -119,7 +119,7 @@ def _made(
     bounds: Bounds,
     on_progress: ProgressFn,
 ) -> _Found:
-    """The papers of the catalog, encoded; of those that change meanwhile any version, which is outdated."""
+    """Encode the papers of the catalog; if one changes meanwhile, the outdated version is hidden later."""
     change, work = catalog.last_change(), _work(data)
     known = KnownVersions(data, like, readable_snapshot(data), into=work)
     encoded = encode_versions(
@@ -152,7 +152,7 @@ def _made(
 
 
 def _found(data: Path, like: Manifest, catalog: Catalog) -> _Found | None:
-    """What an earlier run prepared with the same models, if all of it is whole."""
+    """Return the segments that an earlier run prepared with the same models, if all files are intact."""
     work = _work(data)
     note = read_note(work / _PREPARED)
     if note.get("key") != _key(like, catalog) or note["change"] > catalog.last_change():
@@ -177,14 +177,14 @@ def publish_prepared(
     *,
     keep: int,
 ) -> Manifest:
-    """Serve what was prepared, with every change that the catalog saw meanwhile.
+    """Serve the prepared segments, with every change of the catalog since they were made.
 
-    So nothing that the generation served before shows is missing or shows an older version. Raises
-    EncoderError, StorageError, BuildLockedError.
+    So no paper of the generation served before is missing or shown in an older version. Raises EncoderError,
+    StorageError, BuildLockedError.
     """
     like, work = prepared.snapshot.manifest, _work(data)
     hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
-    # Read only where some are in quarantine.
+    # Only read if some papers are quarantined.
     catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
     manifest = publish_whole(data, prepared.segments, annotator, catalog, like=like, into=work, keep=keep)
     discard_folder(work)

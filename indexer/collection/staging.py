@@ -1,4 +1,4 @@
-"""Staging: the papers of a corpus that are new or changed go into the catalog, and nothing shows them yet."""
+"""Staging: storing the new and changed papers of a corpus in the catalog, without publishing them yet."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ from models.text.language import other_language
 from models.text.sentences import SPLITTER_VERSION
 from models.types import Paper, ProgressFn
 
-_AT_ONCE: Final = 1_000  # papers of one transaction: others who write wait a tenth of a second
+_AT_ONCE: Final = 1_000  # papers of one transaction: other writers wait a tenth of a second
 _SHOWN: Final = 3  # broken rows
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was read: ``n_papers`` wait for their publication, ``unchanged`` ones are served as they are.
+    """The result of reading corpora: ``n_papers`` are staged, ``unchanged`` papers are served already.
 
-    ``refusals`` says what else there was, ``languages`` how many of those that wait are in another language,
-    ``unresolved`` is the table of what can be looked up.
+    ``refusals`` reports the other rows, ``languages`` the number of staged papers by foreign language, and
+    ``unresolved`` is the file of the ids that can be looked up.
     """
 
     n_papers: int = 0
@@ -41,16 +41,16 @@ class Reading:
 
 
 def load_key(corpora: Sequence[Path], lookups: Path, read_by: BuildArguments, *, replace: bool) -> str:
-    """What tells a load from any other: its files, by size and time of change, and how they are read.
+    """Return the key of a load: a digest of its files (path, size and time of change) and reading options.
 
-    ``lookups`` is the folder of what was looked up. OSError where a file is not there.
+    ``lookups`` is the folder of looked-up papers. Raises OSError if a file does not exist.
     """
     paths = list(corpora)
     if (found := lookups / FOUND_FILE).exists():
         paths.append(found)
     stats = [path.stat() for path in paths]
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(paths, stats, strict=True)]
-    # Readers of another release may find other rows.
+    # The readers of another release may find other rows.
     readers = {"splitter": SPLITTER_VERSION, "akin": version("akin")}
     options = {name: getattr(read_by, name) for name in ("format_name", "on_error", "limit")}
     options["lookups"] = str(lookups)
@@ -68,11 +68,11 @@ def stage_corpora(
     whole: bool = False,
     on_progress: ProgressFn,
 ) -> Reading:
-    """Stage the papers of ``corpora`` that ``base`` does not show, or the catalog has otherwise.
+    """Stage the papers of ``corpora`` that ``base`` does not show, or that differ in the catalog.
 
-    What another load left unpublished is forgotten; what an interrupted run staged of this one stays as it
-    is. Raises CorpusError, InputError, StorageError; BrokenFileError where a file breaks off that must be
-    whole.
+    Staged papers of other loads are removed; papers of this load that an interrupted run staged are not
+    staged again. Raises CorpusError, InputError, StorageError; with ``whole``, BrokenFileError if a file
+    cannot be read to its end.
     """
     catalog.forget_loads(but=load)
     reading = Reading()
@@ -104,7 +104,7 @@ def stage_corpora(
 
 
 def _read_whole(read: Callable[[Path], Iterator[Paper]], path: Path, reading: Reading) -> Iterator[Paper]:
-    """The papers of a file; raises BrokenFileError at its end where that came too early."""
+    """Yield the papers of a file; raises BrokenFileError if it could not be read to its end."""
     yield from read(path)
     for error in reading.refusals.breaks:
         raise BrokenFileError(
@@ -124,6 +124,6 @@ def _why_none(reading: Reading) -> str:
 
 
 def _is_shown(paper: Paper, current: Mapping[str, str], base: Snapshot) -> bool:
-    """Whether the catalog, by its ``current`` hashes, and ``base`` have a paper as it is given."""
+    """Return whether ``base`` and the catalog, by its ``current`` hashes, both have the paper unchanged."""
     digest = content_hash(paper)
     return digest == current.get(paper.id) == base.content_hash(paper.id)

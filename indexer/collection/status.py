@@ -1,4 +1,4 @@
-"""Describes a collection: papers, segments, pending work, generations and disk use."""
+"""The status of a collection: papers, segments, pending work, generations and disk use."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,12 +18,12 @@ from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from models.errors import SnapshotError
 
-NAMED: Final = 10  # of the papers in quarantine
+NAMED: Final = 10  # quarantined papers that are listed
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentStatus:
-    """One segment of the served generation; ``n_papers`` and ``n_rows`` count its deleted papers too."""
+    """One segment of the served generation; ``n_papers`` and ``n_rows`` include its deleted papers."""
 
     name: str
     n_papers: int
@@ -35,7 +35,7 @@ class SegmentStatus:
 
 @dataclass(frozen=True, slots=True)
 class GenerationStatus:
-    """One published generation; ``created`` is UTC; ``problem`` says why it cannot be read, if it cannot."""
+    """One published generation; ``created`` is UTC; ``problem`` is empty, or why it cannot be read."""
 
     name: str
     created: str = ""
@@ -45,7 +45,7 @@ class GenerationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Bytes on the disk: of all segments, of unfinished work, and of the catalog (0 in PostgreSQL)."""
+    """Bytes on disk of all segments, of unfinished work, and of the catalog (0 if in PostgreSQL)."""
 
     segments: int
     building: int
@@ -54,11 +54,11 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A collection at one moment.
+    """The state of a collection at one moment.
 
-    ``pending`` papers changed in the catalog and are not yet shown so, ``staged`` ones are of an unfinished
-    `akin index`. A merge (``akin compact``) would leave about ``n_segments_merged``, and free about
-    ``reclaimable_bytes``: the share of the deleted papers.
+    ``pending`` papers changed in the catalog but not yet in the served generation; ``staged`` papers belong
+    to an unfinished `akin index`. A merge (``akin compact``) would leave about ``n_segments_merged``, and
+    free about ``reclaimable_bytes``: the share of the deleted papers.
     """
 
     manifest: Manifest
@@ -71,24 +71,24 @@ class Status:
 
     @property
     def n_segments_merged(self) -> int:
-        """How many segments a merge would leave; each paper is taken for one of average length."""
+        """How many segments a merge would leave, if all papers of a segment have the same length."""
         shares = [1 - each.n_deleted / max(each.n_papers, 1) for each in self.segments]
         sizes = [int(each.n_rows * share) for each, share in zip(self.segments, shares, strict=True)]
         return sum(1 for _ in runs_that_fit(sizes, range(len(sizes))))
 
     @property
     def reclaimable_bytes(self) -> int:
-        """About what a merge would free of the served segments."""
+        """About how many bytes of the served segments a merge would free."""
         return sum(each.size_bytes * each.n_deleted // max(each.n_papers, 1) for each in self.segments)
 
 
 def status_of(data: Path, catalog: Catalog, place: str | Path, *, named: int | None = NAMED) -> Status:
-    """What the collection in ``data`` is made of; ``place`` is where its ``catalog`` is.
+    """Return the status of the collection in ``data``, with its ``catalog`` at ``place`` (a URL or path).
 
-    Of the papers in quarantine the first ``named`` are listed, all where that is ``None``.
+    The first ``named`` quarantined papers are listed, or all with ``None``.
 
-    Reads manifests and sizes; only where the catalog has changes that are not shown are files compared.
-    Raises SnapshotError; StorageError, also where ``catalog`` is not that of the collection.
+    Reads manifests and sizes; files are compared with their checksums only if the catalog has changes that
+    are not published. Raises SnapshotError; StorageError, also if ``catalog`` is of another collection.
     """
     with storage_errors(data):
         manifest = read_manifest(data, current_generation(data))
@@ -114,7 +114,7 @@ def _segment(data: Path, entry: SegmentEntry) -> SegmentStatus:
 
 
 def _count_pending(data: Path, manifest: Manifest, catalog: Catalog) -> int:
-    # A change may have been taken back since: only what stands there tells.
+    # Changes may have been reverted since: the versions themselves must be compared.
     with closing(catalog.changes_since(manifest.change)) as changes:
         if next(changes, None) is None:
             return 0
@@ -135,7 +135,7 @@ def _catalog_size(place: str | Path) -> int:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, or of all files of a folder; 0 where it is not there, or goes meanwhile."""
+    """Return the bytes of a file, or of all files in a folder; 0 if it is missing or removed meanwhile."""
     try:
         return sum(map(_size, path.iterdir())) if path.is_dir() else path.stat().st_size
     except FileNotFoundError:

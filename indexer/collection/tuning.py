@@ -1,4 +1,4 @@
-"""Tunes the search effort of approximate indexes to a target recall."""
+"""Tuning of the search effort of approximate indexes to a target recall."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -20,20 +20,20 @@ from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.types import ProgressFn, unseen
 
-# How many times as hard as usual, in steps of about the square root of two.
+# Multiples of the usual effort, in steps of about the square root of two.
 EFFORTS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
-# The nearest sentences of each sampled one that should be found.
+# How many nearest sentences of each sampled sentence should be found.
 K: Final = 100
 N_QUERIES: Final = 200
 _AT_ONCE: Final = 8
-# Distances of the same row, computed in another order.
+# Scores of the same row may differ this much if computed in another order.
 _SAME: Final = 1e-5
 _SEED: Final = 20_261_124
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """An effort, the mean share of the true nearest sentences that it finds, and its median milliseconds."""
+    """An effort, the mean share of true nearest sentences it finds, and the median milliseconds per query."""
 
     effort: float
     recall: float
@@ -42,9 +42,9 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What was tried, from the least effort on, and which was ``chosen``: ``None`` where none was enough.
+    """The efforts tried, in ascending order, and the ``chosen`` one: ``None`` if none was enough.
 
-    Nothing is tried where every index compares all rows. ``manifest`` is what is served then.
+    None are tried if every index compares all rows. ``manifest`` is the manifest served afterwards.
     """
 
     tries: tuple[Tried, ...]
@@ -62,11 +62,11 @@ def tune(
     store: bool = True,
     on_progress: ProgressFn = unseen,
 ) -> Tuned:
-    """Find the least effort that finds ``recall`` of the nearest sentences, and search so from then on.
+    """Find the least effort that finds the share ``recall`` of the nearest sentences, and store it.
 
-    The collection's own sentences are the queries, ``n_queries`` of them, drawn at random. With ``store`` a
-    generation is published that is searched so; later ones keep it. Raises InputError for a recall that is
-    no share, SnapshotMissingError, SnapshotCorruptError, StorageError, BuildLockedError.
+    The queries are ``n_queries`` sentences of the collection, drawn at random. With ``store``, a generation
+    with this effort is published; later generations keep it. Raises InputError if ``recall`` is not a share
+    or ``n_queries`` not positive; SnapshotMissingError, SnapshotCorruptError, StorageError, BuildLockedError.
     """
     if not 0 < recall <= 1 or n_queries < 1:
         raise InputError(
@@ -94,14 +94,14 @@ def tried_efforts(
     recall: float,
     on_progress: ProgressFn = unseen,
 ) -> Iterator[Tried]:
-    """What ``indexes`` over ``rows`` find of the nearest to ``queries``, from the least effort to enough.
+    """Yield the recall of ``indexes`` over ``rows`` for ``queries``, by rising effort until it is enough.
 
-    They are left at the last effort.
+    The indexes are left at the last effort tried.
     """
     n_rows = [len(own) for own in rows]
     found, exact = JoinedIndex.of(indexes, n_rows), JoinedIndex.of([*map(ExactIndex, rows)], n_rows)
     k = min(K, sum(n_rows))
-    least = []  # of each query, the score of the last that should be found
+    least = []  # for each query, the lowest score that should be found
     for start in range(0, len(queries), _AT_ONCE):
         on_progress("comparing every sentence", start, len(queries))
         least.extend(exact.search(queries[start : start + _AT_ONCE], k).scores[:, -1].tolist())
@@ -123,7 +123,7 @@ def tried_efforts(
 
 
 def _sample(rows: Sequence[np.ndarray], n: int) -> Float32[np.ndarray, "n_query dim"]:
-    """So many of all rows, or all where there are fewer; always the same."""
+    """Return ``n`` of all rows, or all if there are fewer; drawn at random with a fixed seed."""
     bounds = np.cumsum([0, *map(len, rows)])
     drawn = np.random.default_rng(_SEED).choice(bounds[-1], min(n, int(bounds[-1])), replace=False)
     numbers = np.searchsorted(bounds, drawn, side="right") - 1
@@ -136,6 +136,6 @@ def _sample(rows: Sequence[np.ndarray], n: int) -> Float32[np.ndarray, "n_query 
 
 
 def _stored(data: Path, beside: Snapshot, effort: float, keep: int) -> Manifest:
-    """What is served now, searched with ``effort``, as a generation of its own."""
+    """Publish a copy of the served generation that is searched with ``effort``; return its manifest."""
     with publishing(data, beside) as now:
         return publish(data, replace(now.manifest, effort=effort), served_by(now), keep=keep)

@@ -1,8 +1,8 @@
-"""Upgrade: a collection that an older Akin made comes to today's form, without being encoded anew.
+"""Upgrading: bringing a collection of an older Akin to the current formats, without encoding it again.
 
-The catalog gets today's schema, every segment of the served generation its words, counted by today's rules,
-and unfinished work in forms of before goes. Whatever stops it, the same call again goes on, and one more
-changes nothing.
+The catalog gets the newest schema, every segment of the served generation gets its words, counted by the
+current rules, and unfinished work in older formats is removed. If the upgrade is stopped, the same call again
+continues; after it has finished, one more changes nothing.
 """
 
 from contextlib import ExitStack
@@ -35,9 +35,9 @@ _OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What was brought to today's form: the schema that the catalog had, and how many segments got words.
+    """The result of an upgrade: the schema that the catalog had before, and how many segments got words.
 
-    ``published`` says whether a generation was made of them, which ``manifest`` is, or the served one stays.
+    ``published`` says whether a new generation was published; ``manifest`` is the manifest served afterwards.
     """
 
     schema: str | None
@@ -47,9 +47,10 @@ class Upgraded:
 
 
 def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn = unseen) -> Upgraded:
-    """Bring the collection in ``data``, whose catalog is at ``place``, to today's form.
+    """Bring the collection in ``data``, with its catalog at ``place``, to the current formats.
 
-    Raises StorageError, SnapshotError; BuildLockedError where another process indexes, re-indexes or merges.
+    Raises StorageError, SnapshotError; BuildLockedError if another process indexes, absorbs changes,
+    re-indexes, merges or publishes.
     """
     schema, folder = migrate(place), DataFolder(data)
     with storage_errors(data), Catalog.open(place) as catalog, ExitStack() as locks:
@@ -73,7 +74,7 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
 
 
 def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
-    """A segment with its words beside its files, which are linked, or copied where they cannot be."""
+    """Return a new segment with the files of ``entry``, linked or else copied, and its words counted."""
     source = DataFolder(data).segment(entry.name)
 
     def write(target: Path) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
 def _swapped(
     data: Path, now: Snapshot, with_words: dict[str, NewSegment], catalog: Catalog, keep: int
 ) -> Manifest:
-    """A generation that has the papers of ``now``, in the segments ``with_words``, by its order."""
+    """Publish a generation like ``now`` in which the segments ``with_words`` replace the old, by name."""
     served = [
         (adopt_segment(data, new.folder, new.entry) if (new := with_words.get(entry.name)) else entry, gone)
         for entry, gone in served_by(now)
@@ -101,7 +102,7 @@ def _swapped(
 
 
 def _drop_older_work(building: Path) -> None:
-    """Remove what older versions left unfinished: nobody takes it up any more."""
+    """Remove the unfinished work of older versions, which no process continues."""
     for folder in [path for path in building.iterdir() if path.is_dir()]:
         if folder.name in {"segment", "segment.steps", "merge.steps"}:
             discard_folder(folder)

@@ -1,1 +1,1 @@
-"""The corpus: papers read from files of many formats."""
+"""Reads the papers of a corpus from files of many formats."""

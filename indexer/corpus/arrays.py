@@ -1,4 +1,4 @@
-"""The elements of a JSON array, one at a time, with the line each begins on."""
+"""Reads the elements of a JSON array one at a time, each with the line it begins on."""
 
 import re
 from collections.abc import Iterator
@@ -7,24 +7,24 @@ from typing import Final
 from indexer.corpus.source import MAX_LINE_BYTES, Lines
 from models.errors import BrokenFileError, InputError
 
-# What is read at a time, at most; beside it one element is held.
+# The most that is read at a time; one element is held in addition.
 _PIECE_BYTES: Final = 64 * 1024
-# A page of the answers of OpenAlex, Semantic Scholar or Crossref, up to its list of objects.
+# A page of results from OpenAlex, Semantic Scholar or Crossref, up to its list of objects.
 _PAGE: Final = re.compile(
     rb'\{\s{0,20}(?:"(?:meta|total|offset|next|token|status)"\s{0,20}:[^\[\]]{0,1000})?'
     rb'"(?:results|data|items|recommendedPapers)"\s{0,20}:\s{0,20}(?=\[\s{0,200}\{)'
 )
-_MOST_BEFORE: Final = 4 * 1024  # bytes, in which a page begins
+_MOST_BEFORE: Final = 4 * 1024  # bytes; the beginning of a page, up to its list, is shorter
 _OUTSIDE_STRINGS = re.compile(rb'["{}\[\],]')
 _INSIDE_STRINGS = re.compile(rb'["\\]')
 
 
 def array_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tuple[int, bytes | InputError]]:
-    """Yield ``(line, text)`` for what stands between the commas of the array that ``lines`` hold.
+    """Yield ``(line, text)`` for each element of the array in ``lines``, its text not yet parsed.
 
-    At most ``piece_bytes`` are read at a time. An element over MAX_LINE_BYTES is read past without being
-    held, and becomes an InputError. Raises BrokenFileError where the array does not end, or something stands
-    behind its end.
+    At most ``piece_bytes`` are read at a time. An element over MAX_LINE_BYTES is skipped without being held,
+    and yielded as an InputError. Raises BrokenFileError if the array does not end, or if text follows its
+    end.
     """
     scanner = _Scanner()
     while piece := lines.read(piece_bytes):
@@ -36,12 +36,12 @@ def array_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tu
 
 
 def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tuple[int, bytes | InputError]]:
-    """The same of the lists in one page of answers or several; what stands around them is passed over.
+    """Yield the elements of the lists in one or more pages, as ``array_elements`` does; skip the text around.
 
-    Raises BrokenFileError where a list does not end.
+    Raises BrokenFileError if a list does not end.
     """
     scanner: _Scanner | None = None
-    text = b""  # in which no page begins, or what is left of the last one
+    text = b""  # the text read outside of lists, in which the next page may begin
     while piece := lines.read(piece_bytes):
         text = text[-_MOST_BEFORE:] + piece
         while True:
@@ -59,27 +59,27 @@ def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tup
 
 
 def list_of_page(begin: bytes) -> bytes | None:
-    """Of a file that begins so what stands from the list of a page on; ``None`` where it is no page."""
+    """Return the part of ``begin`` that starts at the list of a page, or ``None`` if it is not a page."""
     begin = begin.lstrip()
     page = _PAGE.match(begin)
     return None if page is None else begin[page.end() :]
 
 
 class _Scanner:
-    """Where one is in an array: how deep, in a string or not, and what of an element was read so far."""
+    """The position in an array: the depth, in a string or not, and the part of an element read so far."""
 
     def __init__(self) -> None:
         self.ended = False
-        self.rest = b""  # what of the last piece stands behind the end
-        self.line = 0  # where the element that is read begins
+        self.rest = b""  # the part of the last piece after the end of the array
+        self.line = 0  # where the current element begins
         self._depth = 0
         self._in_string = False
-        self._skip = 0  # bytes of the next piece that a backslash at the end of the last one escapes
+        self._skip = 0  # bytes of the next piece that a backslash at the end of this one escapes
         self._held = bytearray()
         self._too_long = False
 
     def feed(self, piece: bytes, line: int) -> Iterator[tuple[int, bytes | InputError]]:
-        """Yield the elements that end in ``piece``, which is of one line."""
+        """Yield the elements that end in ``piece``, which is part of line ``line``."""
         if self.ended:
             self.rest = piece
             return

@@ -1,7 +1,7 @@
-"""Reads papers from corpus files of many formats; the format is found by looking.
+"""Reads papers from corpus files of many formats; the beginning of a file tells its format.
 
-A new format is one file in ``indexer/corpus/formats/`` (of reference managers: ``library/``) and one line in
-READERS (docs/adding/reader.md).
+A new format needs one file in ``indexer/corpus/formats/`` (``library/`` for reference managers) and one line
+in READERS (docs/adding/reader.md).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,49 +37,49 @@ READERS: dict[str, str] = {
     "unarxive": "indexer.corpus.formats.unarxive:UnarxiveReader",
     "zotero": "indexer.corpus.library.zotero:ZoteroReader",
 }
-# A file that Akin wrote itself: no key of a paper in it makes it look like another format.
+# The name of a file that Akin wrote itself: it is read as jsonl, whatever keys its papers have.
 OWN_NAME = "papers given to akin.index.jsonl"
-# The format of a file whose beginning does not tell it, by the end of its name.
+# The format by the ending of the file name, used if the beginning of the file does not tell it.
 EXTENSIONS = {".bib": "bibtex", ".nbib": "nbib", ".ris": "ris"}
-# By which the names of corpus files end, beside .gz.
+# The endings of corpus file names, apart from .gz.
 _ENDINGS = frozenset({*EXTENSIONS, ".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".txt", ".xml"})
 
 # Enough to see what is wrong with a file; a million broken rows must not fill the memory.
 MAX_REPORTED_ROWS = 20
-# A list of so many takes 30 MB; a library has thousands.
+# A list of this many takes 30 MB; a library has thousands.
 MAX_UNRESOLVED = 100_000
 # A file has fewer than 2**40 lines.
 _LINE_BITS = 40
-_ROWS_BETWEEN = 1_000  # a tenth of a second
+_ROWS_BETWEEN = 1_000  # rows between two reports of progress: a tenth of a second
 
 
 @runtime_checkable
 class CorpusReader(Protocol):
     """One corpus format.
 
-    ``needs_abstract`` says whether a row without an abstract is broken, or one of the many the source has.
+    ``needs_abstract`` says whether a row without an abstract is broken; many sources have such rows.
     """
 
     needs_abstract: bool
 
     def recognises(self, head: str) -> bool:
-        """Whether a file that begins with ``head`` has this format and no other.
+        """Return whether a file that begins with ``head`` has this format and no other.
 
-        ``head`` is its first 64 kB or, where no reader knows those, one of the JSON objects in them.
+        ``head`` is its first 64 kB or, if no reader recognises those, one of the JSON objects in them.
         """
         ...
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """Yield what the file holds, in its order, holding one record at a time.
+        """Yield the rows of the file in order, with one record in memory at a time.
 
-        Raises BrokenFileError where the file cannot be read on, CorpusFormatError where it is unusable.
+        Raises BrokenFileError if the file cannot be read to its end, CorpusFormatError if it is unusable.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """An entry without an abstract that a public service knows as ``lookup``; ``title`` may be empty."""
+    """An entry without an abstract that a public service has under ``lookup``; ``title`` may be empty."""
 
     lookup: str
     title: str
@@ -89,14 +89,13 @@ class Unresolved:
 
 @dataclass(slots=True)
 class CorpusReport:
-    """What was read, over all the files it was passed with; filled while their papers are consumed.
+    """Counts over all the files that are read with this report; filled while their papers are consumed.
 
-    ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
-    MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
-    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept, in ``breaks``,
-    too. Of the rows
-    without an abstract the first ``max_unresolved`` that can be looked up are ``unresolved``; ``looked_up``
-    counts those whose abstract came from there.
+    ``broken`` counts every refused row, ``duplicates`` the ones among them whose id an earlier row had. The
+    first MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
+    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept, also in
+    ``breaks``. ``unresolved`` has the first ``max_unresolved`` rows without an abstract that can be looked
+    up; ``looked_up`` counts the rows whose abstract came from a lookup.
     """
 
     papers: int = 0
@@ -114,16 +113,16 @@ class CorpusReport:
 
     @property
     def rows(self) -> int:
-        """How many rows there were, usable or not."""
+        """The number of rows, usable or not."""
         return self.papers + self.broken + self.without_abstract
 
     def begin_file(self, path: Path) -> int:
-        """Return the number by which ``path`` is known here."""
+        """Store ``path`` and return its number in this report."""
         self._paths.append(str(path))
         return len(self._paths) - 1
 
     def note_id(self, paper_id: str, *, file: int, line: int) -> None:
-        """Remember ``paper_id``; raises InputError where an earlier row had it."""
+        """Store ``paper_id``; raises InputError if an earlier row had it."""
         first = self._first_seen.note(paper_id, file << _LINE_BITS | line)
         if first is None:
             return
@@ -133,20 +132,20 @@ class CorpusReport:
         raise InputError(f"duplicate id {paper_id!r}, first seen at {where}")
 
     def note_broken(self, row: BrokenRowError) -> None:
-        """Count a row that was refused."""
+        """Count a refused row."""
         self.broken += 1
         if len(self.broken_rows) < MAX_REPORTED_ROWS:
             self.broken_rows.append(row)
 
     def note_break(self, error: BrokenFileError) -> None:
-        """Count a file that breaks off; kept however many rows are, for what it lost is not known."""
+        """Count a file that breaks off; it is always kept, because the lost rows cannot be counted."""
         self.broken += 1
         self.breaks.append(error)
         reason = f"the file ends early here: {error.reason}; the rest was not read"
         self.broken_rows.append(BrokenRowError(error.path, error.line, reason))
 
     def note_without_abstract(self, path: Path, line: int, raw: RawPaper) -> None:
-        """Count a row that has no abstract where that is no fault."""
+        """Count a row without an abstract, in a format where that is no fault."""
         self.without_abstract += 1
         if raw.lookup and len(self.unresolved) < self.max_unresolved:
             title = clean(raw.title)[:MAX_TITLE_CHARS] if isinstance(raw.title, str) else ""
@@ -164,15 +163,15 @@ def read_corpus(
     found: Mapping[str, RawPaper] | None = None,
     on_rows: Callable[[int], None] = lambda _n_rows: None,
 ) -> Iterator[Paper]:
-    """Return the papers of ``path`` (plain or gzipped), in its order, their sentences split.
+    """Return the papers of ``path`` (plain or gzipped) in order, with their sentences split.
 
-    Pass one ``report`` with every file of a corpus: it counts, and finds ids that several files share. With
-    ``on_error="skip"`` a broken row is reported and passed over, and a file that breaks off after its last
-    whole paper is reported as a broken row there; with ``"fail"`` they raise BrokenRowError and
-    BrokenFileError. What an entry lacks is taken from ``found``, which has papers by their ``lookup``.
-    ``on_rows`` is told at the beginning, and then every thousand, how many rows the report counts, usable or
-    not. A file that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
-    UnknownNameError at once.
+    Pass the same ``report`` with every file of a corpus: it counts rows and finds ids that several files
+    share. With ``on_error="skip"`` a broken row is reported and skipped, and a file that breaks off is
+    reported as a broken row after its last whole paper; with ``"fail"`` they raise BrokenRowError and
+    BrokenFileError. An entry without an abstract is completed from ``found``, which has papers by their
+    ``lookup``. ``on_rows`` receives the number of rows in the report, usable or not, at each multiple of a
+    thousand, 0 included. A file that cannot be opened or has no known format always raises StorageError,
+    CorpusFormatError or UnknownNameError at once.
     """
     reader = _chosen(path, format_name)
     report = CorpusReport() if report is None else report
@@ -180,15 +179,15 @@ def read_corpus(
 
 
 def expect_corpus(path: Path, format_name: str = "auto") -> None:
-    """Raise now what reading ``path`` would raise before its first row, as ``read_corpus`` does."""
+    """Raise the errors of ``path`` that ``read_corpus`` raises at once, without reading any rows."""
     _chosen(path, format_name)
 
 
 def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[Entry]:
-    """Return what the rows of ``path`` say of papers, in its order, unchecked: also without an abstract.
+    """Return the entries of ``path`` in order and unchecked, also those without an abstract.
 
-    Rows that cannot be read, and a file that breaks off, go into ``report``. Raises at once what
-    ``read_corpus`` does.
+    Rows that cannot be read, and a file that breaks off, go into ``report``. Raises the errors that
+    ``read_corpus`` raises at once.
     """
     return _entries(path, _chosen(path, format_name), report)
 
@@ -207,7 +206,7 @@ def _lines(stream: BufferedReader, path: Path) -> Lines:
 
 
 def _chosen(path: Path, format_name: str) -> CorpusReader:
-    """The reader of a format, or of that which the file is seen to have."""
+    """Return the reader of a named format; for ``auto``, the reader that recognises the file."""
     head = read_head(path)
     own = path.name == OWN_NAME
     if format_name == "auto" and not own:
@@ -217,9 +216,9 @@ def _chosen(path: Path, format_name: str) -> CorpusReader:
 
 
 def reader_of(head: str, name: str) -> CorpusReader | None:
-    """Return the reader of a file called ``name`` that begins with ``head``; ``None`` where none knows it."""
+    """Return the reader of a file called ``name`` that begins with ``head``, or ``None`` if there is none."""
     readers: list[CorpusReader] = [resolve(READERS, each, "corpus format")() for each in READERS]
-    # The first rows may be broken, so each JSON object of the head may be the first that tells the format.
+    # The first rows may be broken, so each JSON object of the head is tried until one tells the format.
     for candidate in chain([head], (line for line, _ in head_records(head))):
         for reader in readers:
             if reader.recognises(candidate):
@@ -230,7 +229,7 @@ def reader_of(head: str, name: str) -> CorpusReader | None:
 
 
 def without_ending(name: str) -> str:
-    """The name of a corpus file without ``.gz`` and the ending of its format, where it has them."""
+    """Return the name of a corpus file without ``.gz`` and the ending of its format, if it has them."""
     for endings in ({".gz"}, _ENDINGS):
         path = PurePath(name)
         name = path.stem if path.suffix.lower() in endings else name
@@ -238,7 +237,7 @@ def without_ending(name: str) -> str:
 
 
 def _reader_for(path: Path, head: str) -> CorpusReader:
-    """Return the reader of ``path``; raises CorpusFormatError where there is none."""
+    """Return the reader of ``path``; raises CorpusFormatError if there is none."""
     if (reader := reader_of(head, path.name)) is not None:
         return reader
     raise CorpusFormatError(
@@ -286,7 +285,7 @@ def _papers(
 
 
 def _until_break(rows: Iterator[Row], report: CorpusReport) -> Iterator[Row]:
-    """Yield ``rows`` until their file breaks off, which goes into ``report``."""
+    """Yield ``rows`` until they end or their file breaks off, which is noted in ``report``."""
     try:
         yield from rows
     except BrokenFileError as error:

@@ -1,4 +1,4 @@
-"""The records of a corpus file, one at a time: JSON and XML, with the line each begins on."""
+"""Reads the records of a JSON or XML corpus file one at a time, each with the line it begins on."""
 
 import json
 import re
@@ -20,12 +20,12 @@ from models.errors import BrokenFileError, InputError
 
 JsonObject = dict[str, Any]
 
-# What the parser is fed at a time, at most.
+# The most that the parser gets at a time.
 _XML_PIECE_BYTES = 16 * 1024
-# Elements within elements; the formats read here need six.
+# Nesting of elements; the formats read here need six levels.
 MAX_XML_DEPTH = 100
 
-# Atomic, for a hostile head must not be tried in every way comments can be paired.
+# Atomic groups: a hostile head must not make the search try every way to pair comments.
 _XML_PROLOGUE = re.compile(
     r"(?>\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+<([A-Za-z_][\w.-]*)", re.DOTALL
 )
@@ -33,9 +33,9 @@ _JSON_KEY = re.compile(r'\s*[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def json_rows(lines: Lines, to_paper: Callable[[JsonObject], RawPaper]) -> Iterator[Row]:
-    """Yield a row for each line that is not blank, or each element of an array, or of those in pages.
+    """Yield a row for each line that is not blank, or for each element of an array or of the lists in pages.
 
-    ``to_paper`` raises InputError for one it cannot use.
+    ``to_paper`` raises InputError for a record it cannot use, and the row then holds that error.
     """
     for line, text in _elements(lines):
         try:
@@ -52,7 +52,7 @@ def _elements(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
 
 
 def _is_array(begin: bytes) -> bool:
-    """Whether a file that begins so is one list, rather than lines of which the first is a list."""
+    """Return whether a file with this beginning is one list, rather than lines that begin with a list."""
     line, _, rest = begin.lstrip().partition(b"\n")
     if not line.startswith(b"["):
         return False
@@ -64,13 +64,16 @@ def _is_array(begin: bytes) -> bool:
 
 
 def each_line(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
-    """Yield each line that is not blank, or why it cannot be used, with its number."""
+    """Yield the number of each line that is not blank, and the line or the reason why it cannot be used.
+
+    Raises BrokenFileError if the file breaks off.
+    """
     while True:
         try:
             line = next(lines)
         except StopIteration:
             return
-        except BrokenFileError:  # the file ends here, not a row of it
+        except BrokenFileError:  # the whole file ends here, not only a row
             raise
         except InputError as error:
             yield lines.number, error
@@ -95,12 +98,15 @@ def _object(line: bytes | InputError) -> JsonObject:
 
 
 def first_record(head: str) -> JsonObject:
-    """Return the first JSON object of ``head``, else ``{}``."""
+    """Return the first JSON object of ``head``, or ``{}`` if there is none."""
     return next((record for _, record in head_records(head)), {})
 
 
 def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
-    """Yield ``(line, object)`` for each whole JSON object of ``head``, then what it holds of its last one."""
+    """Yield ``(line, object)`` for each whole JSON object of ``head``, then the first keys of one cut off.
+
+    If ``head`` is a list, an object that is cut off only counts if no object is whole.
+    """
     begin = head.encode()
     whole = begin if _is_array(begin) else list_of_page(begin)
     if whole is not None:
@@ -119,7 +125,7 @@ def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _head_elements(head: str) -> Iterator[tuple[str, JsonObject]]:
-    """The objects of an array as lines, else what there is of the first."""
+    """Yield the whole objects of an array as lines; if there are none, the first keys of the first object."""
     found = False
     try:
         for _, text in array_elements(Lines(BufferedReader(BytesIO(head.encode())), Path())):
@@ -127,7 +133,7 @@ def _head_elements(head: str) -> Iterator[tuple[str, JsonObject]]:
                 record = _object(text)
                 found = True
                 yield orjson.dumps(record).decode(), record
-    except BrokenFileError:  # it is cut off by the end of the head
+    except BrokenFileError:  # the list is cut off by the end of the head
         begin = head.find("{")
         if not found and begin >= 0:
             record = _leading_keys(head[begin:])
@@ -135,7 +141,7 @@ def _head_elements(head: str) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _leading_keys(line: str) -> JsonObject:
-    """Return the top-level keys of a JSON object that is cut off somewhere."""
+    """Return the top-level keys, with values, that are whole in a JSON object that is cut off somewhere."""
     record: JsonObject = {}
     decoder = json.JSONDecoder()
     position = 0
@@ -148,7 +154,7 @@ def _leading_keys(line: str) -> JsonObject:
 
 
 def root_tag(head: str) -> str:
-    """Return the name of the root element of ``head``, or ``""`` where it is no XML."""
+    """Return the name of the root element of ``head``, or ``""`` if it is not XML."""
     match = _XML_PROLOGUE.match(head)
     return match[1] if match else ""
 
@@ -169,10 +175,11 @@ class _LineByLine:
 
 
 def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Element]]]:
-    """Yield ``(line, element, ancestors)`` for each element ``tag``, root first in ``ancestors``.
+    """Yield ``(line, element, ancestors)`` for each element ``tag``; the root is first in ``ancestors``.
 
-    Each element is forgotten once the next is asked for, so memory stays at one record. Raises
-    BrokenFileError where the XML breaks, declares entities or nests too deeply.
+    Each element is dropped when the next one is requested, so memory holds one record. Raises BrokenFileError
+    if the XML is broken, nests too deeply, has too long a part without ``tag``, or declares entities or an
+    encoding that cannot be read.
     """
     source = _LineByLine(lines)
     ancestors: list[Element] = []
@@ -195,7 +202,7 @@ def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Ele
         raise _unusable(lines, f"the XML is cut short or broken here ({error})") from error
     except DefusedXmlException as error:
         raise _unusable(lines, f"the XML declares entities, which are not supported ({error})") from error
-    except (LookupError, ValueError) as error:  # both from encodings that Python or expat cannot do
+    except (LookupError, ValueError) as error:  # both from encodings that Python or expat does not support
         raise _unusable(lines, f"the XML declares an encoding that cannot be read ({error})") from error
 
 

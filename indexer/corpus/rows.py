@@ -1,4 +1,4 @@
-"""Limits and cleaning that turn a row of any corpus format into a paper."""
+"""Checks and cleans a row of any corpus format and makes a paper of it."""
 
 import re
 from collections.abc import Sequence
@@ -11,26 +11,26 @@ from models.errors import InputError
 from models.text.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper, Sentence
 
-# Ids are shown, logged and put into URLs; of 188,635 real ones the longest has 106 characters.
+# Ids are shown, logged and put into URLs; the longest of 188,635 real ones has 106 characters.
 MAX_ID_CHARS = 200
-# Four times the longest of the same papers (512 characters).
+# Four times the longest title of the same papers (512 characters).
 MAX_TITLE_CHARS = 2_000
-# Six times the longest of the same papers (16,262): a chapter pasted as an abstract fits, a book does not.
+# Six times the longest abstract of the same papers (16,262): a pasted chapter fits, a book does not.
 MAX_ABSTRACT_CHARS = 100_000
-# For abstracts given as lists; as many as a text of MAX_ABSTRACT_CHARS holds.
+# For abstracts given as lists; as many as a text of MAX_ABSTRACT_CHARS usually holds.
 MAX_SENTENCES = 1_000
 MAX_GIVEN_SENTENCE_CHARS = 10_000
-# Venue, DOI, address, one author, one field.
+# For a venue, a DOI, an address, one author or one field.
 MAX_FIELD_CHARS = 2_000
-# Far more than any list of authors or fields; it only keeps junk out.
+# Far longer than any list of authors or fields; it only keeps junk out.
 MAX_LIST_ITEMS = 10_000
 MIN_YEAR, MAX_YEAR = 1000, 2100
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# pandas writes whole numbers as 2020.0 where the column has gaps.
+# pandas writes whole numbers as 2020.0 if the column has gaps.
 _YEAR = re.compile(r"\s*([0-9]{4})(?:\.0+)?\s*")
 _DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
-# Only what is plainly a tag of HTML or JATS: "p < 0.05 and q > 3" stays.
+# Only clear tags of HTML or JATS match: "p < 0.05 and q > 3" stays.
 _HEADING = re.compile(
     r"<(?:jats:)?title[^<>]{0,100}>\s*+(?:abstract|summary)\s*+(?:[:.]\s*+)?</(?:jats:)?title>", re.I
 )
@@ -48,11 +48,11 @@ _ENTITY = re.compile(r"&(?:(#)(?:[0-9]{1,7}|x[0-9a-f]{1,6})|[a-z][a-z0-9]{1,31})
 
 @dataclass(frozen=True, slots=True)
 class RawPaper:
-    """A paper as its file gives it; nothing in it is checked yet, so a field may hold anything.
+    """A paper as its file states it, unchecked: a field may hold anything.
 
     ``abstract`` is a text or a list of sentences; ``facets`` names the facet of each sentence, if any.
-    ``lookup`` is what a public service knows it by: ``arxiv:…``, ``pmid:…`` or ``doi:…``; None where
-    there is nothing to look up, or the source is such a service itself.
+    ``lookup`` is the name of the paper at a public service: ``arxiv:…``, ``pmid:…`` or ``doi:…``; ``None`` if
+    there is nothing to look up, or if the file comes from such a service.
     """
 
     id: object
@@ -70,7 +70,7 @@ class RawPaper:
 
     @property
     def lacks_abstract(self) -> bool:
-        """Whether there is no abstract at all, rather than an unusable one."""
+        """Whether there is no abstract at all; an unusable one counts as an abstract."""
         if isinstance(self.abstract, str):
             return not clean(self.abstract)
         return self.abstract is None or self.abstract == []
@@ -78,16 +78,16 @@ class RawPaper:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a file holds at ``line`` (from 1): a paper, or the reason why it cannot be read as one."""
+    """The content of a file at ``line`` (from 1): a paper, or the reason why no paper can be read."""
 
     line: int
     content: RawPaper | InputError
 
 
 def to_paper(raw: RawPaper) -> Paper:
-    """Return ``raw`` checked and cleaned; raises InputError with the reason where it cannot be used.
+    """Return ``raw`` checked and cleaned; raises InputError with the reason if it cannot be used.
 
-    Only the ``url`` is dropped, not refused: one that is no http(s) address becomes None, the paper stays.
+    A ``url`` that is not an http(s) address is no error: it becomes ``None``.
     """
     abstract, sentences = _abstract(raw.abstract, raw.facets)
     return Paper(
@@ -106,7 +106,10 @@ def to_paper(raw: RawPaper) -> Paper:
 
 
 def completed(raw: RawPaper, found: RawPaper | None) -> RawPaper:
-    """Return ``raw`` with what it lacks taken from ``found``, and with its abstract; the id stays."""
+    """Return ``raw`` with the abstract and facets of ``found``, and its other fields where ``raw`` has none.
+
+    The id, the author ids and ``lookup`` stay. Without ``found``, return ``raw`` unchanged.
+    """
     if found is None:
         return raw
     names = ("title", "year", "venue", "authors", "url", "doi", "fields")
@@ -115,14 +118,14 @@ def completed(raw: RawPaper, found: RawPaper | None) -> RawPaper:
 
 
 def clean(text: str) -> str:
-    """Return ``text`` with runs of white space and control characters as one space, and none at the ends."""
+    """Return ``text`` with each run of white space and control characters as one space, stripped."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
 def without_tags(text: object) -> object:
-    """Return a text without its HTML and JATS tags, entities as characters; anything else as it is.
+    """Return a text without HTML and JATS tags, its entities decoded; return anything else unchanged.
 
-    What entities make up is no tag, and no entity.
+    Decoded characters are not read as tags or entities again.
     """
     if not isinstance(text, str):
         return text
@@ -132,31 +135,34 @@ def without_tags(text: object) -> object:
 
 
 def _character(entity: "re.Match[str]") -> str:
-    """The character of an entity; a name that HTML does not know stays, however it begins."""
+    """Return the character of an entity; a name unknown to HTML stays, even if it begins with a known one."""
     return unescape(entity[0]) if entity[1] == "#" else html5.get(entity[0][1:], entity[0])
 
 
 def at(record: object, *keys: str) -> object:
-    """Return ``record[keys[0]][keys[1]]...``, or None where a key is absent or something is no object."""
+    """Return ``record[keys[0]][keys[1]]...``, or ``None`` if a key is absent or a value is not an object."""
     for key in keys:
         record = record.get(key) if isinstance(record, dict) else None
     return record
 
 
 def id_of(raw: RawPaper) -> str:
-    """The id of a paper; raises InputError where it has none that can be used."""
+    """Return the id of a paper; raises InputError if it has no usable one."""
     given = raw.id
     if isinstance(given, int) and not isinstance(given, bool):
         return str(given)
     text = _not_blank(_text(given, "id", MAX_ID_CHARS), "id")
     if text != text.strip() or not text.isprintable():
-        # It is not quoted: the service says the same to clients, and never repeats what they sent.
+        # The id is not quoted: the service sends this message to clients, and never repeats their input.
         raise InputError("the id has white space at its ends or characters that cannot be printed")
     return text
 
 
 def year_of(given: object) -> int | None:
-    """A year that is given as a number or a text, if any; raises InputError for what is none."""
+    """Return a year given as a number or a text, or ``None`` for ``None`` or an empty text.
+
+    Raises InputError for anything that is not a whole number from MIN_YEAR to MAX_YEAR.
+    """
     if given is None or given == "":
         return None
     if isinstance(given, str) and (digits := _YEAR.fullmatch(given)):
@@ -186,7 +192,7 @@ def _abstract(given: object, facets: object) -> tuple[str, tuple[Sentence, ...]]
         abstract = clean(_text(given, "abstract", MAX_ABSTRACT_CHARS))
         sentences = split_sentences(abstract)
         if labels is not None:
-            # Nothing moves: a cleaned text has one space between sentences, as a joined list has.
+            # Offsets stay: a cleaned text has one space between sentences, as a joined list has.
             sentences = _labelled(sentences, labels)
     _not_blank(abstract, "abstract")
     return abstract, sentences
@@ -218,7 +224,7 @@ def _field(given: object, name: str) -> str | None:
 
 
 def _url(given: object) -> str | None:
-    """Return an http(s) address; anything else is dropped, for a paper is worth more than its link."""
+    """Return an http(s) address, or ``None`` for anything else: a bad link is no reason to lose the paper."""
     url = clean(given) if isinstance(given, str) and len(given) <= MAX_FIELD_CHARS else ""
     return url if url.startswith(("http://", "https://")) else None
 

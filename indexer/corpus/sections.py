@@ -1,4 +1,4 @@
-"""Section labels in an abstract ("METHODS: We ..."), which give sentences their facets."""
+"""Derives the facets of sentences from section labels in an abstract ("METHODS: We ...")."""
 
 import re
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Final
 from indexer.corpus.rows import RawPaper, to_paper
 from models.types import Facet, Paper
 
-# The words that labels of clinical and biological abstracts are made of. What an abstract concludes is what
-# it found, as in PubMed's reader.
+# The words of section labels in clinical and biological abstracts. Conclusions count as results, as in
+# PubMed's reader.
 _WORDS: Final = {
     Facet.BACKGROUND: "BACKGROUND INTRODUCTION CONTEXT RATIONALE IMPORTANCE",
     Facet.OBJECTIVE: "OBJECTIVE OBJECTIVES AIM AIMS PURPOSE GOAL GOALS HYPOTHESIS QUESTION",
@@ -33,10 +33,10 @@ _LABEL_WITH_COLON: Final = re.compile(_LABEL.pattern.replace(r"(\s*:\s*|\s+)", r
 
 
 def labelled_by_sections(paper: Paper, *, keep_labels: bool = False) -> Paper | None:
-    """The paper with a facet on every sentence, that of its section, and without the labels unless kept.
+    """Return the paper with the facet of its section on every sentence, without the labels unless kept.
 
-    ``None`` where the first sentence has no label, all sections do the same, or one does several things at
-    once ("METHODS AND RESULTS").
+    Only id, title and abstract are kept. Return ``None`` if the first sentence has no label, all sections
+    have the same facet, or a section has several facets ("METHODS AND RESULTS").
     """
     sections = list(_sections(paper))
     facets = [facet for _, facet in sections]
@@ -47,7 +47,7 @@ def labelled_by_sections(paper: Paper, *, keep_labels: bool = False) -> Paper | 
 
 
 def _sections(paper: Paper) -> Iterator[tuple[str, Facet | None]]:
-    """Each sentence without its label, and the facet of the section it is in."""
+    """Yield each sentence without its label, and the facet of its section."""
     facet: Facet | None = None
     for sentence in paper.sentences:
         text = sentence.text
@@ -58,7 +58,7 @@ def _sections(paper: Paper) -> Iterator[tuple[str, Facet | None]]:
 
 
 def facet_of_label(label: str) -> Facet | None:
-    """What a section with this label does, where the label says one thing."""
+    """Return the facet of a section with this label, or ``None`` if the label names no facet or several."""
     return _one_of(_facets(label.strip(" :.")))
 
 
@@ -68,7 +68,7 @@ def _facets(label: str) -> set[Facet]:
 
 
 def _one_of(facets: set[Facet]) -> Facet | None:
-    """What a section with a label of several words does; a stated aim is background too."""
+    """Return the only facet of a label, else ``None``; background and objective together are background."""
     if len(facets) > 1 and facets <= {Facet.BACKGROUND, Facet.OBJECTIVE}:
         return Facet.BACKGROUND
     return next(iter(facets)) if len(facets) == 1 else None

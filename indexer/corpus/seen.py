@@ -1,16 +1,16 @@
-"""Where each id of a corpus was first seen: 16 bytes an id, of however many."""
+"""Stores where each id of a corpus was first seen, in 16 bytes per id."""
 
 from typing import Final
 
 import numpy as np
 
-# Of 10 million ids, two share one of the 2**64 hashes with probability 3e-6.
-_RECENT: Final = 65_536  # ids that are kept as Python's own numbers
-_FEWEST: Final = 4  # sorted runs of like size become one
+# Ids are stored as 64-bit hashes: two of 10 million ids share one with probability 3e-6.
+_RECENT: Final = 65_536  # ids that are kept in a dict before they are sorted into a run
+_FEWEST: Final = 4  # the last two runs are merged until the older one is this many times as long
 
 
 class FirstSeen:
-    """Places by id: ``n_recent`` of them in a dict, the others as sorted hashes in runs of growing size."""
+    """The places of ids: fewer than ``n_recent`` in a dict, the others in sorted runs of hashes."""
 
     def __init__(self, n_recent: int = _RECENT) -> None:
         self._n_recent = n_recent
@@ -18,7 +18,10 @@ class FirstSeen:
         self._runs: list[tuple[np.ndarray, np.ndarray]] = []  # hashes, ascending, and their places
 
     def note(self, paper_id: str, place: int) -> int | None:
-        """Where the id was seen first; ``None`` where that is here, at ``place`` (0 <= place < 2**63)."""
+        """Return the place where the id was first seen, or ``None`` if this is the first time.
+
+        The first time, store ``place`` (0 <= place < 2**63).
+        """
         key = hash(paper_id)
         if key in self._recent:
             return self._recent[key]

@@ -1,4 +1,4 @@
-"""A corpus file as bytes: plain or gzipped, its head for looking at, and its lines."""
+"""Reads the bytes of a corpus file, plain or gzipped: its head, to detect the format, and its lines."""
 
 import codecs
 import gzip
@@ -13,11 +13,11 @@ from typing import Any
 from indexer.files.durable import storage_errors
 from models.errors import BrokenFileError, CorpusFormatError, InputError, StorageError
 
-# What readers see of a file to recognise it.
+# The part of a file that readers see to recognise its format.
 HEAD_BYTES = 64 * 1024
 # The longest record worth holding: 40 times the longest full text of our sample of unarXive (211 kB).
 MAX_LINE_BYTES = 8 * 1024 * 1024
-# A few large reads cost less than many small ones; more than this gains nothing.
+# A few large reads cost less than many small ones; larger buffers than this gain nothing.
 _BUFFER_BYTES = 1024 * 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -26,7 +26,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Pieces(io.RawIOBase):
-    """A stream of what ``read`` makes of ``source``, so many bytes at most; closing it closes both."""
+    """A stream of the bytes that ``read(size)`` returns from ``source``; closing it closes ``source`` too."""
 
     def __init__(self, source: io.BufferedIOBase, read: Callable[[int], bytes]) -> None:
         self._source = source
@@ -35,7 +35,7 @@ class _Pieces(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # what a buffer is has a name from Python 3.12 on
+    def readinto(self, buffer: Any) -> int:  # the type of a buffer has no name before Python 3.12
         piece = self._read(len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
@@ -46,16 +46,16 @@ class _Pieces(io.RawIOBase):
 
 
 def _decompressed(file: gzip.GzipFile) -> _Pieces:
-    """A gzip file that gives all it holds before it raises for being cut short, as GzipFile does not."""
+    """Return a stream that, unlike GzipFile, yields all data of a truncated file before it raises."""
     return _Pieces(file, file.read1)
 
 
 def _as_utf8(stream: io.BufferedReader) -> _Pieces:
-    """A stream of UTF-16, given as UTF-8; what is no character becomes U+FFFD."""
+    """Return a stream of UTF-16 as UTF-8; bytes that are no character become U+FFFD."""
     decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
     ready, ended = b"", False
 
-    def read(size: int) -> bytes:  # no generator: one that raises has ended
+    def read(size: int) -> bytes:  # not a generator: a generator ends when it raises
         nonlocal ready, ended
         while not ready and not ended:
             piece = stream.read1(_BUFFER_BYTES)
@@ -68,17 +68,20 @@ def _as_utf8(stream: io.BufferedReader) -> _Pieces:
 
 
 def _with_line_feeds(stream: io.BufferedReader) -> _Pieces:
-    """A stream whose lines end as those of old Macs do, with line feeds instead."""
+    """Return a stream with line feeds instead of the carriage returns that end lines on old Macs."""
     return _Pieces(stream, lambda size: stream.read1(size).replace(b"\r", b"\n"))
 
 
 def _ends_lines_with_returns(begin: bytes) -> bool:
-    """Whether a file that begins so has the line ends of old Macs, a carriage return each."""
+    """Return whether a file with this beginning ends lines with carriage returns, as old Macs do."""
     return b"\n" not in begin and b"\r" in begin.rstrip(b"\r")
 
 
 def as_utf8(content: bytes) -> bytes:
-    """The content of a file, as ``open_source`` gives it: without its mark, UTF-16 as UTF-8."""
+    """Return the content of a file that is not gzipped as ``open_source`` yields it.
+
+    That is UTF-8 without a byte order mark, with line feeds instead of lone carriage returns.
+    """
     if content.startswith(_UTF_16):
         return content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(_BYTE_ORDER_MARK)
@@ -87,12 +90,12 @@ def as_utf8(content: bytes) -> bytes:
 
 @contextmanager
 def open_source(path: Path) -> Iterator[io.BufferedReader]:
-    """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.
+    """Open ``path`` for reading, without its byte order mark, decompressed if its first bytes say gzip.
 
-    UTF-16, as some programs for Windows write it, is given as UTF-8 where its mark tells; lines end with line
-    feeds also where carriage returns alone end them.
+    UTF-16 with a byte order mark, as some programs for Windows write it, is converted to UTF-8. Carriage
+    returns that end lines alone become line feeds.
 
-    Raises StorageError for what is no readable file.
+    Raises StorageError if ``path`` is not a readable file, BrokenFileError if it is a damaged gzip file.
     """
     try:
         with storage_errors(path):
@@ -118,7 +121,7 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
 
 @contextmanager
 def read_errors(path: Path, *, line: int) -> Iterator[None]:
-    """Translate what reading bytes of ``path`` can raise, saying that ``line`` was being read."""
+    """Turn errors of reading ``path`` into BrokenFileError or StorageError, which name ``line``."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -129,9 +132,10 @@ def read_errors(path: Path, *, line: int) -> Iterator[None]:
 
 
 def read_head(path: Path) -> str:
-    """Return the first HEAD_BYTES of ``path``, decompressed, as text; bytes that are no UTF-8 become U+FFFD.
+    """Return the first HEAD_BYTES of ``path``, decompressed, as text; bytes not in UTF-8 become U+FFFD.
 
-    Raises StorageError for what is no readable file, CorpusFormatError for an empty or a binary one.
+    Raises StorageError if ``path`` is not a readable file, CorpusFormatError if it is empty or binary, and
+    BrokenFileError if nothing of a gzip file can be read.
     """
     head = b""
     with open_source(path) as stream:
@@ -142,7 +146,7 @@ def read_head(path: Path) -> str:
             except BrokenFileError:
                 if not head:
                     raise
-                break  # the reader will come to the same place and report it
+                break  # the reader will reach the same place and report it
             if not piece:
                 break
             head += piece
@@ -157,13 +161,13 @@ def read_head(path: Path) -> str:
 
 
 class Lines:
-    """The lines of ``stream`` in turn, with their line ends; ``number`` is that of the last one, from 1.
+    """An iterator over the lines of ``stream``, with their line ends; ``number`` is the last one's, from 1.
 
-    A line over MAX_LINE_BYTES is read past without being held, and raises InputError; iteration can go on
-    behind it. Raises BrokenFileError or StorageError where the bytes themselves end too early.
+    A line over MAX_LINE_BYTES is skipped without being held and raises InputError; iteration can continue
+    after it. Raises BrokenFileError or StorageError if the bytes cannot be read to the end.
 
-    ``path`` is a name for messages, and nothing to open: a file that was sent has a name of the sender's
-    making. What can be read from its beginning once more is so by ``reopen``.
+    ``path`` is only a name for messages and is never opened, since the sender of an uploaded file chooses its
+    name. ``reopen`` opens the stream again from its beginning; ``None`` if it can be read only once.
     """
 
     def __init__(
@@ -181,7 +185,7 @@ class Lines:
 
     @contextmanager
     def again(self) -> Iterator["Lines"]:
-        """All lines from the first on, beside these; none where they can be read only once."""
+        """Yield all lines again from the first, independent of these; none if they can be read only once."""
         if self._reopen is None:
             yield Lines(io.BufferedReader(io.BytesIO()), self.path)
             return
@@ -192,16 +196,16 @@ class Lines:
         return self
 
     def peek(self) -> bytes:
-        """Return some bytes of what comes next, without going on."""
+        """Return some of the next bytes without consuming them."""
         with read_errors(self.path, line=self.number + 1):
             return self._stream.peek()
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes of a line, whole or not: for XML, whose lines have no bounds."""
+        """Return up to ``size`` bytes of a line: for XML and JSON lists, whose lines can have any length."""
         number = self.number + self._at_line_start
         with read_errors(self.path, line=number):
             piece = self._stream.readline(size)
-        if piece:  # at the end the last line stays the last
+        if piece:  # at the end, ``number`` stays that of the last line
             self.number, self._at_line_start = number, piece.endswith(b"\n")
         return piece
 

@@ -1,1 +1,1 @@
-"""Papers to vectors and facets, in parts that survive a stop."""
+"""The encoding of papers into vectors and facets, in parts that survive an interruption."""

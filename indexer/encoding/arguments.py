@@ -1,4 +1,4 @@
-"""What a collection is made with: the arguments that began it, and the models that they name."""
+"""The arguments that a collection was built with, the models they name, and checks that both still match."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,17 +11,17 @@ from models.errors import EncoderMismatchError, SnapshotCorruptError, SnapshotMi
 from models.text.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Precision
 
-# What a collection keeps, however papers come into it later.
+# The arguments that a collection keeps, however papers are added later.
 _OF_COLLECTION: Final = ("encoder", "backend", "dtype", "precision", "tagger", "functions")
 
 
 @dataclass(frozen=True, slots=True)
 class BuildArguments:
-    """What decides the content of a snapshot besides the corpus and the models.
+    """The arguments that decide the content of a snapshot, in addition to the corpus and the models.
 
     ``encoder`` is the name or folder to load for queries; ``limit`` counts papers; ``dtype`` ``auto`` stores
     unit vectors as float16 (error about 3e-4 of a distance) and all others as float32; ``tagger`` and
-    ``functions`` are files of weights, ``None`` for the shipped ones.
+    ``functions`` are files of weights, ``None`` for the shipped weights.
     """
 
     encoder: str
@@ -37,7 +37,7 @@ class BuildArguments:
 
 
 def built_with(data: Path) -> BuildArguments | None:
-    """The arguments that began the collection in ``data``; ``None`` where there is none yet.
+    """Return the arguments that the collection in ``data`` was built with; ``None`` if there is none yet.
 
     Raises SnapshotCorruptError.
     """
@@ -49,10 +49,10 @@ def built_with(data: Path) -> BuildArguments | None:
 
 
 def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
-    """Those that are ``given``, not ``None`` and not empty, and else those that began the collection.
+    """Return the arguments ``given`` (not ``None`` or empty), completed by those of the collection.
 
-    A corpus that is to ``replace`` the collection is built like it, too, unless what is served is damaged:
-    that it mends. Raises SnapshotCorruptError.
+    A corpus that is to ``replace`` the collection takes its arguments too, unless the served generation is
+    damaged, which the corpus then repairs. Without ``replace``, raises SnapshotCorruptError in that case.
     """
     try:
         usual = built_with(data)
@@ -66,7 +66,7 @@ def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildAr
 
 
 def load_models(arguments: BuildArguments, *, device: str | None = None) -> Annotator:
-    """What a collection is made with, on its device or another; raises EncoderError, WeightsError."""
+    """Load the models of a collection, on its device or on ``device``; raises EncoderError, WeightsError."""
     return load_annotator(
         arguments.encoder,
         device=device or arguments.device,
@@ -81,7 +81,7 @@ def _path(named: str | None) -> Path | None:
 
 
 def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
-    """That of a collection without a paper, made with these models."""
+    """Return the manifest of an empty collection made with these models."""
     encoder = annotator.encoder.spec
     return Manifest(
         generation="",
@@ -100,14 +100,14 @@ def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
 
 
 def dtype_of(arguments: BuildArguments, encoder: EncoderSpec) -> str:
-    """How vectors are stored: ``float16`` or ``float32``."""
+    """Return the type that vectors are stored in: ``float16`` or ``float32``."""
     if arguments.dtype != "auto":
         return arguments.dtype
     return "float16" if encoder.normalised else "float32"
 
 
 def expect_models(manifest: Manifest, annotator: Annotator) -> None:
-    """Refuse to add papers that would not be read as those that are there; raises EncoderMismatchError."""
+    """Raise EncoderMismatchError if ``annotator`` has other models than the collection."""
     manifest.expect_encoder(annotator.encoder.spec)
     pairs = {
         "facet weights": (manifest.tagger, annotator.tagger.spec),
@@ -118,7 +118,7 @@ def expect_models(manifest: Manifest, annotator: Annotator) -> None:
 
 
 def _expect_same(what: str, built_with: object, given: object) -> None:
-    """Refuse what would make the papers added incomparable; raises EncoderMismatchError."""
+    """Raise EncoderMismatchError if ``given`` differs, which would make added papers incomparable."""
     if built_with != given:
         raise EncoderMismatchError(
             f"The collection was built with another {what}, so added papers would not be comparable; leave "
@@ -127,7 +127,7 @@ def _expect_same(what: str, built_with: object, given: object) -> None:
 
 
 def expect_made_like(manifest: Manifest, annotator: Annotator, arguments: BuildArguments) -> None:
-    """The same of a whole corpus, which is also stored and computed as those that are there."""
+    """Raise EncoderMismatchError if the models, the stored type of vectors or the precision differ."""
     expect_models(manifest, annotator)
     _expect_same("dtype", manifest.dtype, dtype_of(arguments, manifest.encoder))
     _expect_same("precision", manifest.arguments["precision"], arguments.precision)

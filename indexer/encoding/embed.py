@@ -1,4 +1,4 @@
-"""Turns papers into vectors and facets in bounded batches."""
+"""Encoding of papers into vectors and facets, in bounded batches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from models.facets import FACETS, NO_FACET
 from models.types import PackedVectors, Paper, Sentence
 
 _PROBE_TEXT: Final = "We study how papers are found."
-# What every encoder can encode that can encode anything.
+# A paper that every working encoder can encode.
 _PROBE: Final = Paper("probe", "A probe", _PROBE_TEXT, (Sentence(_PROBE_TEXT, 0, len(_PROBE_TEXT)),))
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPapers:
-    """The vectors and facets of papers, end to end in their order, without the ``refused``.
+    """The vectors and facets of papers, concatenated in their order, without the ``refused`` papers.
 
-    ``facets`` are positions in FACETS, one a sentence, also for those past the encoder's token limit.
-    ``functions`` has a row for each of ``vectors.rows``; ``None`` without an encoder of functions.
-    ``refused`` has the reason for each paper that could not be encoded, by its place among those given.
+    ``facets`` are positions in FACETS, or NO_FACET, one per sentence, also for sentences beyond the encoder's
+    token limit. ``functions`` has a row for each of ``vectors.rows``; ``None`` without an encoder of
+    functions. ``refused`` has the reason for each paper that could not be encoded, by position in the input.
     """
 
     vectors: PackedVectors
@@ -35,7 +35,7 @@ class EmbeddedPapers:
 
 @dataclass(frozen=True, slots=True)
 class _Embedded:
-    """One paper's."""
+    """The vectors and facets of one paper."""
 
     rows: np.ndarray
     facets: list[int]
@@ -45,12 +45,12 @@ class _Embedded:
 def embed(
     papers: Sequence[Paper], annotator: Annotator, *, dtype: str, on_progress: Callable[[int], None]
 ) -> EmbeddedPapers:
-    """What ``annotator`` makes of ``papers``; sentence vectors as ``dtype`` (``float16`` or ``float32``).
+    """Encode ``papers`` with ``annotator``; sentence vectors as ``dtype`` (``float16`` or ``float32``).
 
-    ``on_progress`` gets the number of papers done since its last call. A paper that alone cannot be encoded,
-    or has a vector that is not finite in ``dtype``, is refused, whatever class the encoder's error is of;
-    raises EncoderError where it is not the paper: where a plain one cannot be encoded either. Errors that
-    are no paper's fault pass: those of memory, of files, and Akin's own but for EncoderError.
+    ``on_progress`` gets the number of papers done since its last call. A paper that cannot be encoded alone,
+    or has a vector that is not finite in ``dtype``, is refused, whatever the class of the encoder's error.
+    Raises EncoderError if a plain paper cannot be encoded either, so that the papers are not to blame. Errors
+    that no paper causes are passed on: MemoryError, OSError, and Akin's own except EncoderError.
     """
     done: list[_Embedded] = []
     refused: dict[int, str] = {}
@@ -75,7 +75,10 @@ def embed(
 
 
 def _each(batch: Sequence[Paper], annotator: Annotator, dtype: str) -> list[_Embedded | str]:
-    """What becomes of each paper, or the reason why it cannot be encoded."""
+    """Return for each paper its vectors and facets, or the reason why it cannot be encoded.
+
+    Raises WeightsError, and EncoderError if a plain paper cannot be encoded either.
+    """
     try:
         return [*_embedded(batch, annotator, dtype)]
     except WeightsError:
@@ -83,14 +86,14 @@ def _each(batch: Sequence[Paper], annotator: Annotator, dtype: str) -> list[_Emb
     except EncoderError as error:
         _expect_working(annotator, dtype, error)
         outcomes = _halved(batch, annotator, dtype, error)
-        _expect_working(annotator, dtype, error)  # or those after some place failed for another reason
+        _expect_working(annotator, dtype, error)  # again: the encoder may have broken meanwhile
         return outcomes
 
 
 def _halved(
     batch: Sequence[Paper], annotator: Annotator, dtype: str, error: EncoderError
 ) -> list[_Embedded | str]:
-    """The same of papers that together gave ``error``: a half of them at a time, down to single ones."""
+    """The same as ``_each`` for papers that together gave ``error``: halve them, down to single papers."""
     if len(batch) == 1:
         return [str(error)]
     outcomes: list[_Embedded | str] = []
@@ -103,7 +106,7 @@ def _halved(
 
 
 def _expect_working(annotator: Annotator, dtype: str, error: EncoderError) -> None:
-    """Raises ``error`` where a plain paper cannot be encoded: then it is not of those that gave it."""
+    """Raise ``error`` if a plain paper cannot be encoded: then the papers did not cause the error."""
     try:
         _embedded([_PROBE], annotator, dtype)
     except EncoderError:
@@ -115,7 +118,7 @@ def _embedded(papers: Sequence[Paper], annotator: Annotator, dtype: str) -> list
         return [_of_one(annotated, dtype) for annotated in annotator.annotate(papers)]
     except (AkinError, MemoryError, OSError):
         raise
-    except Exception as error:  # not every encoder is Akin's own
+    except Exception as error:  # encoders of third parties may raise anything
         raise EncoderError(f"The encoder failed with {type(error).__name__}: {error}") from error
 
 
@@ -129,7 +132,7 @@ def _of_one(annotated: AnnotatedPaper, dtype: str) -> _Embedded:
 
 
 def _rounded(vectors: np.ndarray, dtype: str, paper: Paper) -> np.ndarray:
-    # What overflows is refused below; numpy would only warn.
+    # Values that overflow are refused below; numpy would only warn.
     with np.errstate(over="ignore"):
         rounded = vectors.astype(dtype)
     if not np.isfinite(rounded).all():

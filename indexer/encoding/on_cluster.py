@@ -1,7 +1,7 @@
-"""Encoding on the machines of a cluster: an actor of Ray for each GPU, or else for each processor.
+"""Encoding on the machines of a cluster, with a Ray actor for each GPU, or else for each processor.
 
-Each writes its parts into the data folder, which must be there under the same path, as one machine would:
-what is encoded stays so, whoever is killed.
+Each actor writes its parts into the data folder, which must have the same path on every machine. As on one
+machine, finished parts are kept if a process is killed.
 """
 
 import os
@@ -22,11 +22,11 @@ from models.encoders.device_names import checked_device
 from models.errors import AkinError, EncoderError, StorageError
 from models.types import Paper
 
-# How often a part is begun anew whose actor died; Ray starts that anew, on another machine if need be.
+# How often a part is retried if its actor dies; Ray restarts the actor, on another machine if necessary.
 _TRIES = 3
-# How long an actor whose machine is gone has to come up on another, in seconds: it loads its models there.
+# Seconds that an actor of a lost machine has to start on another machine, including loading its models.
 LOST_S = 120.0
-# Between two looks whether the machines are still there.
+# Seconds between two checks whether the machines are still there.
 _LOOK_S = 1.0
 _LOOKS = "looks"  # calls that an actor answers while it encodes
 _FOLDER_REMEDY = "mount the data folder on every machine of the cluster, under the same path"
@@ -35,17 +35,17 @@ log = structlog.get_logger(__name__)
 
 
 class Encoder:
-    """What encodes on one GPU or processor."""
+    """The actor that encodes on one GPU or processor."""
 
     def __init__(self, load: Callable[[], Annotator]) -> None:
         self._annotator = load()
 
     def pid(self) -> int:
-        """The number of its process."""
+        """Return the id of its process."""
         return os.getpid()
 
     def encode(self, into: Path, papers: Sequence[Paper], like: Manifest) -> Path:
-        """The folder of the part; raises EncoderError, StorageError."""
+        """Encode papers into a part under ``into``; return its folder; raises EncoderError, StorageError."""
         if not into.parent.is_dir():
             raise StorageError(f"{into}: not found on a machine of the cluster; {_FOLDER_REMEDY}.")
         return encode_part(into, papers, self._annotator, like=like, on_progress=lambda n_papers: None).folder
@@ -53,9 +53,10 @@ class Encoder:
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """An actor, how many parts it was given, and whether it was given up.
+    """An actor, the number of its unfinished parts, and whether it was given up.
 
-    ``look`` is a call since ``silent_since`` that it has not answered yet, on whatever machine it is.
+    ``look`` is a call that it has not answered yet, wherever it runs; ``silent_since`` is when it was first
+    found not to answer, ``None`` if it answers.
     """
 
     actor: Any
@@ -67,11 +68,11 @@ class _Worker:
 
 
 class EncodeOnCluster:
-    """Encodes parts on the cluster at ``address``; ``load`` loads the models there, on the device it finds.
+    """An encoder on the cluster at ``address``; ``load`` loads the models there, on the device it finds.
 
-    ``device`` is that of the build: with ``cpu`` no GPU is used. Its actors end with its
-    context. One whose machine is gone, and that no other machine has room for within ``lost_s``, leaves its
-    parts to the others. Raises what ``connect`` raises.
+    ``device`` is the device of the build: with ``cpu`` no GPU is used. The actors end with the context. If
+    the machine of an actor is lost and the actor does not start on another within ``lost_s`` seconds, the
+    other actors take over its parts. Raises what ``connect`` and ``machines`` raise.
     """
 
     def __init__(
@@ -104,13 +105,13 @@ class EncodeOnCluster:
 
     @property
     def actors(self) -> list[Any]:
-        """Those that encode, of Ray."""
+        """The Ray actors that encode."""
         return [each.actor for each in self._workers]
 
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
-        """Begin with a part, on the actor that has the fewest; raises EncoderError, StorageError."""
+        """Begin a part on the actor with the fewest; waiting for it raises EncoderError, StorageError."""
         given = (into.resolve(), papers, like)
         begun = self._begin(given)
 
@@ -132,7 +133,7 @@ class EncodeOnCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends all of them."""
+        """End all actors."""
         for actor in self.actors:
             self._ray.kill(actor)
 
@@ -142,7 +143,7 @@ class EncodeOnCluster:
         return worker, worker.actor.encode.remote(*given)
 
     def _folder(self, given: tuple[object, ...], worker: _Worker, ref: Any) -> Path:
-        """What was begun on an actor, or on another one where that is lost meanwhile."""
+        """Wait for a part begun on an actor and return its folder; if the actor is lost, use another one."""
         errors = self._ray.exceptions
         try:
             while not self._ray.wait([ref], timeout=_LOOK_S)[0] or worker.is_lost:
@@ -168,9 +169,9 @@ class EncodeOnCluster:
         return folder
 
     def _lost(self, worker: _Worker) -> bool:
-        """Whether its actor is given up: its machine is gone, and no other takes it.
+        """Give up an actor whose machine is lost and that no other machine runs; return whether it was.
 
-        Raises EncoderError where none is left.
+        Raises EncoderError if no actor is left.
         """
         if worker.machine in {each["NodeID"] for each in self._ray.nodes() if each["Alive"]}:
             return False
@@ -192,7 +193,7 @@ class EncodeOnCluster:
         return True
 
     def _answers(self, worker: _Worker) -> bool:
-        """Whether its actor answered since it was asked last; it is asked once more where it did."""
+        """Return whether the actor has answered the open call; make a call if none is open."""
         if worker.look is None:
             worker.look = worker.actor.pid.options(concurrency_group=_LOOKS).remote()
         if not self._ray.wait([worker.look], timeout=0)[0]:

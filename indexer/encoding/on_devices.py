@@ -1,4 +1,4 @@
-"""Encoding on several devices of this machine: each takes the next part when it is free."""
+"""Encoding on several devices of this machine: each device takes the next part when it is free."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -31,17 +31,17 @@ class _Device:
         self._annotator: Annotator | None = None
 
     def annotator(self, loading: Lock) -> Annotator:
-        """Its models; one device loads at a time."""
+        """Return the models of the device; one device loads at a time, under the lock ``loading``."""
         with loading:
             self._annotator = self._annotator or self._load()
             return self._annotator
 
 
 class EncodeOnDevices:
-    """Encodes parts on several devices, in a thread for each, until its context ends.
+    """An encoder on several devices, with a thread for each, until its context ends.
 
-    ``first`` are the models of one, ``others`` load those of the others, which are alike. A device whose
-    models cannot be loaded is left out, with a warning in the log.
+    ``first`` holds the models on the first device; ``others`` load the same models on the other devices. If
+    the models cannot be loaded on a device, it is left out, with a warning in the log.
     """
 
     def __init__(self, first: Annotator, others: Sequence[Callable[[], Annotator]]) -> None:
@@ -59,18 +59,18 @@ class EncodeOnDevices:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Begins nothing more, gives up what is under way after its next few papers, and waits for that."""
+        """Begin no more parts, stop unfinished parts after their next few papers, and wait for that."""
         self._ended.set()
         self._threads.shutdown(cancel_futures=True)
 
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
-        """Begin with a part; waiting for it raises EncoderError, StorageError."""
+        """Begin a part; waiting for it raises EncoderError, StorageError."""
         future = self._threads.submit(copy_context().run, self._encoded, into, papers, like)
 
         def part() -> Part:
-            # Told by the thread that waits: whoever shows progress need not be safe to share.
+            # Progress is reported by the waiting thread: ``on_progress`` need not be thread-safe.
             while not future.done():
                 wait([future], timeout=_LOOK_S)
                 self._tell(on_progress)
@@ -110,7 +110,7 @@ class EncodeOnDevices:
 
 @contextmanager
 def encoding(annotator: Annotator, arguments: BuildArguments) -> Iterator[Encode]:
-    """What encodes on every device that ``arguments`` name: by ``annotator`` on the first."""
+    """Yield an encoder on every device that ``arguments`` name, with ``annotator`` on the first."""
     from models.encoders.devices import encoding_devices  # noqa: PLC0415 - loads torch
 
     others = encoding_devices(arguments.device)[1:]

@@ -1,4 +1,4 @@
-"""Parts: up to 1,000 encoded papers in a folder that is complete or absent: a segment without an index.
+"""Parts: segments without an index, of up to 1,000 encoded papers, in a folder that is complete or absent.
 
 DATA/building/WORK/part-DIGEST/     the digest covers the papers and every model; files as in
                                     indexer/snapshot/segment.py, and kept.json (indexer/files/kept.py), which
@@ -32,9 +32,9 @@ from models.types import Paper, Unit
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a folder keeps: its papers, as a segment that is opened anew each time, and those ``refused``.
+    """The encoded papers in a folder, as a segment that is opened each time, and the ``refused`` papers.
 
-    Thousands of parts may wait for their publication, more than a process may have files open.
+    Thousands of parts may wait to be published, more than the files that a process may have open.
     """
 
     folder: Path
@@ -42,18 +42,18 @@ class Part:
     refused: tuple[QuarantinedPaper, ...]
 
     def open(self) -> Segment:
-        """Its papers; without an index."""
+        """Open the papers as a segment without an index."""
         return Segment(self.folder, self.entry, unit=Unit.SENTENCE, device="cpu")
 
 
 @dataclass(frozen=True, slots=True)
 class _NewPart:
-    """Papers that were encoded just now."""
+    """Papers that have just been encoded, as a part to write."""
 
     papers: Sequence[Paper]
     embedded: EmbeddedPapers
 
-    key = ""  # it has no name before it is written
+    key = ""  # not needed before it is written
 
     @property
     def n_rows(self) -> int:
@@ -73,7 +73,7 @@ class _NewPart:
         return cast(np.ndarray, self.embedded.functions)
 
     def table(self) -> pa.Table:
-        """Their columns, every sentence with a facet: the corpus's own, else the tagger's."""
+        """Return the columns of the papers, with a facet per sentence: the corpus's, else the tagger's."""
         table = papers_to_table(self.papers)
         offsets = table["starts"].combine_chunks().offsets
         facets = pa.ListArray.from_arrays(offsets, pa.array(self.embedded.facets))
@@ -82,15 +82,15 @@ class _NewPart:
 
 
 def kept_part(folder: Path) -> Part | None:
-    """The part in a folder, if it is whole: every file is compared with its checksum."""
+    """Return the part in a folder, or ``None`` if it is not intact; every file's checksum is compared."""
     note = kept(folder)
     return None if note is None else _part(folder, note)
 
 
 def linked(folder: Path, into: Path) -> Path:
-    """The folder of a part under ``into``, with the same files; itself where that is where it stands.
+    """Link the folder of a part into ``into``, and return it; return ``folder`` if it is already there.
 
-    So nobody else takes it away. Where somebody does at this moment it is not there.
+    So no other process removes the part. If one removes it at this moment, the returned folder is missing.
     """
     target = into / folder.name
     if not target.is_dir():
@@ -102,14 +102,15 @@ def linked(folder: Path, into: Path) -> Path:
     return target
 
 
-# Begun for each device: the one that it encodes, and one that waits.
+# Parts begun for each device: the one being encoded, and one that waits.
 PARTS_PER_DEVICE: Final = 2
 
 
 class Encode(Protocol):
-    """Encodes papers as those of ``like`` into a part under ``into``: what it returns waits for the part.
+    """A function that encodes papers into a part under ``into``, and returns a function that waits for it.
 
-    ``on_progress`` gets how many of its papers were done since its last call.
+    Papers are encoded as in the collection ``like``. ``on_progress`` gets how many papers were done since its
+    last call.
     """
 
     @property
@@ -120,13 +121,13 @@ class Encode(Protocol):
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
-        """Begin; raises EncoderError, StorageError, as waiting does."""
+        """Begin a part; raises EncoderError, StorageError, as waiting for it does."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EncodeHere:
-    """Encodes in this process, one part after the other."""
+    """An encoder in this process, for one part after another."""
 
     annotator: Annotator
 
@@ -138,7 +139,7 @@ class EncodeHere:
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
-        """The part is there when this returns; raises EncoderError, StorageError."""
+        """Encode the part before returning; raises EncoderError, StorageError."""
         part = encode_part(into, papers, self.annotator, like=like, on_progress=on_progress)
         return lambda: part
 
@@ -151,9 +152,9 @@ def encode_part(
     like: Manifest,
     on_progress: Callable[[int], None],
 ) -> Part:
-    """Encode papers as those of ``like``, and keep what comes of it in a folder under ``into``.
+    """Encode papers as in the collection ``like``, and keep the part in a folder under ``into``.
 
-    Raises EncoderError, StorageError.
+    A part that is there already is not encoded again. Raises EncoderError, StorageError.
     """
     hashes = [content_hash(paper) for paper in papers]
 
@@ -174,13 +175,13 @@ def encode_part(
 
 
 def entry_in(note: Mapping[str, Any], folder: Path) -> SegmentEntry:
-    """The segment that a folder keeps, by its note."""
+    """Return the entry of the segment in a folder, from its note."""
     stated = {field.name: note[field.name] for field in fields(SegmentEntry)}
     return SegmentEntry(**{**stated, "name": folder.name})
 
 
 def refused_in(note: Mapping[str, Any]) -> tuple[QuarantinedPaper, ...]:
-    """The papers that could not be encoded, by the note of a part."""
+    """Return the papers that could not be encoded, from the note of a part."""
     return tuple(QuarantinedPaper(*stated) for stated in note.get("refused", ()))
 
 

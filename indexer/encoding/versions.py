@@ -1,4 +1,4 @@
-"""Encodes versions of papers by content hash; reuses what any process has encoded."""
+"""Encoding of versions of papers by content hash, reusing vectors that any process has encoded."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
 from models.types import ProgressFn, unseen
 
-PART_PAPERS: Final = 1_000  # encoded at once: what a kill may cost
+PART_PAPERS: Final = 1_000  # encoded at once: the most work that a kill may lose
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedVersions:
-    """Versions of papers, encoded; the ``quarantined`` could not be, and are in none of the ``parts``.
+    """Encoded versions of papers; ``quarantined`` papers could not be encoded, and are not in ``parts``.
 
-    ``n_reused`` of them had been encoded before. ``folders`` are those of its own that have some of the
-    parts, ``emptied`` those of which nothing else is needed.
+    ``n_reused`` papers had been encoded before. ``folders`` are the folders of unfinished work with papers of
+    the parts; no other papers of the ``emptied`` folders are needed.
     """
 
     parts: tuple[KeptPart, ...]
@@ -45,21 +45,21 @@ class EncodedVersions:
 
     @property
     def n_papers(self) -> int:
-        """Papers in all parts."""
+        """The number of papers in all parts."""
         return sum(len(part) for part in self.parts)
 
     def note(self, catalog: Catalog, models: str) -> None:
-        """Have ``catalog`` remember what could not be encoded by ``models`` (``Manifest.models_key``)."""
+        """Record in ``catalog`` which papers ``models`` (``Manifest.models_key``) could not encode."""
         catalog.note_encoding(models, self.hashes(), self.quarantined)
 
     def hashes(self) -> Iterator[str]:
-        """The content hashes of the papers in all parts, read some at a time."""
+        """Yield the content hashes of the papers in all parts, read part by part."""
         for part in self.parts:
             yield from part.table()["content_hash"].to_pylist()
 
 
 def counting(on_progress: ProgressFn, n_papers: int) -> Callable[[int], None]:
-    """Is told how many more papers are encoded, and tells how many of ``n_papers`` are."""
+    """Return a callback that adds up encoded papers and reports the total of ``n_papers``."""
     done = 0
 
     def tell(n_more: int) -> None:
@@ -71,7 +71,7 @@ def counting(on_progress: ProgressFn, n_papers: int) -> Callable[[int], None]:
 
 
 def none_encoded(quarantined: Sequence[QuarantinedPaper]) -> EncoderError:
-    """The error of a collection that would begin without a paper: all are ``quarantined``, one at least."""
+    """Return the error of a new collection all of whose papers (one at least) are ``quarantined``."""
     first = quarantined[0]
     return EncoderError(
         f"None of {counted(len(quarantined), 'paper')} could be encoded; the first, {first.paper_id!r}: "
@@ -80,16 +80,16 @@ def none_encoded(quarantined: Sequence[QuarantinedPaper]) -> EncoderError:
 
 
 class KnownVersions:
-    """What is encoded already by the models of a manifest.
+    """The versions that are already encoded by the models of a manifest.
 
-    It stands in the segments of what is ``served``, and in folders of unfinished work: a command that was
-    killed left them, or one that runs has them. What is taken from there is linked to under ``into``.
+    They are in the segments of the ``served`` snapshot, and in folders of unfinished work, of commands that
+    were killed or are running. Parts taken from those folders are linked into ``into``.
     """
 
     def __init__(self, data: Path, like: Manifest, served: Snapshot | None, *, into: Path) -> None:
         self._data = data
         self.into = into
-        self._served = served  # its files stay as long as it is open
+        self._served = served  # its files are not removed as long as it is open
         has_same = served is not None and served.manifest.models_key == like.models_key
         self._segments = served.segments if served is not None and has_same else ()
         self._verified = Verified(data)
@@ -102,7 +102,7 @@ class KnownVersions:
             note = read_note(folder / NOTE)
             if note.get("models") == like.models_key:
                 self._refused |= {paper.content_hash: paper for paper in refused_in(note)}
-                if is_whole(folder / IDS, note["files"].get(IDS, "")):  # what else it has, once it is used
+                if is_whole(folder / IDS, note["files"].get(IDS, "")):  # other files once they are used
                     hashes.append(np.load(folder / IDS)["hash"])
                     self._folders.append(folder)
         numbers = np.repeat(np.arange(len(self._folders)), [len(own) for own in hashes[1:]])
@@ -111,9 +111,10 @@ class KnownVersions:
         self._hashes, self._numbers = together[order], numbers[order]
 
     def take(self, wanted: dict[str, str]) -> tuple[list[KeptPart], list[QuarantinedPaper], dict[Path, bool]]:
-        """Take out of ``wanted``, content hashes by paper id, what is there.
+        """Remove from ``wanted`` (content hashes by paper id) the versions that are already encoded.
 
-        Returns the papers, those that could not be encoded, and the folders used; true where all is taken.
+        Returns the papers, those that could not be encoded, and the folders used, with ``True`` if all papers
+        of the folder were taken.
         """
         refused = [self._refused[digest] for digest in wanted.values() if digest in self._refused]
         for paper in refused:
@@ -132,7 +133,7 @@ class KnownVersions:
         return parts, refused, folders
 
     def _likely(self, wanted: Mapping[str, str]) -> list[Path]:
-        """The folders that have papers with these ids."""
+        """Return the folders that probably have papers with these ids, by 64-bit hashes."""
         own = hashes64(wanted)
         firsts = np.searchsorted(self._hashes, own, side="left")
         ends = np.searchsorted(self._hashes, own, side="right")
@@ -145,9 +146,9 @@ class KnownVersions:
         return self._parts[folder]
 
     def _compared(self, segment: Segment) -> bool:
-        """Whether a segment is as it was written, or has not changed since it was last seen to be.
+        """Return whether a segment matches its checksums, or has not changed since it last did.
 
-        Copied unseen, damage would get a checksum of its own.
+        Damage that is copied unnoticed would get a valid checksum.
         """
         name, files = segment.entry.name, segment.entry.files
         if name not in self._is_whole:
@@ -170,11 +171,11 @@ def encode_versions(
     on_done: Callable[[int], None] = unseen,
     at_once: int = PART_PAPERS,
 ) -> EncodedVersions:
-    """Encode versions as those of ``like``, but for what is ``known``, ``at_once`` in a part.
+    """Encode versions as in the collection ``like``, except ``known`` ones, ``at_once`` papers per part.
 
-    Each is given by the id of its paper and its content hash. What was encoded at once is kept in a folder,
-    where ``known`` links to others. ``on_done`` gets how many papers were done since its
-    last call. Raises EncoderError, StorageError.
+    Each version is given by paper id and content hash. Parts are kept in ``known.into``, next to the parts
+    that ``known`` links there. ``on_done`` gets how many papers were done since its last call. Raises
+    EncoderError, StorageError.
     """
     parts: list[KeptPart] = []
     quarantined: list[QuarantinedPaper] = []
@@ -198,7 +199,7 @@ def encode_versions(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Some of the versions: what was taken over, ``n_known`` of them, and the ``part`` of the others."""
+    """A run of versions: ``n_known`` were already encoded or refused, and ``part`` waits for the others."""
 
     n_known: int
     taken: Sequence[KeptPart]
@@ -225,7 +226,7 @@ def _begin(
 
 
 def _ahead(runs: Iterator[_Run], n: int) -> Iterator[_Run]:
-    """The same, each once ``n`` more were begun."""
+    """Yield the runs, each only after the next ``n`` have begun."""
     waiting: deque[_Run] = deque()
     for run in runs:
         waiting.append(run)

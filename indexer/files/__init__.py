@@ -1,1 +1,1 @@
-"""Files that survive a crash, and notes that unfinished work leaves."""
+"""Files that survive a crash, and notes of unfinished work."""

@@ -1,11 +1,11 @@
-"""Cells of tables that a spreadsheet may open: none of them is a formula."""
+"""Cells of tables that may be opened in a spreadsheet, without formulas."""
 
-# What spreadsheets take for the start of a formula, or skip and then find one (CWE-1236); also full-width.
+# Characters that start a formula in spreadsheets, or that they skip before one (CWE-1236); also full-width.
 _FORMULA = tuple("=+-@\t\r\n\0＝＋－＠")
 
 
 def harmless(text: str) -> str:
-    """``text`` with an apostrophe before each formula, also where a spreadsheet parts cells at semicolons."""
+    """Return ``text`` with an apostrophe before each formula, also after semicolons (cell separators)."""
     return ";".join(map(_harmless_part, text.split(";")))
 
 

@@ -1,4 +1,4 @@
-"""Files that survive a crash: fsync, atomic replacement and the writer's lock."""
+"""Files that survive a crash: fsync, atomic replacement and file locks."""
 
 import errno
 import fcntl
@@ -67,16 +67,16 @@ def sync_tree(folder: Path) -> None:
 
 
 def publish_folder(prepared: Path, target: Path) -> None:
-    """Make ``prepared`` appear as ``target``, whole and on the device, or not at all."""
+    """Rename ``prepared`` to ``target``, so that it appears complete and on the device, or not at all."""
     sync_tree(prepared)
     prepared.rename(target)
     sync(target.parent)
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Give ``path`` a new content in one step: a reader sees the old one or the new one, never half.
+    """Replace the content of ``path`` in one step: a reader sees the old or the new content, never half.
 
-    Of one that is not ``durable``, a crash of the machine may leave either, or nothing.
+    Unless it is ``durable``, a crash of the machine may leave the old, the new, or no content.
     """
     prepared = path.with_name(path.name + ".new")
     with prepared.open("wb") as stream:
@@ -92,9 +92,9 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
 def write_array(
     path: Path, blocks: Iterable[np.ndarray], *, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> None:
-    """Write ``blocks``, end to end along the first axis, as one ``.npy`` file.
+    """Write ``blocks``, concatenated along the first axis, as one ``.npy`` file.
 
-    By plain writes: a full disk then is an OSError that says so, where numpy's own ``save`` gives no errno
+    Plain writes are used, so that a full disk raises an OSError with errno; numpy's ``save`` gives no errno,
     and a memory map would kill the process.
     """
     with path.open("wb") as stream:
@@ -105,7 +105,7 @@ def write_array(
 
 
 def link_or_copy(source: Path | str, target: Path | str) -> None:
-    """Make ``target`` the same file as ``source``, or a copy where the file system has no links."""
+    """Link ``target`` to the file ``source``, or copy it if the file system has no links."""
     try:
         os.link(source, target)
     except FileNotFoundError:
@@ -115,7 +115,7 @@ def link_or_copy(source: Path | str, target: Path | str) -> None:
 
 
 def discard_folder(folder: Path) -> None:
-    """Remove a folder so that a crash in the middle leaves nothing that could be taken for it."""
+    """Remove a folder; it is renamed first, so that a crash in the middle leaves no incomplete folder."""
     doomed = folder.with_name(folder.name + ".discarded")
     shutil.rmtree(doomed, ignore_errors=True)
     if folder.exists():
@@ -125,10 +125,10 @@ def discard_folder(folder: Path) -> None:
 
 @contextmanager
 def replaced_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A new folder; what the block writes into it takes the place of all the files ``names`` of ``folder``.
+    """Yield a new folder; files that the block writes there replace all the files ``names`` of ``folder``.
 
-    Those of them that were not written anew are gone then. After an error all is as it was, and a crash while
-    they change places leaves some of the new ones, never new ones beside old ones.
+    Files of ``names`` that the block does not write are removed. If the block raises, nothing changes. A
+    crash during the replacement may leave only some of the files, but never new ones next to old ones.
     """
     prepared = folder / ".writing"
     shutil.rmtree(prepared, ignore_errors=True)
@@ -149,9 +149,9 @@ def replaced_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 @contextmanager
 def writer_lock(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock that the file at ``path`` stands for; a process that dies lets go of it.
+    """Hold the lock on the file at ``path``, which is released if the process dies.
 
-    Raises BuildLockedError when another still holds it after ``wait_s`` seconds.
+    Raises StorageError; BuildLockedError if another process still holds it after ``wait_s`` seconds.
     """
     with storage_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -169,9 +169,10 @@ def writer_lock(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Make ``folder`` if need be and hold the lock on it, also once it is renamed.
+    """Make ``folder`` if necessary and hold the lock on it, even after it is renamed.
 
-    A process that dies lets go of it. Raises BuildLockedError when another holds it, or renamed it just now.
+    The lock is released if the process dies. Raises StorageError; BuildLockedError if another process holds
+    the lock, or has just renamed the folder.
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,11 @@
-"""Detects the file system of a folder, and what Akin can do on it."""
+"""Detection of a folder's file system, and of the limits that it sets."""
 
 import os
 from pathlib import Path
 from typing import Final
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
-# Several machines may have these mounted at once; locks of NFS 4 are those of its server.
+# Several machines may mount these at once; the server of NFS 4 provides its locks.
 _OF_THE_NETWORK: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "gpfs", "afs"}
     | {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
@@ -13,12 +13,12 @@ _OF_THE_NETWORK: Final = frozenset(
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether a file or folder is on a read-only file system, or not this user's to write; no if absent."""
+    """Return whether a file or folder is on a read-only file system, or not writable; false if absent."""
     return is_mounted_read_only(path) or (path.exists() and not os.access(path, os.W_OK))
 
 
 def is_mounted_read_only(path: Path) -> bool:
-    """Whether a file or folder is on a file system that is mounted read-only; no where it is not there."""
+    """Return whether a file or folder is on a file system mounted read-only; false if absent."""
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:
@@ -26,9 +26,9 @@ def is_mounted_read_only(path: Path) -> bool:
 
 
 def network_kind(folder: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The kind of file system of the network that a folder is on, such as ``nfs4``; ``None`` for any other.
+    """Return the kind of the network file system of a folder, such as ``nfs4``; ``None`` for any other.
 
-    ``mounts`` has a line for each mount, as Linux gives them (proc(5)); elsewhere the kind is not known.
+    ``mounts`` has a line for each mount, as on Linux (proc(5)); on other systems the result is ``None``.
     """
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -38,13 +38,13 @@ def network_kind(folder: Path, mounts: Path = _MOUNTS) -> str | None:
     for line in lines:
         fields, _, of_kind = line.partition(" - ")
         place = fields.split()[4].encode().decode("unicode_escape")  # a space is \040
-        if wanted.is_relative_to(place) and len(place) >= len(found[0]):  # of two on one place the later
+        if wanted.is_relative_to(place) and len(place) >= len(found[0]):  # the later of two mounts
             found = (place, of_kind.split()[0])
     return found[1] if found[1] in _OF_THE_NETWORK else None
 
 
 def limits_of(folder: Path, mounts: Path = _MOUNTS) -> dict[str, str]:
-    """What does not work in a folder because of its file system: a name for each limit, and it in words."""
+    """Return the limits that its file system sets to a folder: descriptions by name."""
     limits = {}
     if is_read_only(folder):
         limits["folder_read_only"] = (

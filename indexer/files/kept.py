@@ -1,7 +1,7 @@
-"""Kept folders: finished work that outlives its process, each whole, or not there.
+"""Kept folders: finished work that outlives its process, each complete or missing.
 
-A folder is named by what it is made of, so that whoever needs the same finds it. ``kept.json`` says what it
-keeps, and the SHA-256 of every file.
+A folder is named by a digest of its inputs, so that other processes with the same inputs find it.
+``kept.json`` describes its content, with the SHA-256 of every file.
 """
 
 import secrets
@@ -20,7 +20,7 @@ NOTE: Final = "kept.json"
 
 
 def kept(folder: Path) -> dict[str, Any] | None:
-    """What a folder says that it keeps, where it is whole; every file is read and compared."""
+    """Return the note of a folder, or ``None`` if it is not intact; every file is read and compared."""
     note = read_note(folder / NOTE)
     try:
         is_as_written = all(is_whole(folder / name, sha256) for name, sha256 in note["files"].items())
@@ -30,36 +30,36 @@ def kept(folder: Path) -> dict[str, Any] | None:
 
 
 def keep(folder: Path, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """What a folder keeps; where it is not there, or not whole, ``write`` fills it.
+    """Return the note of a folder; if the folder is missing or damaged, ``write`` fills it first.
 
-    ``write`` returns what is to be known of it, ``files`` with the SHA-256 of each among that.
+    ``write`` returns the content of the note, which includes ``files`` with the SHA-256 of each.
     """
     found = kept(folder)
     if found is not None:
         return found
     discard_folder(folder)
-    # Others may be filled at the same time; this one too, where a process lives on that was given up.
+    # Other processes may fill folders at the same time, even this one, if one was given up but still runs.
     prefix = f"unfinished-{folder.name}-"
     _discard_left(folder.parent, prefix)
     prepared = folder.with_name(f"{prefix}{secrets.token_hex(4)}")
     try:
         with folder_lock(prepared):
             content = write(prepared)
-            write_note(prepared / NOTE, content, durable=False)  # the whole folder is flushed
+            write_note(prepared / NOTE, content, durable=False)  # the whole folder is flushed later
             return _published(prepared, folder, content)
     finally:
         shutil.rmtree(prepared, ignore_errors=True)
 
 
 def _discard_left(parent: Path, prefix: str) -> None:
-    """Remove what processes that were killed have left; others have the lock on theirs."""
+    """Remove the folders of processes that were killed; running processes hold the locks of theirs."""
     for left in parent.glob(f"{prefix}*"):
         with suppress(BuildLockedError), folder_lock(left):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def _published(prepared: Path, folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """What ``folder`` keeps now: that of whoever was first."""
+    """Rename ``prepared`` to ``folder``; return its note, or that of another process that was first."""
     try:
         publish_folder(prepared, folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""Notes that unfinished work leaves for the next run: JSON with a checksum of its own."""
+"""Notes of unfinished work for the next run: JSON that includes its checksum."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,13 @@ _CHECKSUM: Final = "sha256"
 
 
 def write_note(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
-    """Write a note in one step; one that is not durable may be lost by a crash of the machine."""
+    """Write a note in one step; unless it is ``durable``, a crash of the machine may lose it."""
     note = json.dumps({**content, _CHECKSUM: digest_of(content)}).encode()
     replace_file(path, note, durable=durable)
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """What a note says; nothing where there is none, or a damaged one."""
+    """Return the content of a note; empty if there is none, or it is damaged."""
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
         stated = content.pop(_CHECKSUM)

@@ -1,4 +1,4 @@
-"""The nearest-neighbour index over sentence vectors: one protocol, five backends, which one serves when."""
+"""The nearest-neighbour index over sentence vectors: its protocol, five backends, and how one is chosen."""
 
 import math
 import pkgutil
@@ -27,18 +27,18 @@ BACKENDS = {
     "ivfsq": "indexer.index.backends.faiss_ivfsq:IvfSqIndex",
 }
 
-# Up to here an exact scan for a paper of 8 sentences takes 16 ms on one core (dim 384, float16): less than
-# encoding a query does. It needs no index file and no memory. Beyond, ``ivfpq`` answers within a few.
+# An exact scan of this many rows takes 16 ms on one core for a paper of 8 sentences (dim 384, float16): less
+# than encoding a query, without index file or memory. With more rows, ``ivfpq`` answers within a few ms.
 MOST_EXACT_ROWS = 100_000
 log = structlog.get_logger(__name__)
 
 OnRows = Callable[[int], object]
-# Of several indexes each is asked for so many times its share of the best, and so many more. With less, those
-# where papers of one subject stand together are asked again too often.
+# Each of several indexes is first searched for this multiple of its share of the best rows, plus spare hits.
+# With less, indexes in which papers of one subject lie together must be searched again too often.
 _MORE_THAN_SHARE, _SPARE_HITS = 2.0, 16
-# Starting a thread takes 0.1 ms, searching so many rows 5.
+# Starting a thread takes 0.1 ms, searching this many rows 5 ms.
 WORTH_THREADS = 200_000
-# Those that live on a GPU themselves.
+# The backends that can reside on a GPU.
 _OF_GPUS = ("flat", "ivfsq")
 _CHECK_GPU = "indexer.index.backends.gpu:check_gpu"
 _GPU_WITH_ROOM = "indexer.index.backends.gpu:gpu_with_room"
@@ -47,12 +47,12 @@ _FLAT_BYTES = "indexer.index.backends.faiss_flat:flat_bytes"
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """Nearest rows of one packed array of vectors, by L2 distance.
+    """The search for the nearest rows of one packed array of vectors, by L2 distance.
 
-    A backend is a class with two constructors beside these methods, called by ``build_index`` and
+    A backend is a class with these methods and two constructors, called by ``build_index`` and
     ``load_index``: ``build(rows, *, device, on_rows)`` and ``load(path, rows, *, device, effort)``. It keeps
-    ``rows`` and scores on them, so every row it returns carries its exact distance. Several threads may
-    search at once.
+    ``rows`` and computes scores from them, so every row is returned with its exact distance. Several threads
+    may search at once.
     """
 
     def search(
@@ -63,11 +63,11 @@ class VectorIndex(Protocol):
         together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
-        """The ``k`` nearest rows to each query, or of those rows that are ``allowed``.
+        """Return the ``k`` rows nearest to each query, among the ``allowed`` rows or all.
 
-        ``together``: one list, of the rows nearest to any of the queries, each scored by its nearest. Best
-        first, equal scores in row order. Fewer than ``k`` come back only where fewer are allowed; which rows
-        come back is approximate in ``hnsw``, ``ivfpq`` and ``ivfsq``, their number and scores never are.
+        With ``together``, return one list of the rows nearest to any query, each scored by its nearest query.
+        Best first, equal scores in row order. Fewer than ``k`` are returned only if fewer are allowed. Which
+        rows ``hnsw``, ``ivfpq`` and ``ivfsq`` return is approximate; their number and scores are exact.
 
         Raises:
             InputError: if ``k`` is under 1, or a query is not finite or not of the index's dimension.
@@ -75,15 +75,15 @@ class VectorIndex(Protocol):
         ...
 
     def save(self, path: Path) -> None:
-        """Write what ``build`` made, for ``load``, to ``path``; ``exact`` and ``flat`` need no file."""
+        """Write the built index to ``path``, for ``load``; ``exact`` and ``flat`` need no file."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What one of several indexes is asked for: the ``k`` rows nearest to ``queries``, of those ``allowed``.
+    """A search in one of several indexes: for the ``k`` rows nearest to ``queries``, among the ``allowed``.
 
-    To each, or, ``together``, to any of them. ``number`` says which index; its rows are numbered from 0.
+    ``number`` is the number of the index; its rows are numbered from 0. ``together`` as in ``VectorIndex``.
     """
 
     number: int
@@ -93,7 +93,7 @@ class Lookup:
     allowed: Bool[np.ndarray, " n_rows"] | None
 
 
-# The hits of each of several look-ups, in their order.
+# A function that returns the hits of several look-ups, in their order.
 LookUp = Callable[[Sequence[Lookup]], Sequence[Hits]]
 
 
@@ -104,7 +104,7 @@ def look_up_here(
     *,
     worth_threads: int = WORTH_THREADS,
 ) -> list[Hits]:
-    """What each look-up finds in its index of ``n_rows`` rows, on spare cores for ``worth_threads`` rows."""
+    """Return the hits of each look-up, using spare cores if ``worth_threads`` rows or more are searched."""
 
     def found(each: Lookup) -> Hits:
         index = indexes[each.number]
@@ -115,10 +115,10 @@ def look_up_here(
 
 
 class JoinedIndex:
-    """The indexes of several segments as one: the rows of each follow those of the one before it.
+    """The indexes of several segments as one, with their rows numbered consecutively.
 
-    Exact distances beside every row let hit lists be merged; ``n_rows`` are those of each index. ``look_up``
-    searches some of them together, here or wherever they are. It is never saved: each segment's own is.
+    Hit lists can be merged because every row has its exact distance. ``n_rows`` are the sizes of the indexes;
+    ``look_up`` searches several of them, in this process or elsewhere. Only the indexes themselves are saved.
     """
 
     def __init__(self, look_up: LookUp, n_rows: Sequence[int]) -> None:
@@ -127,7 +127,7 @@ class JoinedIndex:
 
     @classmethod
     def of(cls, indexes: Sequence[VectorIndex], n_rows: Sequence[int]) -> "JoinedIndex":
-        """Of indexes in this process."""
+        """Join indexes in this process."""
         return cls(partial(look_up_here, indexes, n_rows), n_rows)
 
     def search(
@@ -138,11 +138,11 @@ class JoinedIndex:
         together: bool = False,
         allowed: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> Hits:
-        """As ``VectorIndex.search``, over all rows.
+        """The same as ``VectorIndex.search``, over the rows of all indexes.
 
-        Each index is first asked for its share of ``k`` by its rows, and some more; for all ``k`` where every
-        row that it gave is among the best of all, as others may be. One without a row that is allowed is not
-        asked.
+        Each index is first searched for its share of ``k`` by its rows, and some more. If all of its rows are
+        among the best overall, further ones may be too, so it is searched again for ``k``. Indexes without an
+        allowed row are not searched.
         """
         places = [slice(start, end) for start, end in pairwise(self._bounds)]
         own_allowed = [None if allowed is None else allowed[place] for place in places]
@@ -157,7 +157,7 @@ class JoinedIndex:
             [Lookup(number, queries, own, together, own_allowed[number]) for number, own in enumerate(ks)]
         )
         best = _merged(found, n_lists, k)
-        # Equal ones too: of equal scores the first rows are the best.
+        # Equal scores count too: among them, the first rows are the best.
         short = {
             number: np.flatnonzero(own.scores[:, -1] >= best.scores[:, -1])
             for number, own in enumerate(found)
@@ -183,7 +183,7 @@ class JoinedIndex:
         return _merged(found, n_lists, k)
 
     def _hits(self, lookups: Sequence[Lookup]) -> list[Hits]:
-        """What each finds, by the rows among all."""
+        """Return the hits of each look-up, with rows numbered over all indexes."""
         asked = [each for each in lookups if each.k and len(each.queries)]
         found = iter(self._look_up(asked) if asked else ())
         return [
@@ -198,7 +198,7 @@ class JoinedIndex:
 
 
 def _replaced(hits: Hits, which: Int64[np.ndarray, " n"], wider: Hits) -> Hits:
-    """``hits``, for the queries ``which`` those of ``wider``, which has more for each of them."""
+    """Return ``hits`` with those of the queries ``which`` replaced by the longer lists of ``wider``."""
     replaced = _nothing(len(hits.rows), wider.rows.shape[1])
     n = hits.rows.shape[1]
     replaced.rows[:, :n], replaced.scores[:, :n] = hits.rows, hits.scores
@@ -212,12 +212,12 @@ def _nothing(n_query: int, k: int) -> Hits:
 
 
 def _share(k: int, n_own: int, n_all: int) -> int:
-    """How many of the best ``k`` of all rows one index is asked for at first."""
+    """Return how many rows one index is searched for at first, for the best ``k`` of all rows."""
     return math.ceil(_MORE_THAN_SHARE * k * n_own / max(n_all, 1)) + _SPARE_HITS
 
 
 def _merged(found: Sequence[Hits], n_query: int, k: int) -> Hits:
-    """The best ``k`` of several lists for each query, equal scores in row order."""
+    """Return the best ``k`` of several lists for each query, equal scores in row order."""
     none = _nothing(n_query, k)
     rows = np.concatenate([*(hits.rows for hits in found), none.rows], axis=1)
     scores = np.concatenate([*(hits.scores for hits in found), none.scores], axis=1)
@@ -226,18 +226,18 @@ def _merged(found: Sequence[Hits], n_query: int, k: int) -> Hits:
 
 
 def choose_backend(n_rows: int) -> str:
-    """The backend that ``auto`` stands for with ``n_rows`` sentence vectors."""
+    """Return the backend that ``auto`` stands for with ``n_rows`` sentence vectors."""
     return "exact" if n_rows <= MOST_EXACT_ROWS else "ivfpq"
 
 
 def serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
-    """``backend``, or ``flat`` for many rows where FAISS reaches a GPU with the room for them.
+    """Return ``backend``, or ``flat`` for many rows if FAISS reaches a GPU with enough free memory.
 
-    There comparing every row is exact and quicker than any index on a CPU; what is stored stays fit for both.
+    There, comparing every row is exact and faster than any index on a CPU. The stored file suits both.
     """
     if backend in _OF_GPUS or shape[0] <= MOST_EXACT_ROWS or checked_device(device) == "cpu":
         return backend
-    # By name, as the backends are: only a large collection that may use a GPU needs FAISS to decide.
+    # Resolved by name, like the backends: FAISS is only loaded for large collections that may use a GPU.
     n_bytes = pkgutil.resolve_name(_FLAT_BYTES)(*shape)
     return backend if pkgutil.resolve_name(_GPU_WITH_ROOM)(device, n_bytes) is None else "flat"
 
@@ -256,14 +256,14 @@ def build_index(
 ) -> VectorIndex:
     """Index ``rows``, float16 or float32 of shape (n_rows, dim); they must outlive the index unchanged.
 
-    ``backend`` is "auto" or a name in ``BACKENDS``; ``device`` is "auto", "cpu", "cuda" or "cuda:N": where
-    ``flat`` lies, and where the lists of ``ivfpq`` and ``ivfsq`` are trained. ``on_rows`` gets how many rows
-    are in the index, now and then.
+    ``backend`` is "auto" or a name in ``BACKENDS``. ``device`` is "auto", "cpu", "cuda" or "cuda:N": it holds
+    ``flat``, or trains the lists of ``ivfpq`` and ``ivfsq``. ``on_rows`` gets, from time to time, the number
+    of rows in the index.
 
     Raises:
         UnknownNameError: if there is no such backend.
-        InputError: if there are no rows, or a GPU is asked for and none is there.
-        DeviceFullError: if the GPU asked for has not the room.
+        InputError: if there are no rows, or the requested GPU does not exist.
+        DeviceFullError: if the requested GPU has not enough free memory.
     """
     name = choose_backend(len(rows)) if backend == "auto" else backend
     index: VectorIndex = resolve(BACKENDS, name, "index backend").build(rows, device=device, on_rows=on_rows)
@@ -275,19 +275,19 @@ def load_index(
 ) -> VectorIndex:
     """Open the index that ``save`` wrote to ``path``, over the same ``rows``.
 
-    ``effort`` is how many times as hard as usual an approximate one tries.
+    ``effort`` multiplies the usual search effort of an approximate index.
 
-    Compare the file's checksum first: FAISS notices few damaged bytes by itself.
+    Compare the file's checksum first: FAISS itself detects few damaged bytes.
 
     Raises:
         UnknownNameError: if there is no such backend.
         SnapshotCorruptError: if the file is not an index of this backend over rows of this shape.
-        DeviceFullError: if the GPU asked for has not the room.
+        DeviceFullError: if the requested GPU has not enough free memory.
     """
     name = serving_backend(backend, (len(rows), rows.shape[1]), device)
     if name != backend:
         try:
-            # On a GPU or not at all: on a CPU the stored one is far quicker than comparing every row.
+            # Only on a GPU: on a CPU, the stored index is far faster than comparing every row.
             return _loaded(name, path, rows, device="cuda" if device == "auto" else device, effort=effort)
         except DeviceFullError:
             log.warning("index_stays_as_stored", backend=backend, device=device)

@@ -1,1 +1,1 @@
-"""The snapshot: the only code that knows how a collection lies on the disk."""
+"""The snapshot: the only code that depends on the format of a collection on disk."""

@@ -1,4 +1,4 @@
-"""Papers as Arrow columns: the text and metadata a snapshot answers from, and the filters over them."""
+"""Papers as Arrow columns: their text and metadata in a snapshot, and the filters over them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
         pa.field("url", pa.string()),
         pa.field("doi", pa.string()),
         pa.field("fields", pa.list_(pa.string()), nullable=False),
-        # Of the paper as it was given, before a facet tagger saw it: by it a changed paper is told.
+        # Of the paper as it was given, before facets were tagged: a changed paper has another hash.
         pa.field("content_hash", pa.string(), nullable=False),
     ]
 )
@@ -38,7 +38,7 @@ _OF_PAPER = tuple(name for name in SCHEMA.names if name != "content_hash")
 
 
 def papers_to_table(papers: Sequence[Paper]) -> pa.Table:
-    """The columns of ``papers``, in order."""
+    """Return the columns of ``papers``, in order."""
     return pa.Table.from_pylist([_record(paper) for paper in papers], schema=SCHEMA)
 
 
@@ -61,21 +61,21 @@ def _record(paper: Paper) -> dict[str, Any]:
 
 
 class Columns:
-    """The columns of a file of papers, by the record batches that they were written in.
+    """The columns of a file of papers, in the record batches that they were written in.
 
-    Rows are taken batch by batch: to join a column first, as a table does, copies all of it for a few rows,
-    and fails where its text passes 2 GiB.
+    Rows are taken batch by batch: a table would join a column first, which copies all of it for a few rows,
+    and fails if its text exceeds 2 GiB.
     """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self._batches = table.to_batches()
         self._bounds = np.cumsum([0, *(len(batch) for batch in self._batches)])
-        self._of_paper = {name: table[name] for name in _OF_PAPER}  # looking one up takes time too
+        self._of_paper = {name: table[name] for name in _OF_PAPER}  # looking up a column takes time
         self._of_heading = {name: self._of_paper[name] for name in _OF_PAPER if name not in _TEXT}
 
     def take(self, positions: Int64[np.ndarray, " n"], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows at ``positions``, in that order; all columns, or those named."""
+        """Return the rows at ``positions``, in that order, with all columns or those named."""
         schema = self.table.schema
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
@@ -90,8 +90,8 @@ class Columns:
         return pa.Table.from_batches(taken, schema=schema)
 
     def paper(self, position: int, *, text: bool = True) -> Paper:
-        """The paper in row ``position``; without ``text`` its abstract and sentences are not read: none."""
-        # Value by value: half the time of a row that is cut out first.
+        """Return the paper in row ``position``; without ``text``, its abstract and sentences are empty."""
+        # Reading value by value takes half the time of cutting out the row first.
         columns = self._of_paper if text else self._of_heading
         record = _NO_TEXT | {name: column[position].as_py() for name, column in columns.items()}
         abstract = record["abstract"]
@@ -114,9 +114,9 @@ class Columns:
 
 
 def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
-    """Which rows of ``table`` pass ``filters``, those on ids aside: a segment finds ids without reading all.
+    """Return which rows of ``table`` pass ``filters``, ignoring filters on ids, which a segment looks up.
 
-    Names of venues, fields and authors match whatever their case.
+    Names of venues, fields and authors match in any case.
     """
     allowed = np.ones(len(table), dtype=bool)
     if filters.year_from is not None:
@@ -139,15 +139,15 @@ def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_pa
 
 
 def _holding(lists: Any, hits: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n_papers"]:
-    """Which of ``lists`` hold a value that hits, values being numbered through all lists."""
+    """Return which ``lists`` contain a hit; ``hits`` has a flag per value, over all lists in order."""
     holding = np.zeros(len(lists), dtype=bool)
     holding[np.asarray(pc.list_parent_indices(lists))[hits]] = True
     return holding
 
 
 def _matches(column: Any, names: Sequence[str]) -> Any:
-    # As the column, lowered by Arrow: for some letters Python has another lower case. Names may be stored
-    # with their accents composed or not.
+    # Names are lowered by Arrow, like the column: for some letters Python has another lower case. Stored
+    # names may have composed accents or not.
     wanted = pa.array([*names, *(normalize("NFC", name) for name in names)], pa.string())
     return pc.is_in(pc.utf8_lower(column), value_set=pc.utf8_lower(wanted))
 

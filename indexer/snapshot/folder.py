@@ -1,4 +1,4 @@
-"""Which generation of a data folder is served, what its manifest says, and checksums of its files."""
+"""The served generation of a data folder, the manifests, and the checksums of their files."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ _STATED: Final = re.compile(r"([0-9a-f]{64}) ([0-9]{6,})\n")
 
 
 def current_generation(data: Path) -> str:
-    """The served generation; raises SnapshotMissingError, SnapshotCorruptError."""
+    """Return the name of the served generation; raises SnapshotMissingError, SnapshotCorruptError."""
     while True:
         with storage_errors(data):
             if not DataFolder(data).current.is_file():
@@ -29,7 +29,7 @@ def current_generation(data: Path) -> str:
         name = named_by_pointer(data)
         if name in DataFolder(data).generations():
             return name
-        if _pointer(data) == pointer:  # else superseded and cleared away between one look and the next
+        if _pointer(data) == pointer:  # else it was superseded and removed in between: try again
             raise SnapshotMissingError(
                 f"{data}/CURRENT names generation {name[:40]!r}, which does not exist; write the name of "
                 f"the generation to serve into it (`akin snapshot list --data {data}` shows all)"
@@ -37,7 +37,7 @@ def current_generation(data: Path) -> str:
 
 
 def _nothing_served(data: Path) -> SnapshotMissingError:
-    """The error of a folder without CURRENT: nothing was indexed, or that one file is gone."""
+    """Return the error for a folder without CURRENT: nothing was indexed, or only that file is gone."""
     if known := DataFolder(data).generations():
         return SnapshotMissingError(
             f"{data}: CURRENT is missing, which names the generation to serve; run `akin snapshot rollback "
@@ -49,9 +49,9 @@ def _nothing_served(data: Path) -> SnapshotMissingError:
 
 
 def named_by_pointer(data: Path) -> str:
-    """What CURRENT names, be it there or not; empty where it names nothing.
+    """Return the generation that CURRENT names, whether it exists or not; empty if it names none.
 
-    Raises StorageError; SnapshotCorruptError where CURRENT was written for another generation than it names.
+    Raises StorageError; SnapshotCorruptError if CURRENT was written for another generation than it names.
     """
     pointer = _pointer(data)
     if _is_damaged(data, pointer):
@@ -64,7 +64,7 @@ def named_by_pointer(data: Path) -> str:
 
 
 def point_at(data: Path, generation: str) -> None:
-    """Serve a generation from here on, in one step."""
+    """Write CURRENT, so that this generation is served; the file is replaced in one step."""
     digest = sha256_of(DataFolder(data).manifest(generation))
     replace_file(DataFolder(data).current, f"{digest} {generation}\n".encode())
 
@@ -79,14 +79,14 @@ def _pointer(data: Path) -> _Pointer:
     path = DataFolder(data).current
     with storage_errors(path):
         content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    # The digest comes first, so that nothing cut short looks like what an older Akin wrote.
+    # The digest comes first, so that no truncated file looks like one of an older Akin.
     if stated := _STATED.fullmatch(content):
         return _Pointer(stated[2], stated[1])
     return _Pointer(content.strip())
 
 
 def _is_damaged(data: Path, pointer: _Pointer) -> bool:
-    """Whether a pointer goes to another manifest than it was written for, and that is whole."""
+    """Return whether a pointer was written for another manifest than the one it names, which is intact."""
     manifest = DataFolder(data).manifest(pointer.generation)
     with storage_errors(manifest):
         try:
@@ -94,12 +94,12 @@ def _is_damaged(data: Path, pointer: _Pointer) -> bool:
                 return False
             read_manifest(data, pointer.generation)
         except (FileNotFoundError, SnapshotError):
-            return False  # whoever opens the generation tells
+            return False  # opening the generation raises the error
     return True
 
 
 def read_manifest(data: Path, generation: str) -> Manifest:
-    """The manifest of a generation; raises SnapshotCorruptError."""
+    """Return the manifest of a generation; raises SnapshotCorruptError."""
     path = DataFolder(data).manifest(generation)
     with storage_errors(path):
         if not path.is_file():
@@ -111,7 +111,7 @@ def read_manifest(data: Path, generation: str) -> Manifest:
 
 
 def read_manifests(data: Path) -> list[tuple[str, Manifest | SnapshotError]]:
-    """Every published generation, oldest first, with its manifest or why that cannot be read."""
+    """Return every published generation, oldest first, with its manifest or the error of reading it."""
     found: list[tuple[str, Manifest | SnapshotError]] = []
     for name in DataFolder(data).generations():
         try:
@@ -124,10 +124,10 @@ def read_manifests(data: Path) -> list[tuple[str, Manifest | SnapshotError]]:
 def verify(
     data: Path, generation: str, *, known: Collection[SegmentEntry] = (), reread: bool = True
 ) -> Manifest:
-    """Compare every file of a generation with its manifest, but those of segments already ``known``.
+    """Compare every file of a generation with its manifest, except those of ``known`` segments.
 
-    Without ``reread``, files that were compared before and have not changed since count as compared. Raises
-    SnapshotCorruptError.
+    Without ``reread``, files that were compared before and have not changed since are not read again. Returns
+    the manifest. Raises SnapshotCorruptError.
     """
     manifest, verified = read_manifest(data, generation), Verified(data)
     for entry in manifest.segments:
@@ -143,10 +143,10 @@ def compare_files(
 ) -> None:
     """Compare files with their SHA-256 (hex); raises SnapshotCorruptError for the first that differs.
 
-    What is found is remembered by ``verified``; without ``reread`` what it remembers is not read again.
+    Compared files are recorded in ``verified``; without ``reread``, files recorded there are not read again.
     """
     compare = partial(compare_file, verified=verified, reread=reread)
-    # hashlib lets other threads run: a start waits for the largest file, not for all of them.
+    # hashlib releases the GIL: a start waits for the largest file, not for all of them.
     with ThreadPoolExecutor(_COMPARED_AT_ONCE) as pool:
         for _ in pool.map(compare, (folder / name for name in files), files.values()):
             pass

@@ -23,10 +23,10 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """What the manifest says of one segment; ``files`` maps a name to its SHA-256 (hex).
+    """The entry of one segment in a manifest; ``files`` maps file names to their SHA-256 (hex).
 
-    ``function_backend`` is ``None`` where no sentence has a function vector. ``n_deleted`` of the papers are
-    deleted or replaced in this generation.
+    ``function_backend`` is ``None`` if there are no function vectors. ``n_deleted`` of the papers are deleted
+    or replaced in this generation.
     """
 
     name: str
@@ -38,23 +38,23 @@ class SegmentEntry:
     n_deleted: int = 0
 
     def size_in(self, folder: Path) -> int:
-        """The bytes of its files, which stand in ``folder``; raises StorageError."""
+        """Return the bytes of its files, which are in ``folder``; raises StorageError."""
         with storage_errors(folder):
             return sum((folder / name).stat().st_size for name in self.files)
 
     def is_same_as(self, other: "SegmentEntry") -> bool:
-        """Whether both are the same files, whatever is deleted."""
+        """Return whether both have the same name and files, whatever papers are deleted."""
         return self.name == other.name and self.files == other.files
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot holds and how it was made; ``created`` is UTC in ISO 8601.
+    """The contents of a snapshot and how it was made; ``created`` is UTC in ISO 8601.
 
-    ``tagger`` gave the facets that the corpus did not, ``functions`` the function vectors. ``change`` is the
-    last change of the catalog that is in it, ``catalog`` the id of that catalog, ``base`` the generation that
-    was served before; older manifests have neither of the two. ``files`` are those beside the manifest, with
-    their SHA-256. ``effort`` is how many times as hard as usual its approximate indexes are searched.
+    ``tagger`` made the facets that the corpus lacks, ``functions`` the function vectors. ``change`` is the
+    last catalog change that the snapshot includes, ``catalog`` the id of that catalog, ``base`` the
+    generation served before; older manifests lack ``catalog`` and ``base``. ``files`` are the files next to
+    the manifest, with their SHA-256. ``effort`` multiplies the usual effort of searching approximate indexes.
     """
 
     generation: str
@@ -76,28 +76,28 @@ class Manifest:
 
     @property
     def n_papers(self) -> int:
-        """Papers in all segments but the deleted ones."""
+        """The number of papers in all segments, without deleted ones."""
         return sum(segment.n_papers - segment.n_deleted for segment in self.segments)
 
     @property
     def n_rows(self) -> int:
-        """Sentence vectors in all segments, those of deleted papers included."""
+        """The number of sentence vectors in all segments, including those of deleted papers."""
         return sum(segment.n_rows for segment in self.segments)
 
     @property
     def models_key(self) -> str:
-        """SHA-256 (hex) of all that decides vectors and facets besides the paper: models, number formats."""
+        """The SHA-256 (hex) of the models and number formats, which decide vectors and facets of papers."""
         functions = self.functions and self.functions.fingerprint
         formats = (Precision(self.arguments["precision"]).value, self.dtype)
         return digest_of({"models": (self.encoder.fingerprint, *formats, self.tagger.fingerprint, functions)})
 
     def has_models_of(self, other: "Manifest") -> bool:
-        """Whether the same models read a query for both."""
+        """Return whether both use the same models, so that a query is encoded once for both."""
         own, others = ((one.encoder, one.tagger, one.functions) for one in (self, other))
         return own == others
 
     def is_made_like(self, other: "Manifest") -> bool:
-        """Whether papers encoded for the one can stand in the other: the same models and number formats."""
+        """Return whether both have the same models and number formats, and so can share encoded papers."""
         same_formats = (self.dtype, self.arguments["precision"]) == (
             other.dtype,
             other.arguments["precision"],
@@ -105,7 +105,7 @@ class Manifest:
         return same_formats and self.has_models_of(other)
 
     def expect_encoder(self, spec: EncoderSpec) -> None:
-        """Refuse any encoder but the one that made the vectors; raises EncoderMismatchError."""
+        """Raise EncoderMismatchError for any encoder except the one that made the vectors."""
         made_by = self.encoder
         if spec.fingerprint != made_by.fingerprint:
             raise EncoderMismatchError(
@@ -115,9 +115,9 @@ class Manifest:
             )
 
     def expect_functions(self, spec: FunctionSpec | None) -> None:
-        """Refuse any encoder of functions but the one that made the function vectors, where there are some.
+        """Raise EncoderMismatchError for any encoder of functions except the one that made the vectors.
 
-        Raises EncoderMismatchError.
+        If there are no function vectors, any encoder is accepted.
         """
         made_by = self.functions
         if made_by is not None and (spec is None or spec.fingerprint != made_by.fingerprint):
@@ -128,9 +128,9 @@ class Manifest:
             )
 
     def expect_catalog(self, identity: str, last_change: int) -> None:
-        """Refuse any catalog but the collection's own, or a later copy of it; raises StorageError.
+        """Raise StorageError for any catalog except the collection's own, or a later copy of it.
 
-        ``identity`` and ``last_change`` are those of the catalog given.
+        ``identity`` and ``last_change`` are those of the given catalog.
         """
         if self.catalog and identity != self.catalog:
             wrong = f"Generation {self.generation} was made from another catalog"
@@ -147,13 +147,13 @@ class Manifest:
         )
 
     def to_json(self) -> bytes:
-        """The file's content: readable, and carrying the SHA-256 of everything else in it."""
+        """Return the content of the file: indented JSON, with the SHA-256 of everything else in it."""
         content = asdict(self)
         return json.dumps({**content, "sha256": digest_of(content)}, indent=1, sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, content: bytes, path: Path) -> "Manifest":
-        """Read a manifest; raises SnapshotCorruptError when it is not what was written."""
+        """Read a manifest; raises SnapshotCorruptError if it differs from what was written."""
         try:
             fields = orjson.loads(content)
             stated = fields.pop("sha256")

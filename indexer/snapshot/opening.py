@@ -1,4 +1,4 @@
-"""Opening a snapshot: a generation by its number, the one that is served, or some of its segments."""
+"""Functions that open a generation by name, the served generation, or some segments of one."""
 
 import fcntl
 import os
@@ -28,15 +28,15 @@ def open_snapshot(
 ) -> Snapshot:
     """Open a generation (the served one by default) after comparing every file with its checksum.
 
-    Segments that it has in common with ``beside`` are shared, not opened and compared again; without
-    ``reread`` neither are files that were compared before and have not changed since. As long as the
-    snapshot is in use, clearing away older generations leaves it alone.
+    Segments that are also in ``beside`` are shared instead of opened and compared again. Without ``reread``,
+    files that were compared before and have not changed since are not compared again either. The generation
+    is not removed as long as the snapshot is in use.
 
     Raises SnapshotMissingError, SnapshotCorruptError.
     """
     name = generation or current_generation(data)
     lease = lease_generation(data, name)
-    while lease is None and generation is None:  # superseded and cleared away since CURRENT was read
+    while lease is None and generation is None:  # superseded and removed since CURRENT was read
         superseded, name = name, current_generation(data)
         lease = lease_generation(data, name)
         if name == superseded:
@@ -55,10 +55,10 @@ def open_snapshot(
 def open_segments(
     data: Path, generation: str, names: Collection[str], *, device: str, known: Mapping[str, Segment]
 ) -> tuple[Manifest, dict[str, Segment]]:
-    """The segments of a generation with these ``names``, those that are ``known`` shared, and its manifest.
+    """Return the manifest of a generation and its segments ``names``, sharing those that are ``known``.
 
-    For processes beside the one that has compared all files, and leased the generation: what has not changed
-    since is not read again. Raises SnapshotCorruptError, StorageError.
+    For processes next to the one that has compared all files and leased the generation: files that have not
+    changed since are not read again. Raises SnapshotCorruptError, StorageError.
     """
     manifest = read_manifest(data, generation)
     wanted = [entry for entry in manifest.segments if entry.name in names]
@@ -76,9 +76,9 @@ def open_segments(
 
 
 def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot | None:
-    """The served generation for whoever adds to it, or ``None`` where nothing is indexed yet.
+    """Return the served generation, to add to it, or ``None`` if nothing is indexed yet.
 
-    As ``open_snapshot`` without ``reread`` gives it.
+    It is ``beside`` if that is still served, else opened with ``open_snapshot`` without ``reread``.
     """
     if not DataFolder(data).current.is_file():
         return None
@@ -88,7 +88,7 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
 
 
 def readable_snapshot(data: Path) -> Snapshot | None:
-    """What is served, if anything is, and it can be read."""
+    """Return the served snapshot, or ``None`` if nothing is served or it cannot be read."""
     try:
         return served_snapshot(data)
     except SnapshotError:
@@ -96,9 +96,9 @@ def readable_snapshot(data: Path) -> Snapshot | None:
 
 
 def lease_generation(data: Path, generation: str) -> int | None:
-    """A descriptor that keeps a generation from being cleared away until it is closed.
+    """Return a file descriptor that keeps a generation from being removed until it is closed.
 
-    It holds a shared lock on the manifest; ``None`` where the generation is not there. Raises StorageError.
+    It holds a shared lock on the manifest; ``None`` if the generation does not exist. Raises StorageError.
     """
     path = DataFolder(data).manifest(generation)
     with storage_errors(path):
@@ -107,7 +107,7 @@ def lease_generation(data: Path, generation: str) -> int | None:
         except FileNotFoundError:
             return None
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        # Whoever cleared it away held the lock until it was gone.
+        # A process that removes a generation holds the lock until the generation is gone.
         if path.exists():
             return descriptor
         os.close(descriptor)

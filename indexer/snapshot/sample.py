@@ -1,4 +1,4 @@
-"""Samples: a few papers that stand for a collection, the same whatever it was built by."""
+"""Samples: a few papers that represent a collection, the same papers however it was built."""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
@@ -12,16 +12,16 @@ from models.types import Facet
 
 # The most papers of a sample.
 MOST_SAMPLED: Final = 128
-# The most samples by facets that are kept, of 1 kB each.
+# The most samples by facets that are cached, of 1 kB each.
 _MOST_KEPT: Final = 64
 
 _Papers = Bool[np.ndarray, " n_positions"]
 
 
 class Samples:
-    """The papers whose ids have the least hashes, of all that are ``living`` or of some of these.
+    """The papers whose ids have the smallest hashes, of all ``living`` papers or of some of them.
 
-    ``id_hashes`` are those of each segment (ID_HASHES), end to end.
+    ``id_hashes`` has the array of each segment (ID_HASHES); ``living`` has a flag per paper of all segments.
     """
 
     def __init__(self, id_hashes: Sequence[np.ndarray], living: _Papers) -> None:
@@ -36,10 +36,13 @@ class Samples:
     def having(
         self, facets: Sequence[Collection[Facet]], papers_of: Callable[[Collection[Facet]], _Papers]
     ) -> Int64[np.ndarray, " k"]:
-        """The same of papers with a sentence of some of each of the ``facets``; ``papers_of`` finds those."""
+        """The same as ``of_all``, but of papers with a sentence of each set in ``facets``.
+
+        ``papers_of`` returns the papers with a sentence of any facet of one set.
+        """
         key = frozenset(map(frozenset, facets))
         found = self._kept.get(key)
-        if found is None:  # two threads that miss it find it twice, alike
+        if found is None:  # two threads may compute it at once, with the same result
             found = self._of(np.logical_and.reduce([self._living, *map(papers_of, facets)]))
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()

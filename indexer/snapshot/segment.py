@@ -1,14 +1,14 @@
-"""A segment: the immutable files that hold a run of papers, their vectors and the index over them.
+"""A segment: the immutable files with a run of papers, their vectors and the index over them.
 
 vectors.npy      (n_rows, dim) float16 or float32; this order is the index's row order
 offsets.npy      (n_papers + 1,) int64; paper i owns rows offsets[i]:offsets[i + 1]
-papers.arrow     text and metadata, one row a paper
+papers.arrow     text and metadata, one row per paper
 ids.npy          (n_papers,) hashes of the paper ids, sorted, with their positions
-index.bin        what the index backend saved
-functions.npy    (n_rows, dim_functions) float16, where there is an encoder of functions: row i is what the
-                 sentence of row i of vectors.npy does
-functions.bin    what the backend of the index over them saved
-words.arrow      the words of its papers: indexer/words/file.py; those made before it lack it
+index.bin        the file of the index backend
+functions.npy    (n_rows, dim_functions) float16, if there is an encoder of functions: row i is the function
+                 vector of the sentence in row i of vectors.npy
+functions.bin    the file of the index backend over them
+words.arrow      the words of its papers: indexer/words/file.py; missing in old segments
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,15 +33,15 @@ VECTORS, OFFSETS, IDS = "vectors.npy", "offsets.npy", "ids.npy"
 PAPERS, INDEX = "papers.arrow", "index.bin"
 FUNCTIONS, FUNCTION_INDEX = "functions.npy", "functions.bin"
 ID_HASHES = np.dtype([("hash", "<u8"), ("position", "<i8")])
-# So few ids are looked up one by one, at 9 us each; many at once take 2 us each, after 2 ms for any number.
+# Up to this many ids are looked up one by one, at 9 us each; more together take 2 us each, plus 2 ms in all.
 FEW_IDS = 100
 
 
 class Segment:
     """One segment, open for reading: memory-mapped, its checksums already compared.
 
-    ``unit`` is what each row of its vectors stands for, ``effort`` how many times as hard as usual its index
-    is searched. Which of its papers are deleted is not its concern: it serves several generations.
+    ``unit`` is the unit of text that each row of its vectors encodes; ``effort`` multiplies the usual search
+    effort of its index. It serves several generations, so deleted papers are not recorded here.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Segment:
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
         self._columns = Columns(self._table)
         self._ids = np.load(folder / IDS, mmap_mode="r")
-        # Nothing in it leads back to this segment, whose files are closed as soon as nobody uses it.
+        # The cache holds no reference to ``self``, so the files are closed as soon as ``self`` is unused.
         self._allowed = lru_cache(maxsize=64)(partial(_allowed_papers, self._table))
 
     def __len__(self) -> int:
         return self.entry.n_papers
 
     def serves(self, entry: SegmentEntry, *, effort: float) -> bool:
-        """Whether it is the segment of ``entry``, searched as hard."""
+        """Return whether this is the segment of ``entry``, with the same search effort."""
         return entry.is_same_as(self.entry) and effort == self._effort
 
     def itself(self) -> "Segment":
-        """This segment, for whoever would open it otherwise."""
+        """Return this segment, for callers that take a function that opens one."""
         return self
 
     @cached_property
@@ -84,7 +84,7 @@ class Segment:
 
     @cached_property
     def function_vectors(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
-        """What the sentence of each row does, as unit vectors; raises MissingVectorsError."""
+        """The function vectors of the sentences, of unit length, by row; raises MissingVectorsError."""
         if not self.has_functions:
             raise MissingVectorsError(
                 "This collection has no function vectors; index the corpus again with an encoder that has a "
@@ -118,17 +118,17 @@ class Segment:
 
     @property
     def size_bytes(self) -> int:
-        """The size of its files; raises StorageError."""
+        """The size of its files in bytes; raises StorageError."""
         return self.entry.size_in(self._folder)
 
     @cached_property
     def words(self) -> SegmentWords | None:
-        """The words of its papers; ``None`` where it was made before they were kept."""
+        """The words of its papers; ``None`` if the segment was made before words were stored."""
         return open_words(self._folder / WORDS) if WORDS in self.entry.files else None
 
     @property
     def has_words_of_today(self) -> bool:
-        """Whether it has the words of its papers, counted by today's rules."""
+        """Whether it has the words of its papers, counted by the current rules."""
         return self.words is not None and self.words.is_of_today
 
     @property
@@ -137,24 +137,24 @@ class Segment:
         return self.entry.function_backend is not None
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One column of the papers, in order; indexer/snapshot/columns.py names them."""
+        """Return one column of the papers, in order; indexer/snapshot/columns.py names them."""
         return self._table[name]
 
     def table(self, positions: Int64[np.ndarray, " n"]) -> pa.Table:
-        """All columns of the papers at ``positions``, in that order."""
+        """Return all columns of the papers at ``positions``, in that order."""
         return self._columns.take(positions)
 
     def ids(self, positions: Int64[np.ndarray, " n"]) -> list[str]:
-        """The ids of the papers at ``positions``, in that order."""
+        """Return the ids of the papers at ``positions``, in that order."""
         ids: list[str] = self._columns.take(positions, ["id"])["id"].to_pylist()
         return ids
 
     def paper(self, position: int, *, text: bool = True) -> Paper:
-        """The paper at ``position`` (0 <= position < len(self)), with its ``text`` or without."""
+        """Return the paper at ``position`` (0 <= position < len(self)), with its ``text`` or without."""
         return self._columns.paper(position, text=text)
 
     def position(self, paper_id: str) -> int | None:
-        """Where a paper stands, or ``None`` where it is not in this segment."""
+        """Return the position of a paper, or ``None`` if it is not in this segment."""
         wanted = hash64(paper_id)
         first = int(np.searchsorted(self._ids["hash"], np.uint64(wanted)))
         for entry in self._ids[first:]:
@@ -168,9 +168,9 @@ class Segment:
     def positions(
         self, paper_ids: Collection[str], hashes: UInt64[np.ndarray, " n"] | None = None
     ) -> Int64[np.ndarray, " n_found"]:
-        """Where those of the papers stand that are in this segment, in any order.
+        """Return the positions, in any order, of the papers that are in this segment.
 
-        ``hashes`` of the ids spare hashing them in each of several segments.
+        With the ``hashes`` of the ids, they need not be hashed for each of several segments.
         """
         ids = list(paper_ids)
         if len(ids) <= FEW_IDS:
@@ -180,7 +180,7 @@ class Segment:
         positions = self._ids["position"][places[likely]]
         names = self._columns.take(positions, ["id"])["id"].to_pylist()
         return _those_found(
-            # Where another id has the same hash, the papers after it are tried.
+            # If another id has the same hash, the papers after it are tried.
             int(position) if name == ids[i] else self.position(ids[i])
             for i, position, name in zip(likely, positions, names, strict=True)
         )
@@ -188,9 +188,10 @@ class Segment:
     def shared_with(
         self, other: "Segment", *, but: Int64[np.ndarray, " n_left_out"]
     ) -> Int64[np.ndarray, " n_shared"]:
-        """Where those papers stand whose ids ``other`` has too, in any order, ``but`` for some of ``other``.
+        """Return the positions, in any order, of the papers whose ids are also in ``other``.
 
-        Those are given by where they stand there. The stored hashes are compared: no id is hashed for it.
+        Papers at the positions ``but`` of ``other`` are left out. Stored hashes are compared, so few ids are
+        hashed.
         """
         _, likely = self._with_hashes(other.id_hashes["hash"])
         return self.positions(other.ids(np.setdiff1d(other.id_hashes["position"][likely], but)))
@@ -198,18 +199,18 @@ class Segment:
     def _with_hashes(
         self, hashes: UInt64[np.ndarray, " n"]
     ) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n_likely"]]:
-        """Where each of ``hashes`` would stand among those of the ids, and which of them do stand there."""
+        """Return the place of each of ``hashes`` among those of the ids, and which of them are there."""
         places = np.minimum(np.searchsorted(self._ids["hash"], hashes), len(self) - 1)
         return places, np.flatnonzero(self._ids["hash"][places] == hashes)
 
     @property
     def id_hashes(self) -> np.ndarray:
-        """Hash of the id and position of each paper (ID_HASHES), by hash."""
+        """The hash of the id and the position of each paper (ID_HASHES), sorted by hash."""
         hashes: np.ndarray = self._ids
         return hashes
 
     def versions(self, wanted: Mapping[str, str]) -> Int64[np.ndarray, " n_found"]:
-        """Where those of the versions stand, given by paper id and content hash, that are in this segment."""
+        """Return the sorted positions of the ``wanted`` versions (content hashes by paper id) found here."""
         positions = np.sort(self.positions(wanted))
         found = self._columns.take(positions, ["id", "content_hash"])
         ids, hashes = (found[name].to_pylist() for name in ("id", "content_hash"))
@@ -218,10 +219,10 @@ class Segment:
         return versions
 
     def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
-        """Which papers pass ``filters``; the array may be shared between callers and is read-only.
+        """Return which papers pass ``filters``; the array may be shared between callers and is read-only.
 
-        What filters on ids leave is worked out anew each time, from that of the others, which is remembered:
-        each query paper excludes itself.
+        Filters on ids are applied each time, to the cached result of the other filters, because each query
+        paper excludes itself.
         """
         if not filters.ids and not filters.exclude_ids:
             return self._allowed(filters)

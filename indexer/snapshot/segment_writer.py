@@ -1,4 +1,4 @@
-"""Writes segments: from newly encoded papers, and from those of other segments."""
+"""Writing of segments, from newly encoded papers and from papers of other segments."""
 
 import ctypes
 import hashlib
@@ -37,46 +37,46 @@ from models.types import ProgressFn, rows_of, unseen
 
 @runtime_checkable
 class SegmentPart(Protocol):
-    """Papers that become part of a segment: newly encoded ones, or those of an older segment."""
+    """Papers that become part of a segment: newly encoded ones, or papers of an older segment."""
 
     @property
     def key(self) -> str:
-        """What tells its content from any other."""
+        """A digest that identifies its content."""
         ...
 
     @property
     def n_rows(self) -> int:
-        """How many sentence vectors there are."""
+        """The number of sentence vectors."""
         ...
 
     @property
     def has_functions(self) -> bool:
-        """Whether there was an encoder of functions."""
+        """Whether there are function vectors."""
         ...
 
     def rows(self) -> np.ndarray:
-        """Sentence vectors, (n_rows, dim)."""
+        """Return the sentence vectors, (n_rows, dim)."""
         ...
 
     def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
-        """Where each paper's rows begin and end, as in ``PackedVectors``."""
+        """Return where the rows of each paper begin and end, as in ``PackedVectors``."""
         ...
 
     def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
-        """Function vectors, where there are some."""
+        """Return the function vectors, if ``has_functions``."""
         ...
 
     def table(self) -> pa.Table:
-        """The papers' columns, every sentence with a facet."""
+        """Return the columns of the papers, every sentence with a facet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchBounds:
-    """Where a record batch of papers ends: few enough that row access stays quick, each small in memory.
+    """The size of record batches of papers: few enough batches for quick row access, each small in memory.
 
-    Whichever comes first: so many ``papers``, or ``text_bytes`` of abstracts, which the last paper of the
-    batch may pass. Arrow can hold 2 GiB of text in one batch.
+    A batch ends after ``papers`` papers, or with the paper by which its abstracts reach ``text_bytes``. Arrow
+    can store 2 GiB of text in one batch.
     """
 
     papers: int = 8_192
@@ -87,9 +87,9 @@ _BATCHES: Final = BatchBounds()
 
 
 class KeptPart:
-    """Papers of a segment that another is to take over: those at ``positions``, in that order.
+    """Papers at ``positions`` of a segment, to be copied into another in this order.
 
-    ``opened`` gives the segment whenever something of it is read. ``key`` tells the content from any other.
+    ``opened`` returns the segment each time something of it is read. ``key`` is a digest of the content.
     """
 
     def __init__(self, opened: Callable[[], Segment], positions: Int64[np.ndarray, " n_papers"]) -> None:
@@ -107,31 +107,31 @@ class KeptPart:
 
     @property
     def n_sentences(self) -> int:
-        """How many sentences there are; the encoder may have dropped the last of a paper."""
+        """The number of sentences, including those without vectors that the encoder dropped."""
         return int(pc.sum(pc.list_value_length(self.table()["starts"])).as_py() or 0)
 
     def rows(self) -> np.ndarray:
-        """Sentence vectors, (n_rows, dim)."""
+        """Return the sentence vectors, (n_rows, dim)."""
         vectors = self._opened().vectors
         return np.asarray(vectors.rows[rows_of(vectors.offsets, self._positions)[0]])
 
     def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
-        """Where each paper's rows begin and end, as in ``PackedVectors``."""
+        """Return where the rows of each paper begin and end, as in ``PackedVectors``."""
         return rows_of(self._opened().vectors.offsets, self._positions)[1]
 
     def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
-        """Function vectors, where there are some."""
+        """Return the function vectors, if ``has_functions``."""
         segment = self._opened()
         rows = rows_of(segment.vectors.offsets, self._positions)[0]
         return np.asarray(segment.function_vectors[rows])
 
     def table(self) -> pa.Table:
-        """The papers' columns, every sentence with a facet."""
+        """Return the columns of the papers, every sentence with a facet."""
         return self._opened().table(self._positions)
 
 
 def write_vectors(folder: Path, parts: Sequence[SegmentPart], batches: BatchBounds = _BATCHES) -> None:
-    """Write the files of a segment but the words and the indexes; the parts are read one at a time."""
+    """Write the files of a segment except words and indexes; the parts are read one at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     n_rows = sum(part.n_rows for part in parts)
     lengths = np.concatenate([np.diff(part.offsets()) for part in parts])
@@ -145,7 +145,7 @@ def write_vectors(folder: Path, parts: Sequence[SegmentPart], batches: BatchBoun
 
 
 def entry_of(folder: Path, *, backend: str, function_backend: str | None) -> SegmentEntry:
-    """What a manifest says of the files that were written into ``folder``."""
+    """Return the manifest entry for the segment files in ``folder``."""
     offsets = np.load(folder / OFFSETS, mmap_mode="r")
     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     return SegmentEntry(folder.name, len(offsets) - 1, int(offsets[-1]), backend, function_backend, files)
@@ -160,9 +160,9 @@ def write_segment(
     on_progress: ProgressFn = unseen,
     batches: BatchBounds = _BATCHES,
 ) -> SegmentEntry:
-    """Write the files of a segment into ``folder``.
+    """Write all files of a segment into ``folder``, and return its entry.
 
-    ``backend`` is that of the index over sentence vectors; the one over function vectors goes by its size.
+    ``backend`` is the backend for sentence vectors; for function vectors it is chosen by their number.
     """
     write_vectors(folder, parts, batches)
     write_words(folder / WORDS, folder / PAPERS)
@@ -193,20 +193,20 @@ def write_segment(
 
 
 def _give_back() -> None:
-    """Return what was freed to the system, or it adds to what comes next: 250 MiB where it was Arrow's."""
+    """Return freed memory to the system; else it adds to later allocations (250 MiB from Arrow)."""
     pa.default_memory_pool().release_unused()
-    with suppress(AttributeError):  # the C library is another than GNU's
+    with suppress(AttributeError):  # the C library is not GNU's
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
-    """Vectors end to end, in the format of the first block."""
+    """Write blocks of vectors as one array, in the type of the first block."""
     first = next(blocks)
     write_array(path, chain([first], blocks), shape=(n_rows, first.shape[1]), dtype=first.dtype)
 
 
 def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -> None:
-    """Write the columns in batches whose bounds do not depend on the parts."""
+    """Write the columns in batches that do not depend on the division into parts."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         for batch in _even_batches(tables, bounds):
             writer.write_table(batch)
@@ -214,7 +214,7 @@ def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -
 
 
 def _write_hash64es(path: Path, papers: Path) -> None:
-    """Write the hashes of the ids of ``papers``, a file of columns, sorted, each with its position."""
+    """Write the sorted hashes of the paper ids in the file ``papers``, each with its position."""
     with pa.memory_map(str(papers)) as source:
         ids = pa.ipc.open_file(source).read_all()["id"]
         table = np.empty(len(ids), dtype=ID_HASHES)
@@ -235,7 +235,7 @@ def _even_batches(tables: Iterable[pa.Table], bounds: BatchBounds) -> Iterator[p
         sizes = np.asarray(pc.binary_length(table["abstract"]), dtype=np.int64)
         while first < len(table):
             room = sizes[first : first + bounds.papers - n_papers]
-            # The batch ends with the paper by which its text comes to the bound.
+            # The batch ends with the paper by which its text reaches the bound.
             n_own = int(np.searchsorted(np.cumsum(room), bounds.text_bytes - n_bytes)) + 1
             n_own = min(n_own, len(room))
             waiting.append(table.slice(first, n_own))
@@ -248,6 +248,6 @@ def _even_batches(tables: Iterable[pa.Table], bounds: BatchBounds) -> Iterator[p
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """One table, whose buffers hold its own papers alone: Arrow would write some text beside a slice too."""
+    """Join tables, with only their papers in the buffers: for a slice Arrow also writes text outside it."""
     joined = pa.concat_tables(tables).combine_chunks()
     return joined if len(tables) > 1 else joined.take(pa.array(np.arange(len(joined))))

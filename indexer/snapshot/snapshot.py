@@ -26,8 +26,8 @@ _NONE = np.empty(0, dtype=np.int64)
 class Snapshot:
     """One generation, open for reading.
 
-    A paper's ``position`` is its place among those of all segments, end to end; deleted papers keep theirs
-    and are never returned. Rows, one a sentence vector, are numbered likewise.
+    The ``position`` of a paper is its place among the papers of all segments in order; deleted papers keep
+    their positions but are never returned. Rows, one per sentence vector, are numbered in the same way.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Snapshot:
         self.manifest = manifest
         self.segments = tuple(segments)
         self._n_rows_of_each = [int(segment.vectors.offsets[-1]) for segment in segments]
-        # Where the papers of each segment begin, and its rows, and where the last ones end.
+        # Where the papers and the rows of each segment begin, and where the last ones end.
         self._starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *map(len, segments)])
         self._row_starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *self._n_rows_of_each])
         self.living: Bool[np.ndarray, " n_positions"] = np.ones(self._starts[-1], dtype=bool)
@@ -47,7 +47,7 @@ class Snapshot:
 
     @property
     def generation(self) -> str:
-        """The name of this generation, as every answer carries it."""
+        """The name of this generation, which every answer contains."""
         return self.manifest.generation
 
     def __len__(self) -> int:
@@ -55,16 +55,16 @@ class Snapshot:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are, those of deleted papers included."""
+        """The number of rows, including those of deleted papers."""
         return int(self._row_starts[-1])
 
     @property
     def away(self) -> frozenset[int]:
-        """The numbers of the segments that cannot be searched now; of those in this process none."""
+        """The numbers of the segments that cannot be searched now: none if all are in this process."""
         return frozenset()
 
     def papers_of(self, numbers: Collection[int]) -> Bool[np.ndarray, " n_positions"]:
-        """Which papers stand in the segments with these numbers."""
+        """Return which papers are in the segments with these numbers."""
         papers = np.zeros(len(self.living), dtype=bool)
         for number in numbers:
             papers[self._starts[number] : self._starts[number + 1]] = True
@@ -72,7 +72,7 @@ class Snapshot:
 
     @cached_property
     def offsets(self) -> Int64[np.ndarray, " n_positions_plus_1"]:
-        """Where the rows of each paper begin: paper i owns rows offsets[i]:offsets[i + 1]."""
+        """The first row of each paper, and the end: paper i owns rows offsets[i]:offsets[i + 1]."""
         starts = zip(self.segments, self._row_starts, strict=False)
         own = [segment.vectors.offsets[:-1] + start for segment, start in starts]
         return np.concatenate([*own, self._row_starts[-1:]])
@@ -83,7 +83,7 @@ class Snapshot:
         return np.repeat(np.arange(len(self.living)), np.diff(self.offsets))
 
     def rows_of_papers(self, papers: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_rows"]:
-        """Which rows are of the ``papers``: in a third of the time of asking each row for its paper."""
+        """Return which rows belong to ``papers``; a third of the time of indexing with ``paper_of_row``."""
         return np.repeat(papers, self._n_rows_of_paper)
 
     @cached_property
@@ -92,7 +92,7 @@ class Snapshot:
 
     @cached_property
     def living_rows(self) -> list[int]:
-        """How many rows of each segment are of papers that are there."""
+        """The number of rows of each segment that belong to papers that are not deleted."""
         gone = self.of_segments(~self.living)
         lost = (
             own.vectors.offsets[places + 1] - own.vectors.offsets[places]
@@ -102,17 +102,17 @@ class Snapshot:
 
     @cached_property
     def positions(self) -> Int64[np.ndarray, " n_papers"]:
-        """Where the papers stand, the deleted ones left out."""
+        """The positions of all papers that are not deleted."""
         return np.flatnonzero(self.living)
 
     def paper(self, position: int, *, text: bool = True) -> Paper:
-        """The paper at ``position``; without ``text`` its abstract and its sentences are not read."""
+        """Return the paper at ``position``; without ``text``, its abstract and sentences are not read."""
         number, own = self._locate(position)
         return self.segments[number].paper(own, text=text)
 
     def find(self, paper_id: str) -> int | None:
-        """Where a paper stands, or ``None`` where it is not there."""
-        # Newest first: a paper that was replaced stands in two segments.
+        """Return the position of a paper, or ``None`` if it is not in the collection."""
+        # Newest first: a paper that was replaced is in two segments.
         for number in range(len(self.segments) - 1, -1, -1):
             own = self.segments[number].position(paper_id)
             if own is not None and self.living[self._starts[number] + own]:
@@ -120,7 +120,7 @@ class Snapshot:
         return None
 
     def position(self, paper_id: str) -> int:
-        """Where a paper stands; raises PaperNotFoundError."""
+        """Return the position of a paper; raises PaperNotFoundError."""
         position = self.find(paper_id)
         if position is None:
             example = f", the first is {self.paper(int(self.positions[0])).id!r}" if len(self) else ""
@@ -130,7 +130,7 @@ class Snapshot:
         return position
 
     def find_all(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:
-        """Where those of the papers stand that are there, in any order."""
+        """Return the positions, in any order, of those of the papers that are in the collection."""
         ids, starts = list(paper_ids), zip(self.segments, self._starts, strict=False)
         hashes = hashes64(ids) if len(ids) > FEW_IDS else None
         found = np.concatenate([_NONE, *(start + own.positions(ids, hashes) for own, start in starts)])
@@ -140,15 +140,15 @@ class Snapshot:
     def shared_with(
         self, segment: Segment, *, but: Int64[np.ndarray, " n_left_out"]
     ) -> Int64[np.ndarray, " n_shared"]:
-        """Where the papers stand, also deleted ones, whose ids ``segment`` has too, in any order.
+        """Return the positions, in any order, of papers (also deleted ones) whose ids ``segment`` has too.
 
-        Those of ``segment`` that stand there at ``but`` are left out.
+        Papers at the positions ``but`` of ``segment`` are left out.
         """
         starts = zip(self.segments, self._starts, strict=False)
         return np.concatenate([_NONE, *(start + own.shared_with(segment, but=but) for own, start in starts)])
 
     def content_hash(self, paper_id: str) -> str | None:
-        """The content hash of a paper as it was given, or ``None`` where it is not there."""
+        """Return the content hash of a paper as it was given, or ``None`` if it is not in the collection."""
         position = self.find(paper_id)
         if position is None:
             return None
@@ -157,20 +157,20 @@ class Snapshot:
         return digest
 
     def vectors(self, position: int) -> Float32[np.ndarray, "n_sentence dim"]:
-        """The sentence vectors of one paper."""
+        """Return the sentence vectors of one paper."""
         number, own = self._locate(position)
         packed = self.segments[number].vectors
         return packed.rows[packed.offsets[own] : packed.offsets[own + 1]].astype(np.float32)
 
     def function_vectors(self, position: int) -> Float16[np.ndarray, "n_sentence dim_functions"]:
-        """What the sentences of one paper do, as unit vectors; raises MissingVectorsError."""
+        """Return the function vectors (unit length) of a paper's sentences; raises MissingVectorsError."""
         number, own = self._locate(position)
         segment = self.segments[number]
         start, end = segment.vectors.offsets[own : own + 2]
         return np.asarray(segment.function_vectors[start:end])
 
     def dropped_sentences(self, position: int) -> int:
-        """How many sentences of one paper, its last, lie past the encoder's token limit, without vectors."""
+        """Return how many of a paper's last sentences have no vectors, being beyond the token limit."""
         if self.manifest.encoder.unit is Unit.DOCUMENT:
             return 0
         return len(self.paper(position).sentences) - len(self.vectors(position))
@@ -178,7 +178,7 @@ class Snapshot:
     def gather(
         self, positions: Int64[np.ndarray, " k"]
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        """The vectors of the papers at ``positions``, end to end, with their offsets."""
+        """Return the vectors of the papers at ``positions``, concatenated, with their offsets."""
         rows, offsets = rows_of(self.offsets, positions)
         if len(self.segments) == 1:
             return widened(self.segments[0].vectors.rows, rows), offsets
@@ -190,7 +190,7 @@ class Snapshot:
     def _rows_by_segment(
         self, rows: Int64[np.ndarray, " n"]
     ) -> Iterator[tuple[int, Bool[np.ndarray, " n"], Int64[np.ndarray, " n_own"]]]:
-        """The segments that hold some of the ``rows``: which of them, and where those stand in it."""
+        """Yield each segment with some of the ``rows``, which of them, and their places in the segment."""
         for number, (first, last) in enumerate(pairwise(self._row_starts.tolist())):
             places = (rows >= first) & (rows < last)
             if places.any():
@@ -198,23 +198,23 @@ class Snapshot:
 
     @cached_property
     def index(self) -> VectorIndex | JoinedIndex:
-        """The nearest-neighbour index over all rows, those of deleted papers included."""
+        """The nearest-neighbour index over all rows, including those of deleted papers."""
         return self._joined([segment.index for segment in self.segments])
 
     @cached_property
     def function_index(self) -> VectorIndex | JoinedIndex:
-        """The same over what the sentences do; raises MissingVectorsError."""
+        """The nearest-neighbour index over all function vectors; raises MissingVectorsError."""
         return self._joined([segment.function_index for segment in self.segments])
 
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
         return indexes[0] if len(indexes) == 1 else JoinedIndex.of(indexes, self._n_rows_of_each)
 
     def sample(self, n_papers: int, *having: Collection[Facet]) -> Int64[np.ndarray, " k"]:
-        """The positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
+        """Return the positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
 
-        They are those whose ids have the least hashes, of papers ``having`` a sentence of some of these
-        facets, and of some of those: the same papers, in the same order, whatever the collection was built
-        by, and a paper more or less changes at most one of them.
+        They are the papers whose ids have the smallest hashes, among papers with a sentence of each set of
+        facets in ``having``: the same papers in the same order, however the collection was built. Adding or
+        removing one paper changes at most one of them.
         """
         if having:
             return self._samples.having(having, self.papers_of_facets)[:n_papers]
@@ -227,7 +227,7 @@ class Snapshot:
     def sample_vectors(
         self, n_papers: int
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        """What ``gather`` gives of the first ``n_papers`` of ``sample``, kept in memory."""
+        """Return the result of ``gather`` for the first ``n_papers`` of ``sample``, kept in memory."""
         rows, offsets = self._sampled_vectors
         offsets = offsets[: n_papers + 1]
         return rows[: offsets[-1]], offsets
@@ -238,7 +238,7 @@ class Snapshot:
 
     @cached_property
     def words(self) -> CollectionWords | None:
-        """The words of the papers; ``None`` where a segment was made before they were kept."""
+        """The words of the papers; ``None`` if a segment was made before words were stored."""
         own = [segment.words for segment in self.segments]
         known = [words for words in own if words is not None]
         return CollectionWords(known, self._by_segment(self.living)) if len(known) == len(own) else None
@@ -253,15 +253,15 @@ class Snapshot:
         return FacetRows(self.row_facets, self.paper_of_row, len(self.living))
 
     def rows_of_facets(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_rows"]:
-        """Which rows are sentences of any of the ``facets``; read-only, stated aims count as background."""
+        """Return which rows have any of the ``facets``; read-only; stated aims count as background."""
         return self._facet_rows.rows(facets)
 
     def papers_of_facets(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_positions"]:
-        """Which papers, also deleted ones, have such a row; read-only."""
+        """Return which papers, also deleted ones, have a row of any of the ``facets``; read-only."""
         return self._facet_rows.papers(facets)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One column of the papers by position, null where deleted; ``columns.py`` names them."""
+        """Return one column of the papers by position, null for deleted papers; see ``columns.py``."""
         chunks: list[pa.Array] = []
         for segment, living in zip(self.segments, self._by_segment(self.living), strict=True):
             own = segment.column(name)
@@ -269,7 +269,7 @@ class Snapshot:
         return pa.chunked_array(chunks, type=None if chunks else pa.string())
 
     def values(self, name: str, positions: Int64[np.ndarray, " k"]) -> list[Any]:
-        """One column of the papers at ``positions``, in that order; ``columns.py`` names them."""
+        """Return one column of the papers at ``positions``, in that order; see ``columns.py``."""
         values = np.empty(len(positions), dtype=object)
         for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
             own = (positions >= start) & (positions < end)
@@ -278,7 +278,7 @@ class Snapshot:
         return taken
 
     def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_positions"]:
-        """Which papers are there and pass ``filters``; read-only, it may be shared between callers."""
+        """Return which papers are not deleted and pass ``filters``; read-only, as callers may share it."""
         own = [segment.allowed_papers(filters) for segment in self.segments]
         if len(own) == 1 and len(self) == len(self.living):
             return own[0]
@@ -287,13 +287,13 @@ class Snapshot:
         return allowed
 
     def of_segments(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Int64[np.ndarray, "..."]]:
-        """Which places in each segment ``flags`` holds for."""
+        """Return, for each segment, the positions in it at which ``flags`` is true."""
         return list(map(np.flatnonzero, self._by_segment(flags)))
 
     def _by_segment(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Bool[np.ndarray, "..."]]:
         return np.split(flags, self._starts[1:-1])[: len(self.segments)]
 
     def _locate(self, position: int) -> tuple[int, int]:
-        """The segment that holds ``position``, and the place in it."""
+        """Return the number of the segment of a ``position``, and the position in that segment."""
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
         return number, position - int(self._starts[number])

@@ -1,8 +1,8 @@
-"""Files that were compared with their checksums before: one that has not changed since is not read again.
+"""Record of the files that were compared with their checksums: unchanged files are not read again.
 
-A command that deletes one paper need not read the whole collection for it, nor a service that starts again.
-What the device itself loses is not noticed so: a service that has started goes over all files again and again
-(scrub), and what it finds damaged is remembered no longer.
+So a command that deletes one paper need not read the whole collection, nor a service that starts again. This
+does not detect data that the device itself loses: a running service compares all files over and over (scrub),
+and damaged files are taken out of the record.
 """
 
 import time
@@ -13,14 +13,15 @@ from typing import Final
 from indexer.files.data_folder import DataFolder
 from indexer.files.notes import read_note, write_note
 
-# A change within the resolution of the file system's clock could not be told: a file rests so long first.
+# A file must be unchanged for this long before it is recorded: a change within the resolution of the file
+# system's clock could not be detected.
 _RESTED_NS: Final = 2_000_000_000
 
 
 class Verified:
-    """What is remembered of the files of a data folder: size, inode, and the times of the last changes.
+    """The record of a data folder's files: SHA-256, size, inode, and the times of the last changes.
 
-    The time at which the inode changed is among them, which no program can set.
+    These include the change time of the inode, which no program can set.
     """
 
     def __init__(self, data: Path) -> None:
@@ -30,14 +31,14 @@ class Verified:
         self._new: dict[str, list[object]] = {}
 
     def holds(self, path: Path, sha256: str) -> bool:
-        """Whether the file had this SHA-256 (hex) when it was last read, and has not changed since.
+        """Return whether the file had this SHA-256 (hex) when it was last read, and is unchanged since.
 
-        OSError where it is not there.
+        Raises OSError if the file does not exist.
         """
         return self._remembered.get(self._name(path)) == [sha256, *stamp_of(path)]
 
     def remember(self, path: Path, sha256: str, stamp: list[int]) -> None:
-        """The file, which was as ``stamp`` says before it was read, has this SHA-256."""
+        """Record the SHA-256 of a file, with its ``stamp`` from before it was read."""
         content = [sha256, *stamp]
         if (
             time.time_ns() - max(stamp[-2:]) > _RESTED_NS
@@ -46,14 +47,14 @@ class Verified:
             self._remembered[self._name(path)] = self._new[self._name(path)] = content
 
     def save(self) -> None:
-        """Keep it for the next process, of the files that are still there; not in a read-only folder."""
+        """Write the record for the next process, without files that are gone; not in a read-only folder."""
         if self._new:
-            # What others have seen meanwhile stays remembered, and what they have forgotten forgotten.
+            # Read again, to keep what other processes have recorded and removed meanwhile.
             remembered = _remembered_in(self._note) | self._new
             self._write({name: seen for name, seen in remembered.items() if (self._data / name).is_file()})
 
     def forget(self, path: Path) -> None:
-        """The file is read again by the next process."""
+        """Take a file out of the record, so that the next process reads it again."""
         for kept in (self._remembered, self._new):
             kept.pop(self._name(path), None)
         remembered = _remembered_in(self._note)
@@ -74,6 +75,6 @@ def _remembered_in(note: Path) -> dict[str, list[object]]:
 
 
 def stamp_of(path: Path) -> list[int]:
-    """What changes whenever the file does; OSError where it is not there."""
+    """Return values that change whenever the file does; raises OSError if the file does not exist."""
     stat = path.stat()
     return [stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns]

@@ -1,1 +1,1 @@
-"""The words of the papers of a collection: how often each counts where, and how rare it is among all."""
+"""The words of the papers of a collection: their counts in each paper, and their rarity in all papers."""

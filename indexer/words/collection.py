@@ -1,4 +1,4 @@
-"""The words of all segments of a generation: rarities, and similarity of papers."""
+"""The words of all segments of a generation: their rarities, and the similarity of papers by words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.checksums import hash64
 from models.text.words import WordCounts
 
-# What a word counts that counts so often, before its rarity: sublinear.
+# The weight of a word by its count, before its rarity: sublinear term frequency.
 _TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
 
-# A million take 2 ms: the words of an abstract in 188,635 papers have 1.3 million.
+# A million take 2 ms; the words of an abstract have 1.3 million postings in 188,635 papers.
 MOST_POSTINGS: Final = 1 << 22
-# The rarest words of a text that are looked up one by one.
+# How many of the rarest words of a text are looked up one by one.
 _MOST_RARE: Final = 64
 # Papers whose norms are computed at once: 50 MB.
 _PAPERS_AT_ONCE: Final = 1 << 15
-# Papers: starting a thread takes 0.1 ms, looking through so many 2.
+# Papers: starting a thread takes 0.1 ms, searching this many 2 ms.
 _WORTH_THREADS: Final = 100_000
-# Texts share most of their words; of a stem it takes a thirtieth of the time.
+# Texts share most of their words; a cached hash takes a thirtieth of the time.
 _hash = lru_cache(maxsize=1 << 14)(hash64)
 
 
 @dataclass(frozen=True, slots=True)
 class WordVector:
-    """A text by its words: ``weights`` of the stems with these ``hashes``, ascending; of norm 1, or empty.
+    """The words of a text: ``weights`` of the stems with these ``hashes``, ascending; of norm 1, or empty.
 
-    ``stems`` are the same words, in the same order.
+    ``stems`` are the stems in the same order.
     """
 
     hashes: UInt64[np.ndarray, " n_words"]
@@ -44,7 +44,7 @@ class WordVector:
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> "WordVector":
-        """The vector of stems that have these weights before they are brought to norm 1."""
+        """Return the vector of stems with these weights, scaled to norm 1."""
         words = sorted((_hash(stem), stem) for stem in weights)
         return cls(
             np.array([hashed for hashed, _ in words], dtype=np.uint64),
@@ -53,16 +53,16 @@ class WordVector:
         )
 
     def shared(self, other: "WordVector") -> dict[str, float]:
-        """The stems that both have, and what each adds to their cosine."""
+        """Return the stems that both have, with the contribution of each to their cosine."""
         _, own, others = np.intersect1d(self.hashes, other.hashes, assume_unique=True, return_indices=True)
         added = (self.weights[own] * other.weights[others]).tolist()
         return {self.stems[place]: each for place, each in zip(own.tolist(), added, strict=True)}
 
 
 class CollectionWords:
-    """The words of all segments; rare are those that occur in few of the ``living`` papers of all of them.
+    """The words of all segments; a word's rarity depends on its document frequency in all ``living`` papers.
 
-    To find papers by words at most ``most_postings`` postings of a segment are read.
+    To find papers by words, at most ``most_postings`` postings of a segment are read.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class CollectionWords:
         self._segments = tuple(segments)
         self._most_postings = most_postings
         self._known_norms: dict[int, Float64[np.ndarray, " n_papers"]] = {}
-        self._norming = Lock()  # of two threads that ask for the first time one computes
+        self._norming = Lock()  # so that only one of several threads computes them
         self._starts = np.cumsum([0, *map(len, living)])
         self._n_papers = sum(int(np.count_nonzero(own)) for own in living)
         every = np.concatenate([np.empty(0, np.uint64), *(segment.words for segment in segments)])
@@ -86,11 +86,11 @@ class CollectionWords:
         for segment, own, own_living in zip(segments, own_places, living, strict=True):
             frequencies[own] += segment.frequencies(own_living)
         self._rarities = self._rarity(frequencies)
-        # Of each segment's stems, by their numbers.
+        # The rarities of each segment's stems, by their numbers.
         self._own_rarities = [self._rarities[own] for own in own_places]
 
     def vector(self, bags: Iterable[tuple[float, WordCounts]]) -> WordVector:
-        """Bags of words as one vector: the tf-idf vector of each, of norm 1, times its share, summed."""
+        """Return the sum of the tf-idf vectors (norm 1) of bags of words, times their shares, at norm 1."""
         weights: dict[str, float] = {}
         for share, bag in bags:
             for stem, weight in zip(bag, share * self._tfidf(bag), strict=True):
@@ -98,7 +98,7 @@ class CollectionWords:
         return WordVector.of(weights)
 
     def joined(self, vectors: Sequence[WordVector], counts: Float64[np.ndarray, " n_vectors"]) -> WordVector:
-        """The sum of ``vectors``, each so many times as ``counts`` says, of norm 1."""
+        """Return the sum of ``vectors``, weighted by ``counts``, scaled to norm 1."""
         weights: dict[str, float] = {}
         for vector, count in zip(vectors, counts.tolist(), strict=True):
             if count:
@@ -109,7 +109,7 @@ class CollectionWords:
     def cosines(
         self, vectors: Sequence[WordVector], positions: Int64[np.ndarray, " k"]
     ) -> Float64[np.ndarray, "n_vectors k"]:
-        """The cosine of each vector with each paper; 0 where either has no word."""
+        """Return the cosine of each vector with each paper; 0 if either has no words."""
         found = np.zeros((len(vectors), len(positions)))
         for number, (start, end) in enumerate(zip(self._starts, self._starts[1:], strict=False)):
             own = np.flatnonzero((positions >= start) & (positions < end))
@@ -118,7 +118,7 @@ class CollectionWords:
         return found
 
     def shared(self, vector: WordVector, position: int) -> dict[str, float]:
-        """The stems that a paper shares with ``vector``, and what each adds to their cosine."""
+        """Return the stems that a paper shares with ``vector``, with their contributions to the cosine."""
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
         segment, own = self._segments[number], position - int(self._starts[number])
         cells = slice(*segment.paper_starts[own : own + 2])
@@ -134,7 +134,7 @@ class CollectionWords:
     ) -> Float64[np.ndarray, "n_vectors k"]:
         segment, rarities = self._segments[number], self._own_rarities[number]
         products = np.zeros((len(vectors), len(papers)))
-        weights = np.zeros(len(segment.words))  # of one vector after the other
+        weights = np.zeros(len(segment.words))  # of one vector at a time
         cells = segment.paper_starts, segment.numbers, segment.counts
         for vector, own in zip(vectors, products, strict=True):
             places = _places(segment.words, vector.hashes)
@@ -151,10 +151,10 @@ class CollectionWords:
     def nearest(
         self, vector: WordVector, n_papers: int, *, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
-        """At most ``n_papers`` of the ``allowed`` papers that share a word with ``vector``, nearest first.
+        """Return at most ``n_papers`` of the ``allowed`` papers that share a word with ``vector``.
 
-        Ties come by position. Of a vector whose words stand in very many papers only those that count most
-        are looked up, in each segment, so the order of papers beyond is approximate.
+        Nearest first, ties by position. If the words of the vector have too many postings, only those with
+        the largest weights are looked up in each segment, so the order is then approximate.
         """
 
         def nearest_in(
@@ -178,10 +178,10 @@ class CollectionWords:
     def rarest(
         self, vector: WordVector, n_papers: int, *, allowed: Bool[np.ndarray, " n_positions"]
     ) -> list[int]:
-        """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest of its words.
+        """Return up to ``n_papers`` ``allowed`` papers, first those with the rarest words of ``vector``.
 
-        So a name is found however much else a text says. Papers with the same word come by position. A bound
-        on the words that are looked up, and on their postings, keeps a long text from taking long.
+        So a name is found in a text of many other words. Papers with the same word come by position. The
+        words looked up, and their postings, are bounded, so that long texts do not take long.
         """
         places = _places(self._words, vector.hashes)
         known = places[places >= 0]
@@ -201,7 +201,7 @@ class CollectionWords:
     def with_all(
         self, stems: Sequence[str], *, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
-        """The ``allowed`` papers that have every one of the ``stems``, by position; without stems, none."""
+        """Return the ``allowed`` papers with all of the ``stems``, by position; without stems, none."""
         hashes = np.unique(np.array([_hash(stem) for stem in stems], dtype=np.uint64))
         found = [np.empty(0, dtype=np.int64)]
         for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
@@ -219,7 +219,7 @@ class CollectionWords:
         return kept
 
     def _sums(self, number: int, vector: WordVector) -> Float64[np.ndarray, " n_papers"]:
-        """What each paper of a segment shares with ``vector``, not yet divided by its own norm."""
+        """Return the dot product of each paper of a segment with ``vector``, not divided by its norm."""
         segment, rarities = self._segments[number], self._own_rarities[number]
         sums = np.zeros(len(segment.paper_starts) - 1)
         numbers = _places(segment.words, vector.hashes)
@@ -233,7 +233,7 @@ class CollectionWords:
         return sums
 
     def _norms(self, number: int) -> Float64[np.ndarray, " n_papers"]:
-        """The norms of the papers of a segment, computed when first asked for."""
+        """Return the norms of the papers of a segment, computed at the first call."""
         with self._norming:
             if number not in self._known_norms:
                 self._known_norms[number] = _norms_of(self._segments[number], self._own_rarities[number])
@@ -243,13 +243,13 @@ class CollectionWords:
         counts = np.fromiter(bag.values(), dtype=np.int64, count=len(bag))
         hashes = np.fromiter(map(_hash, bag), dtype=np.uint64, count=len(bag))
         places = _places(self._words, hashes)
-        # A word that no paper has is the rarest of all.
+        # A word that no paper has is the rarest.
         rarest = self._rarity(np.zeros(len(bag), dtype=np.int64))
         rarities = rarest if not len(self._words) else np.where(places >= 0, self._rarities[places], rarest)
         return _unit(_TEMPERED[np.minimum(counts, MOST_COUNTED)] * rarities)
 
     def _rarity(self, frequencies: Int64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-        """Inverse document frequencies, smoothed as scikit-learn does."""
+        """Return inverse document frequencies, smoothed as in scikit-learn."""
         rarities: Float64[np.ndarray, " n"] = np.log((1 + self._n_papers) / (1 + frequencies)) + 1
         return rarities
 
@@ -257,7 +257,7 @@ class CollectionWords:
 def _norms_of(
     segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"]
 ) -> Float64[np.ndarray, " n_papers"]:
-    """The norms of the papers of a segment."""
+    """Return the norms of the papers of a segment."""
     norms = np.empty(len(segment.paper_starts) - 1)
     for first in range(0, len(norms), _PAPERS_AT_ONCE):
         starts = segment.paper_starts[first : first + _PAPERS_AT_ONCE + 1]
@@ -270,7 +270,7 @@ def _norms_of(
 
 
 def _places(ascending: np.ndarray, values: np.ndarray) -> Int64[np.ndarray, " n"]:
-    """Where each of ``values`` stands among the ``ascending``; -1 for those that do not."""
+    """Return the place of each of ``values`` in ``ascending``, or -1 if it is not there."""
     if not len(ascending):
         return np.full(len(values), -1, dtype=np.int64)
     places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)

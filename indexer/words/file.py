@@ -3,10 +3,10 @@
 words.arrow, one row of lists:
   words            hashes of the stems that occur in the segment, ascending; a stem's place here is its number
   paper_starts     paper i owns cells paper_starts[i]:paper_starts[i + 1]
-  numbers, counts  of each cell a stem, ascending within a paper, and how often it counts there, up to 255
+  numbers, counts  the stem of each cell, ascending within a paper, and its count in the paper, up to 255
   word_starts      stem i owns postings word_starts[i]:word_starts[i + 1]
-  papers, times    of each posting a paper, ascending within a stem, and how often the stem counts there
-Its schema says by which rules of models/text/words.py the words were counted.
+  papers, times    the paper of each posting, ascending within a stem, and the count of the stem in it
+The schema's metadata names the rules of models/text/words.py by which the words were counted.
 """
 
 from array import array
@@ -36,7 +36,7 @@ _RULES_KEY: Final = b"rules"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentWords:
-    """The words of one segment, as its file has them."""
+    """The words of one segment, as in its file."""
 
     words: UInt64[np.ndarray, " n_words"]
     paper_starts: Int64[np.ndarray, " n_papers_plus_1"]
@@ -48,17 +48,17 @@ class SegmentWords:
     rules: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        """No list is written to, read from a file or not: loops are compiled for one kind alone."""
+        """Make all lists read-only, as if read from a file: loops are compiled for that kind only."""
         for name in _LISTS:
             getattr(self, name).setflags(write=False)
 
     @property
     def is_of_today(self) -> bool:
-        """Whether they were counted by today's rules."""
+        """Whether the words were counted by the current rules."""
         return self.rules == RULES
 
     def frequencies(self, living: Bool[np.ndarray, " n_papers"]) -> Int64[np.ndarray, " n_words"]:
-        """In how many of the ``living`` papers each stem occurs."""
+        """Return the document frequency of each stem, among the ``living`` papers."""
         frequencies: Int64[np.ndarray, " n_words"] = np.diff(self.word_starts)
         gone = np.flatnonzero(~living)
         if len(gone):
@@ -71,14 +71,14 @@ _LISTS: Final = tuple(each.name for each in fields(SegmentWords) if not each.kw_
 
 
 def open_words(path: Path) -> SegmentWords:
-    """The words in a file, memory-mapped; compare its checksum first."""
+    """Open the words in a file, memory-mapped; compare its checksum first."""
     row = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
     rules = (row.schema.metadata or {}).get(_RULES_KEY, b"1").decode()
     return SegmentWords(*(np.asarray(row.column(name).values) for name in _LISTS), rules=rules)
 
 
 def write_words(path: Path, papers: Path) -> None:
-    """Write the words of ``papers``, a file of columns."""
+    """Count the words of ``papers``, a file of columns, and write them to ``path``."""
     with pa.memory_map(str(papers)) as source:
         table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
         words = words_of(_counted(table), path.parent)
@@ -91,11 +91,11 @@ def write_words(path: Path, papers: Path) -> None:
 def words_of(
     papers: Iterable[WordCounts], folder: Path | None = None, *, at_once: int = _CELLS_AT_ONCE
 ) -> SegmentWords:
-    """The words of papers, given by how often each stem counts.
+    """Return the words of papers, given the counts of the stems of each.
 
-    What grows with them are nameless files in ``folder``, or where the system keeps such ones, mapped into
-    memory: it can be taken back wherever it is short. ``at_once`` cells, or one paper's, are sorted in memory
-    of the process's own. Raises OSError.
+    Arrays that grow with the papers are memory-mapped temporary files in ``folder`` (default: the system's
+    folder), so that the system can reclaim their memory. ``at_once`` cells, or those of one paper, are sorted
+    in memory at a time. Raises OSError.
     """
     with TemporaryFile(dir=folder) as numbers_file, TemporaryFile(dir=folder) as counts_file:
         hashes, starts = _spooled(papers, numbers_file, counts_file)
@@ -105,7 +105,7 @@ def words_of(
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     blocks = [(block, slice(starts[block.start], starts[block.stop])) for block in _blocks(starts, at_once)]
-    times = np.zeros(len(order), dtype=np.int64)  # in how many papers each stem occurs
+    times = np.zeros(len(order), dtype=np.int64)  # the document frequency of each stem
     for _, cells in blocks:
         times += np.bincount(numbers[cells], minlength=len(order))
     word_starts = np.concatenate([[0], np.cumsum(times[order])])
@@ -127,7 +127,10 @@ def words_of(
 def _spooled(
     papers: Iterable[WordCounts], numbers_file: IO[bytes], counts_file: IO[bytes]
 ) -> tuple[UInt64[np.ndarray, " n_words"], Int64[np.ndarray, " n_papers_plus_1"]]:
-    """Write the cells of papers, stems numbered as met: the stems' hashes, and where each paper begins."""
+    """Write the cells of papers, with stems numbered in order of occurrence.
+
+    Returns the hashes of the stems, and where the cells of each paper begin.
+    """
     known: defaultdict[str, int] = defaultdict(count().__next__)
     lengths = array("q", [0])
     for counted in papers:
@@ -139,14 +142,14 @@ def _spooled(
 
 
 def _mapped(stream: IO[bytes], dtype: np.dtype[Any]) -> np.ndarray:
-    """What was written to a file."""
+    """Return the content of a file as an array mapped into memory."""
     stream.flush()
     n = stream.tell() // dtype.itemsize
     return np.memmap(stream, dtype, "r+", shape=(n,)) if n else np.empty(0, dtype)
 
 
 def _room(n: int, dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
-    """Zeros in a nameless file: written, as a disk that is full when a map is filled kills the process."""
+    """Map a temporary file of zeros; they are written first, as a full disk would else kill the process."""
     with TemporaryFile(dir=folder) as stream:
         for start in range(0, n, _CELLS_AT_ONCE):
             stream.write(bytes(min(_CELLS_AT_ONCE, n - start) * dtype.itemsize))
@@ -154,7 +157,7 @@ def _room(n: int, dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
 
 
 def _blocks(starts: Int64[np.ndarray, " n_papers_plus_1"], at_once: int) -> list[slice]:
-    """Neighbouring papers that have at most so many cells together, or one paper that has more."""
+    """Return runs of papers with at most ``at_once`` cells together, or with one paper that has more."""
     blocks, first = [], 0
     while first < len(starts) - 1:
         end = int(np.searchsorted(starts, starts[first] + at_once, side="right")) - 1
@@ -169,7 +172,7 @@ def _matrix(
     starts: Int64[np.ndarray, " n_papers_plus_1"],
     n_words: int,
 ) -> csr_array:
-    """Cells as a matrix, a row a paper, its stems ascending."""
+    """Return cells as a matrix with a row per paper, its stems ascending."""
     own_starts = (starts - starts[0]).astype(np.int32)
     matrix = csr_array((np.array(counts), numbers, own_starts), shape=(len(starts) - 1, n_words))
     matrix.sort_indices()
@@ -177,7 +180,7 @@ def _matrix(
 
 
 def _bounded(times: Collection[int]) -> bytes:
-    """One byte each."""
+    """Return one byte per count, at most ``MOST_COUNTED``."""
     try:
         return bytes(times)
     except ValueError:
@@ -191,5 +194,5 @@ def _counted(table: pa.Table) -> Iterator[WordCounts]:
 
 
 def _listed(values: np.ndarray) -> pa.Array:
-    """One list that holds all ``values``."""
+    """Return an array with one list of all ``values``."""
     return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), pa.array(values))

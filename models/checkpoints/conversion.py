@@ -1,7 +1,7 @@
 """Converts a published pickle checkpoint into a safetensors folder: ``akin convert SOURCE TARGET``.
 
-The one place where a pickle is opened, on explicit request and with ``weights_only``: it can then hold
-tensors and plain containers, and run no code.
+This is the only place that opens a pickle, on explicit request and with ``weights_only``: only tensors and
+plain containers are loaded, and no code runs.
 """
 
 import pickle
@@ -28,7 +28,7 @@ from models.errors import UnknownNameError, WeightsError
 from models.new_folder import expect_new, new_folder
 
 COMPANIONS = (CONFIG, *TOKENIZERS, "tokenizer_config.json", SETTINGS)
-# What torch.load raises for a pickle with calls in it, or for bytes that are no pickle.
+# The errors of torch.load for a pickle with calls in it, or for bytes that are not a pickle.
 UNREADABLE = (
     pickle.UnpicklingError,
     RuntimeError,
@@ -39,13 +39,13 @@ UNREADABLE = (
     TypeError,
     AttributeError,
 )
-# ASPIRE's training states wrap the transformer under this name; transformers wants it bare (semantics 3.12).
+# The prefix of the transformer in ASPIRE's training states; transformers requires none (semantics 3.12).
 WRAPPER = "bert_encoder."
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What a conversion wrote: every tensor of the source, under its name or, for ``renamed`` ones, bare."""
+    """The result of a conversion: all tensors of the source; ``renamed`` of them lost the prefix WRAPPER."""
 
     target: Path
     n_tensors: int
@@ -55,15 +55,15 @@ class Conversion:
 
 
 def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -> Conversion:
-    """Write ``source``'s pickled weights as safetensors into ``target``, beside its configuration.
+    """Write the pickled weights of ``source`` as safetensors into ``target``, and copy its configuration.
 
-    Reads ``pytorch_model.bin`` or ASPIRE's ``model_cur_best.pt``; keeps every tensor, the bi-encoders'
-    learned layer mix included. ``like`` names a checkpoint in CHECKPOINTS whose pooling the folder is to have
-    (written to its ``akin.json``); without it, a folder with a layer mix becomes a document encoder and any
-    other keeps the default.
+    Reads ``pytorch_model.bin`` or ASPIRE's ``model_cur_best.pt``; keeps every tensor, including the learned
+    layer mix of bi-encoders. ``like`` names a checkpoint in CHECKPOINTS whose pooling is written to
+    ``akin.json``. Without it, the ``akin.json`` of ``source`` is kept; if there is none, a checkpoint with a
+    layer mix becomes a document encoder, and any other has the default.
 
     Raises WeightsError for a source without weights, configuration or tokenizer and for a pickle that holds
-    more than tensors; UnknownNameError for ``like``; StorageError where ``target`` has files or cannot be
+    more than tensors; UnknownNameError for ``like``; StorageError if ``target`` has files or cannot be
     written: nothing is left behind then.
     """
     if like is not None and like not in CHECKPOINTS:

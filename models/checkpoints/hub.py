@@ -1,10 +1,10 @@
-"""Fetches a checkpoint from the Hugging Face cache of this machine, else from the hub."""
+"""Fetches a checkpoint from the Hugging Face cache of this machine, or else from the hub."""
 
 from pathlib import Path
 
 import huggingface_hub
 
-# HTTPError is that of whichever HTTP library the hub's client is built on.
+# HTTPError is the one of the HTTP library that the hub's client is built on.
 from huggingface_hub.errors import (  # type: ignore[attr-defined] # it is imported there, not re-exported
     HfHubHTTPError,
     HTTPError,
@@ -20,16 +20,16 @@ REACH_TIMEOUT_S = 5.0
 
 
 def fetch_from_hub(name: str, repository: str, *, revision: str | None) -> Path:
-    """The folder holding ``repository``'s safetensors weights, configuration and tokenizer.
+    """Return the folder with the safetensors weights, configuration and tokenizer of ``repository``.
 
-    The cache is asked first, so a machine without a network needs no setting. Raises WeightsError, saying
-    what to do instead, where the hub cannot be reached or publishes no safetensors.
+    The cache is searched first, so a machine without a network needs no setting. Raises WeightsError, which
+    says what to do instead, if the hub cannot be reached or has no safetensors of this repository.
     """
     cached = _cached(repository, revision)
     if cached is not None:
         return cached
     try:
-        # One request without retries: snapshot_download alone retries for 20 s and more when offline.
+        # One request without retries: snapshot_download alone retries for 20 s or more if offline.
         found = huggingface_hub.HfApi().model_info(repository, revision=revision, timeout=REACH_TIMEOUT_S)
     except HfHubHTTPError as error:
         raise WeightsError(f"The hub refused {repository} for {name}: {error}") from error
@@ -46,8 +46,8 @@ def fetch_from_hub(name: str, repository: str, *, revision: str | None) -> Path:
         )
     disable_progress_bars()
     try:
-        # All files are of the commit that the revision names now. Asked for by name, not by that commit: only
-        # then does the cache note which commit the name stands for, and the next call finds it offline.
+        # All files are of the commit that the revision names now. Requested by name, not by commit, because
+        # only then the cache stores which commit the name stands for, and the next call finds it offline.
         return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=PATTERNS))
     except (HTTPError, OSError) as error:
         raise WeightsError(f"Downloading {repository} for {name} failed: {error}. Try again.") from error
@@ -55,7 +55,7 @@ def fetch_from_hub(name: str, repository: str, *, revision: str | None) -> Path:
 
 def _cached(repository: str, revision: str | None) -> Path | None:
     try:
-        # The patterns again: without them a cache that lists all files counts as incomplete.
+        # The same patterns: without them a cache that lists all files counts as incomplete.
         folder = Path(
             huggingface_hub.snapshot_download(
                 repository, revision=revision, allow_patterns=PATTERNS, local_files_only=True
@@ -63,5 +63,5 @@ def _cached(repository: str, revision: str | None) -> Path | None:
         )
     except LocalEntryNotFoundError:
         return None
-    # A snapshot that another program fetched in part (or as .bin only) is no use.
+    # A snapshot that another program fetched in part (or only as .bin) is of no use.
     return folder if (folder / "model.safetensors").is_file() else None

@@ -1,6 +1,6 @@
 """Low-rank changes of a checkpoint's weights: W + up @ down, added when the checkpoint is loaded.
 
-A file of them is a few megabytes where the changed weights would be a hundred: safetensors with
+A file of changes has a few megabytes instead of a hundred for the changed weights: safetensors with
 ``NAME:up`` (n_out, rank) and ``NAME:down`` (rank, n_in) for each changed weight, in float16.
 """
 
@@ -19,7 +19,7 @@ _UP, _DOWN = ":up", ":down"
 
 
 def changes_content(changes: Changes, *, share: float, told: Mapping[str, str]) -> bytes:
-    """The file of ``share`` of ``changes``; ``told`` is its metadata."""
+    """Return the content of a file of ``changes`` scaled by ``share``; ``told`` is its metadata."""
     tensors = {}
     for name, (up, down) in changes.items():
         tensors[name + _UP] = (share * up).to(torch.float16)
@@ -32,7 +32,7 @@ def changes_content(changes: Changes, *, share: float, told: Mapping[str, str]) 
 def apply_changes(model: PreTrainedModel, path: Path) -> None:
     """Add the changes in ``path`` to the weights of ``model``, in float32.
 
-    Raises WeightsError where the file cannot be read or changes weights that ``model`` does not have.
+    Raises WeightsError if the file cannot be read, or if a change does not fit a weight of ``model``.
     """
     try:
         tensors = load_file(path)

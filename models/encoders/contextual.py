@@ -10,10 +10,10 @@ MAX_TOKENS = 500
 
 
 class ContextualEncoder(PooledEncoder):
-    """One vector per sentence: the mean of its WordPieces' last hidden states, read with title and abstract.
+    """One vector per sentence: the mean of its WordPieces' last hidden states, in the context of the paper.
 
-    Title, ``[CLS]`` and ``[SEP]`` act through attention only and enter no sentence vector. The document
-    vector is the last layer's ``[CLS]``, or the mean over all tokens where the checkpoint says so
+    Title, ``[CLS]`` and ``[SEP]`` act only through attention and enter no sentence vector. The document
+    vector is the last layer's ``[CLS]``, or the mean over all tokens if the checkpoint says so
     (``minilm``). Hidden layers are pooled over the same WordPieces.
     """
 
@@ -26,7 +26,10 @@ class ContextualEncoder(PooledEncoder):
         return self._transformer.n_layers
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode ``papers``, in order; a sentence cut by the token limit is kept, later ones are counted."""
+        """Encode ``papers``, in order; a sentence cut by the token limit is kept, later ones are dropped.
+
+        ``dropped_sentences`` counts the dropped ones. Raises EncoderError for layers the model does not have.
+        """
         encoded = []
         for tokens, states in self._transformer.vectors(papers, with_sentences=True, layers=layers):
             after = 1 + len(tokens.sentences)

@@ -6,27 +6,27 @@ from models.encoders.device_names import DEVICE_NAME, DEVICES
 from models.errors import EncoderError
 from models.types import Precision
 
-# Tokens of one batch, padding included: a CPU wants what stays in its caches, a GPU what fills it.
+# Tokens of one batch, padding included: a batch for a CPU stays in its caches, one for a GPU fills it.
 CPU_BATCH_TOKENS = 2_048
 CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
-# Of a CPU, of cuBLAS as it starts, and of other calls of CUDA.
+# In messages of a CPU, of cuBLAS when it starts, and of other CUDA calls.
 _FULL = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 _BFLOAT16_PRODUCTS = ("avx512_bf16", "amx_bf16")  # of x86; elsewhere AUTO stays with float32
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether torch failed for want of memory, which it often says by the text of a RuntimeError alone."""
+    """Return whether torch ran out of memory, which often shows only in the text of a RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _FULL)
 
 
 def default_batch_tokens(device: torch.device) -> int:
-    """The token budget of a batch that suits ``device``."""
+    """Return the default token budget of a batch for ``device``."""
     return CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
 
 
 def resolve_device(device: str) -> torch.device:
-    """``auto`` is CUDA where there is one, else the CPU; otherwise the named device, which must exist."""
+    """Return the named device; ``auto`` is CUDA if available, else the CPU. Raises EncoderError."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if DEVICE_NAME.fullmatch(device) is None:
@@ -47,23 +47,23 @@ def resolve_device(device: str) -> torch.device:
 
 
 def encoding_devices(device: str) -> list[str]:
-    """The devices that encode many papers: with ``auto`` every GPU, where there are several; else the one."""
+    """Return the devices to encode many papers on: for ``auto`` all GPUs if several, else only ``device``."""
     n_gpus = torch.cuda.device_count() if device == "auto" and torch.cuda.is_available() else 0
     return [f"cuda:{number}" for number in range(n_gpus)] if n_gpus > 1 else [device]
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
-    """``AUTO`` is BFLOAT16 where ``device`` multiplies it natively, else FLOAT32; others are themselves.
+    """Return BFLOAT16 for AUTO if ``device`` multiplies it natively, else FLOAT32; others stay unchanged.
 
-    By what the device says of itself, and not by a measurement: restarts and equal machines must agree.
-    Raises EncoderError for INT8 on a GPU.
+    The choice relies on what the device reports, not on a measurement: restarts and equal machines must
+    agree. Raises EncoderError for INT8 on a GPU.
     """
     if precision is Precision.INT8 and device.type != "cpu":
         raise EncoderError(f"int8 is for CPUs, but the device is {device}; use auto, or --device cpu.")
     if precision is not Precision.AUTO:
         return precision
     if device.type == "cuda":
-        with torch.cuda.device(device):  # it asks the current one
+        with torch.cuda.device(device):  # the next call reports on the current device
             native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         instructions = torch.cpu.get_capabilities()
@@ -72,7 +72,7 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
 
 
 def free_bytes(number: int) -> int | None:
-    """Bytes of the memory of GPU ``number`` that are free; ``None`` where this torch sees no such GPU."""
+    """Return the free bytes of memory of GPU ``number``, or ``None`` if torch does not find that GPU."""
     if not torch.cuda.is_available() or number >= torch.cuda.device_count():
         return None
     return torch.cuda.mem_get_info(number)[0]

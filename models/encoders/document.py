@@ -11,17 +11,17 @@ MAX_TOKENS = 510
 
 
 class DocumentEncoder(PooledEncoder):
-    """One vector per paper, given both as its only row and as its document vector.
+    """One vector per paper, returned both as its only row and as its document vector.
 
-    The last layer's ``[CLS]``; for ASPIRE's bi-encoders that of the learned mix of all layers, where the
-    checkpoint carries one.
+    It is pooled from the last layer: its ``[CLS]``, or the mean over all tokens if the checkpoint says so. In
+    ASPIRE's bi-encoders a learned mix of all layers replaces the last layer, if the checkpoint has one.
     """
 
     max_tokens = MAX_TOKENS
     unit = Unit.DOCUMENT
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode ``papers``, in order; ``dropped_sentences`` are those wholly past the token limit."""
+        """Encode ``papers``, in order; ``dropped_sentences`` counts those wholly beyond the token limit."""
         refuse_layers(self.spec, layers)
         return [
             EncodedPaper(rows, rows[0], tokens.dropped)

@@ -15,7 +15,7 @@ from models.types import EncodedPaper, EncoderSpec, Paper, Unit
 DIM = 256
 PAIR_WEIGHT = 0.5
 STOP_WORD_WEIGHT = 0.1
-# Share of the whole paper in each sentence's vector: a sentence read in context, as `contextual` does.
+# The share of the whole paper in each sentence vector: a sentence in context, as in `contextual`.
 CONTEXT = 0.2
 _STOP_WORDS_TEXT = """
 a also an and are as at be been both but by can for from has have how however in into is it its more not of on
@@ -28,13 +28,13 @@ _WORD = re.compile(r"\w+")
 class HashingEncoder:
     """Unit sentence vectors whose inner products grow with the words and word pairs that texts share.
 
-    The same on every machine and in every process: features are placed by CRC-32, never by ``hash()``.
-    Not a model of meaning; use it where lexical likeness is enough.
+    They are the same on every machine and in every process: CRC-32 places the features, never ``hash()``.
+    This is not a model of meaning; use it if lexical similarity is enough.
     """
 
     @property
     def spec(self) -> EncoderSpec:
-        """What a snapshot must remember of this encoder."""
+        """The properties of this encoder that a snapshot stores."""
         decisive = repr((1, DIM, PAIR_WEIGHT, STOP_WORD_WEIGHT, CONTEXT, sorted(STOP_WORDS), _WORD.pattern))
         return EncoderSpec("hashing", hashlib.sha256(decisive.encode()).hexdigest(), DIM, True, Unit.SENTENCE)
 
@@ -52,7 +52,7 @@ class HashingEncoder:
 
 
 def _feature_counts(texts: Sequence[str]) -> Float32[np.ndarray, "n_texts dim"]:
-    """Signed, weighted feature counts: CRC-32 gives each feature a column and a sign."""
+    """Return signed, weighted feature counts: CRC-32 gives each feature a column and a sign."""
     columns: list[int] = []
     weights: list[float] = []
     for row, text in enumerate(texts):
@@ -72,7 +72,7 @@ def _feature_counts(texts: Sequence[str]) -> Float32[np.ndarray, "n_texts dim"]:
 
 def _unit(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n_rows dim"]:
     norms = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    # A text without a word (and features that cancel) still needs a direction; all such texts share one.
+    # A text without words, or with features that cancel, still needs a direction; all such texts share one.
     wordless = np.zeros_like(rows)
     wordless[:, 0] = 1
     return np.where(norms > 0, rows / np.where(norms > 0, norms, np.float32(1)), wordless)

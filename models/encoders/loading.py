@@ -16,14 +16,14 @@ from models.encoders.changes import apply_changes
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError
 
-# Folders whose config.json names no kind of model are of this one.
+# The type of a model if config.json does not state it.
 _USUAL = "bert"
 
 
 def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
-    """The transformer of a checkpoint with its low-rank changes, if any; raises WeightsError.
+    """Load the transformer of a checkpoint, with its low-rank changes, if any; raises WeightsError.
 
-    In float32 on the CPU; its weights must have been verified.
+    It is in float32 on the CPU; its weights must have been verified before.
     """
     model = load_transformer(checkpoint.folder)
     if checkpoint.changes is not None:
@@ -32,18 +32,18 @@ def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
 
 
 def load_transformer(folder: Path) -> PreTrainedModel:
-    """The transformer in ``folder``, in float32 on the CPU; its weights must have been verified.
+    """Load the transformer in ``folder``, in float32 on the CPU; its weights must have been verified before.
 
-    Any that reads a text both ways, as what transformers calls a masked language model does: BERT, RoBERTa,
-    MPNet, DistilBERT, ModernBERT and their kin. Raises WeightsError for another, for a configuration that
-    cannot be right and for weights that are incomplete.
+    It must be bidirectional, which transformers calls a masked language model: BERT, RoBERTa, MPNet,
+    DistilBERT, ModernBERT and similar. Raises WeightsError for another model, for a configuration that cannot
+    be right and for incomplete weights.
     """
     stated = read_json(folder / CONFIG).get("model_type", _USUAL)
     try:
         with _quiet_transformers():
             config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
             model, report = _from_pretrained(folder, config) if _reads_both_ways(config) else (None, {})
-    except Exception as error:  # a wrong value in the configuration ends in an error of any class
+    except Exception as error:  # a wrong value in the configuration can raise an error of any class
         reason = f"{type(error).__name__}: {error}"
         raise WeightsError(
             f"{folder} cannot be loaded as a transformer of type {stated!r} ({reason})."
@@ -54,7 +54,7 @@ def load_transformer(folder: Path) -> PreTrainedModel:
             "roberta, mpnet, distilbert or modernbert."
         )
     layers_of(model)
-    # transformers fills what is missing with random numbers; only the pooler, never used here, may be.
+    # transformers fills missing weights with random numbers; only the pooler, unused here, may be missing.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
@@ -64,9 +64,10 @@ def load_transformer(folder: Path) -> PreTrainedModel:
 def load_layer_mix(
     checkpoint: LocalCheckpoint, *, n_layers: int
 ) -> Float32[torch.Tensor, " n_states"] | None:
-    """The logits of a document checkpoint's learned mix of hidden states, embeddings first.
+    """Return the logits of a document checkpoint's learned mix of hidden states, embeddings first.
 
-    None where the last layer alone is read. Raises WeightsError for logits that do not fit ``n_layers``.
+    Return ``None`` if only the last layer is read. Raises WeightsError for logits that do not fit
+    ``n_layers``.
     """
     path = checkpoint.folder / WEIGHTS
     if checkpoint.pooling.kind != "document":
@@ -83,7 +84,7 @@ def load_layer_mix(
 
 
 def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:
-    """The transformer's layers, wherever its architecture keeps them; raises WeightsError without any."""
+    """Return the transformer's layers, wherever its architecture has them; raises WeightsError if none."""
     n_layers = model.config.num_hidden_layers
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers > 0:
@@ -95,9 +96,9 @@ def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:
 
 
 def load_wordpieces(folder: Path, model: PreTrainedModel, *, max_tokens: int) -> WordPieces:
-    """The tokenizer in ``folder``, which reads as much as it may and ``model`` has positions for.
+    """Load the tokenizer in ``folder``, which reads up to ``max_tokens`` or the positions of ``model``.
 
-    Raises WeightsError where the two do not belong together.
+    Raises WeightsError if the two do not belong together.
     """
     # A folder with few position embeddings reads less of each abstract rather than failing.
     wordpieces = WordPieces(folder, max_tokens=min(max_tokens, _n_positions(model) - 2))
@@ -110,7 +111,7 @@ def load_wordpieces(folder: Path, model: PreTrainedModel, *, max_tokens: int) ->
 
 
 def _n_positions(model: PreTrainedModel) -> int:
-    """How many tokens the model has positions for; RoBERTa and MPNet give the first ones to padding."""
+    """Return how many tokens the model has positions for; RoBERTa and MPNet use the first for padding."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             unused = 0 if module.padding_idx is None else module.padding_idx + 1
@@ -124,7 +125,7 @@ def _reads_both_ways(config: Any) -> bool:
 
 
 def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model and what was missing of it."""
+    """Return the model and the loading report, which lists its missing weights."""
     model, report = AutoModel.from_pretrained(
         str(folder),
         config=config,
@@ -139,7 +140,7 @@ def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[s
 
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """No progress bar and no loading report: what matters of it is checked and raised by the caller."""
+    """Disable progress bars and loading reports; the caller checks the report and raises its errors."""
     verbosity = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # transformers is half typed

@@ -1,4 +1,4 @@
-"""Shared by encoders that pool hidden states of a checkpoint: loading and specification."""
+"""The base class of encoders that pool hidden states of a checkpoint: loading and specification."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from models.types import EncoderSpec, Precision, Unit
 
 
 class PooledEncoder:
-    """A checkpoint read up to ``max_tokens``; a subclass says what a row is and writes ``encode``.
+    """An encoder of up to ``max_tokens``; a subclass defines the unit of a row and implements ``encode``.
 
     ``max_tokens`` counts the WordPieces of title, middle ``[SEP]`` and abstract, as in ``Transformer``.
     """
@@ -34,5 +34,5 @@ class PooledEncoder:
 
     @property
     def spec(self) -> EncoderSpec:
-        """What a snapshot must remember of this encoder."""
+        """The properties of this encoder that a snapshot stores."""
         return self._transformer.spec(self.unit)

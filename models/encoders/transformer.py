@@ -30,19 +30,20 @@ from models.errors import DeviceFullError, EncoderError
 from models.interruption import check_interruption
 from models.types import EncoderSpec, Paper, Precision, Unit
 
-# WordPieces of a sentence's opening. CSAbstruct dev, linear models: the first four tell its facet as well as
-# all of them do, and both together better.
+# WordPieces of a sentence's opening. On CSAbstruct dev with linear models, the first four predict its facet
+# as well as all of them, and both together are better.
 OPENING = 4
 
 log = structlog.get_logger(__name__)
 
 
 class Transformer:
-    """A checkpoint loaded on a device; ``max_tokens`` tokens between ``[CLS]`` and the last ``[SEP]``.
+    """A checkpoint loaded on a device; ``max_tokens`` bounds the tokens between ``[CLS]`` and last ``[SEP]``.
 
     Weights are verified before they are loaded. ``precision`` is that of the transformer's matrix products;
-    pooling is in float32. Raises WeightsError for weights that are altered, incomplete or no encoder's,
-    EncoderError for a device that is not there, DeviceFullError for a named one without the memory.
+    pooling is in float32. Raises WeightsError if weights are altered, incomplete or not those of an encoder,
+    EncoderError for a missing device or an unsupported precision, DeviceFullError if a named device has too
+    little memory; ``auto`` then uses the CPU.
     """
 
     def __init__(
@@ -77,18 +78,18 @@ class Transformer:
         self._layer_mix = load_layer_mix(checkpoint, n_layers=self.n_layers)
 
     def spec(self, unit: Unit) -> EncoderSpec:
-        """What a snapshot remembers of an encoder that pools this transformer's states by ``unit``."""
+        """Return what a snapshot stores of an encoder that pools this transformer's states by ``unit``."""
         name, pooling = self.checkpoint.name, self.checkpoint.pooling
         return EncoderSpec(name, self.fingerprint, self.dim, pooling.normalise, unit, pooling.tau)
 
     def vectors(
         self, papers: Sequence[Paper], *, with_sentences: bool, layers: Sequence[int] = ()
     ) -> Iterator[tuple[PaperTokens, Float32[np.ndarray, "n_states n_rows dim"]]]:
-        """Each paper's tokens and vectors, in order: the document's row, then (if asked) its sentences'.
+        """Yield each paper's tokens and vectors, in order: a row for the document, then (if asked) sentences.
 
-        The first of the states is the encoder's own, of unit norm where the checkpoint says so; then the
-        hidden ``layers`` asked for, as they are, and with them a row for the opening of each sentence after
-        all others. Raises EncoderError for a layer the model does not have.
+        The first of the states is the encoder's output, of unit norm if the checkpoint says so; then follow
+        the requested hidden ``layers``, not normalised. With layers, a row for the opening of each sentence
+        comes after all other rows. Raises EncoderError for a layer the model does not have.
         """
         if not all(0 <= layer <= self.n_layers for layer in layers):
             raise EncoderError(
@@ -116,12 +117,12 @@ class Transformer:
         *,
         layers: Sequence[int] = (),
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
-        """For each sequence of token ids, the mean hidden state of each of its ``(start, stop)`` windows.
+        """Return the mean hidden state of each ``(start, stop)`` window of each sequence of token ids.
 
-        The first state is that of the last layer (or of the learned mix), the others those of ``layers``; one
-        forward pass gives them all. Results are in the order given and, to rounding, independent of which
-        sequences share a batch. On a device that runs out of memory the batch is halved until it is one
-        sequence, which then goes to the CPU, as do those after it; the next call tries the device afresh.
+        The first state is that of the last layer (or of the learned mix), the others those of ``layers``, all
+        from one forward pass. Results are in the given order and, up to rounding, independent of which
+        sequences share a batch. If a device runs out of memory, the batch is halved until it is one sequence,
+        which then goes to the CPU, as do all later ones; the next call tries the device again.
         """
         pooled: dict[int, Float32[np.ndarray, "n_states _ dim"]] = {}
         budget, device = self.batch_tokens, self.device
@@ -147,7 +148,7 @@ class Transformer:
         layers: Sequence[int],
         pooled: dict[int, Any],
     ) -> Sequence[int]:
-        """Fill ``pooled`` batch by batch; the first batch that did not fit in memory, empty if all did."""
+        """Fill ``pooled`` batch by batch; return the first batch that did not fit in memory, else ``()``."""
         too_large: Sequence[int] = ()
         for batch in plan:
             try:
@@ -167,7 +168,7 @@ class Transformer:
                 too_large = batch
                 break
             pooled.update(zip(batch, states, strict=True))
-        # Outside the except block: while the error lives, its traceback keeps the failed batch's tensors.
+        # Outside the except block: while the error exists, its traceback keeps the failed batch's tensors.
         if too_large and device.type == "cuda":
             torch.cuda.empty_cache()
         return too_large
@@ -180,7 +181,7 @@ class Transformer:
         windows: Sequence[Sequence[Window]],
         layers: Sequence[int],
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
-        """The pooled states of one batch on a device; raises what torch does where it does not fit."""
+        """Return the pooled states of one batch on a device; raises torch's error if it does not fit."""
         batch = pad_batch(sequences, windows).to(device)
         if device not in self._models:
             self._models[device] = self._load(device)
@@ -194,7 +195,7 @@ class Transformer:
     def _states(
         self, model: PreTrainedModel, batch: PaddedBatch, layers: Sequence[int]
     ) -> list[torch.Tensor]:
-        """The encoder's own state of every token, then those of ``layers``; each (n_batch, longest, dim)."""
+        """Return the output states of all tokens, then those of ``layers``; each (n_batch, longest, dim)."""
         rounded = self.precision is Precision.BFLOAT16
         with torch.autocast(model.device.type, torch.bfloat16, enabled=rounded, cache_enabled=False):
             output = model(
@@ -208,7 +209,7 @@ class Transformer:
         return [mixed_states(output.hidden_states, self._layer_mix), *asked]
 
     def _fits(self, device: torch.device, precision: Precision) -> bool:
-        """Whether the model is on ``device`` from now on; not where that is a GPU without the memory."""
+        """Load the model on ``device`` and return whether it fits; only a GPU can have too little memory."""
         self.device = device
         try:
             self.precision = resolve_precision(precision, device)
@@ -222,21 +223,21 @@ class Transformer:
     def _load(self, device: torch.device) -> PreTrainedModel:
         model: Any = load_checkpoint(self.checkpoint)
         if self.precision is Precision.BFLOAT16:
-            # Only the products: with residuals and layer norms in float32 the vectors' error is a third
-            # (1 - cos 1.8e-5 against 5.1e-5, minilm) at 3 % of the speed. Cast here once, not at every call.
+            # Only the products: residuals and layer norms in float32 cost 3 % of the speed and reduce the
+            # error of vectors to a third (1 - cos 1.8e-5, not 5.1e-5, minilm). Cast once, not at every call.
             for module in model.modules():
                 if isinstance(module, torch.nn.Linear):
                     module.to(torch.bfloat16)
         if self.precision is Precision.INT8:
             multiply_in_int8(model)
         for layer in layers_of(model):
-            # A pass over a long abstract takes a tenth of a second and more on a processor.
+            # A pass over a long abstract takes a tenth of a second or more on a CPU.
             layer.register_forward_pre_hook(_between_layers)
         return model.to(device).eval()  # type: ignore[no-any-return] # transformers is untyped here
 
 
 def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n_rows dim"]:
-    """``rows`` divided by their L2 norms."""
+    """Return ``rows`` divided by their L2 norms."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
     return normalised

@@ -1,4 +1,4 @@
-"""Papers as sequences of WordPieces (semantics 3.1), and batches of sequences under a token budget."""
+"""Tokenises papers to WordPieces (semantics 3.1), and groups sequences into batches under a token budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from models.errors import EncoderError, WeightsError
 from models.types import Paper
 
 UNKNOWN = "[UNK]"
-# Those of BERT and its kin; those of RoBERTa and its kin (MPNet takes "[UNK]" from the former).
+# Of BERT and related models, then of RoBERTa and related models (MPNet also has "[UNK]").
 SPECIAL_TOKENS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
-# What begins a text and what ends one, where a tokenizer does not say so itself.
+# The tokens that begin and end a text, for tokenizers that do not define them.
 _ENDS = (("[CLS]", "[SEP]"), ("<s>", "</s>"))
 
 
@@ -25,9 +25,9 @@ _ENDS = (("[CLS]", "[SEP]"), ("<s>", "</s>"))
 class PaperTokens:
     """One paper as the model reads it: ``[CLS] title [SEP] sentence sentence ... [SEP]``.
 
-    ``[CLS]`` and ``[SEP]`` stand for what the model's own tokenizer begins and ends a text with, such as
-    RoBERTa's ``<s>`` and ``</s>``. ``sentences[i] = (start, stop)`` are the positions in ``ids`` of
-    sentence i's WordPieces, for the sentences that fitted; ``dropped`` counts the others.
+    ``[CLS]`` and ``[SEP]`` stand for the tokens that begin and end a text in the model's own tokenizer, such
+    as RoBERTa's ``<s>`` and ``</s>``. ``sentences[i] = (start, stop)`` are the positions in ``ids`` of
+    sentence i's WordPieces, for the sentences that fit; ``dropped`` counts the other sentences.
     """
 
     ids: tuple[int, ...]
@@ -36,26 +36,26 @@ class PaperTokens:
 
 
 class WordPieces:
-    """Turns papers into ``PaperTokens``, reading ``tokenizer.json`` (or ``vocab.txt``) of a folder.
+    """The tokenizer (``tokenizer.json`` or ``vocab.txt``) of a folder, which makes ``PaperTokens`` of papers.
 
-    ``max_tokens`` bounds title, middle ``[SEP]`` and sentences together; ``[CLS]`` and the last ``[SEP]``
-    come on top. Raises WeightsError for a tokenizer that cannot be read or puts nothing around a text.
+    ``max_tokens`` bounds title, middle ``[SEP]`` and sentences together, without ``[CLS]`` and the last
+    ``[SEP]``. Raises WeightsError for a tokenizer that cannot be read or adds no tokens around a text.
     """
 
     def __init__(self, folder: Path, *, max_tokens: int) -> None:
         self._tokenizer = _read_tokenizer(folder)
-        # Some tokenizer.json carry a truncation and a padding of their own (all-MiniLM-L6-v2: both to 128).
+        # Some tokenizer.json files set truncation and padding (all-MiniLM-L6-v2: both to 128).
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.max_tokens = max_tokens
         self._cls, self._sep = self._ends(folder)
         unknown = (self._tokenizer.token_to_id(token) for token in (UNKNOWN, "<unk>"))
-        # Tokenizers of bytes know every text and have none.
+        # Byte-level tokenizers can encode any text and have no unknown token.
         self._unknown = next((number for number in unknown if number is not None), self._sep)
 
     @property
     def vocabulary_size(self) -> int:
-        """How many different token ids there may be."""
+        """The number of different token ids."""
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def tokenise(self, papers: Sequence[Paper]) -> list[PaperTokens]:
@@ -78,8 +78,8 @@ class WordPieces:
 
     def _assemble(self, title: list[int], sentences: list[list[int]]) -> PaperTokens:
         if len(title) + 1 >= self.max_tokens:
-            # ASPIRE's code stops with an assertion here. Half the room is more than any real title needs, and
-            # leaves the other half to the abstract, which is what the reader asked about.
+            # ASPIRE's code stops with an assertion here. Half of the tokens are more than any real title
+            # needs, and leave the other half to the abstract, which the search is about.
             title = title[: self.max_tokens // 2 - 1]
         ids = [self._cls, *title, self._sep]
         end = self.max_tokens + 1  # +1: [CLS] stands before the counted tokens
@@ -87,7 +87,7 @@ class WordPieces:
         for sentence in sentences:
             if len(ids) == end:
                 break
-            # A sentence of control characters has no WordPiece; as a zero vector it would be near everything.
+            # A sentence of control characters has no WordPiece; its zero vector would be near everything.
             pieces = (sentence or [self._unknown])[: end - len(ids)]
             spans.append((len(ids), len(ids) + len(pieces)))
             ids += pieces
@@ -95,7 +95,7 @@ class WordPieces:
         return PaperTokens(tuple(ids), tuple(spans), len(sentences) - len(spans))
 
     def _ends(self, folder: Path) -> tuple[int, int]:
-        """The tokens that begin and end a text."""
+        """Return the tokens that begin and end a text; raises WeightsError without them."""
         around = self._tokenizer.encode("", add_special_tokens=True).ids
         if len(around) == 2:
             return around[0], around[1]
@@ -111,10 +111,10 @@ class WordPieces:
 
 
 def plan_batches(lengths: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
-    """Group sequences of like length: in each batch, count times longest is at most ``batch_tokens``.
+    """Group sequences of similar length: in each batch, count times longest is at most ``batch_tokens``.
 
-    Longest first, so that memory runs out at the start or never; a sequence longer than the budget gets a
-    batch of its own. Sorting is what saves time: padding cost 52 % of the work at random order.
+    The longest come first, so that memory runs out at the start or never; a sequence longer than the budget
+    gets its own batch. Sorting saves time: in random order, padding was 52 % of the work.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     batches: list[list[int]] = []
@@ -135,7 +135,7 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def _from_vocabulary(folder: Path) -> Tokenizer:
-    """BERT's tokenizer from ``vocab.txt``."""
+    """Return BERT's tokenizer from ``vocab.txt``."""
     vocabulary = WordPiece.read_file(str(folder / VOCABULARY))
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=UNKNOWN))
     tokenizer.normalizer = BertNormalizer(lowercase=lowers_case(folder))

@@ -1,4 +1,4 @@
-"""Describes the sentences of abstracts as a sequence tagger reads them: hidden states, n-grams, position."""
+"""Describes sentences for a sequence tagger: hidden states, n-grams and positions in the abstract."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float32, Int64
 
 from models.types import Paper
 
-POSITIONS = 6  # numbers that say where a sentence stands
-# The n-grams of a sentence weigh as their idf does, all together this much.
+POSITIONS = 6  # numbers that describe the position of a sentence
+# The L2 norm of the weights of a sentence's n-grams, which are proportional to their idf.
 _NGRAM_SCALE = 3.0
 _WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
 
@@ -21,7 +21,8 @@ _WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
 class Batch:
     """Several abstracts as tensors, padded to the longest.
 
-    ``ngrams`` are numbers in the vocabulary, those of each place from ``offsets`` on, with their weights.
+    ``ngrams`` are numbers in the vocabulary, with ``ngram_weights``; those of each place begin at
+    ``offsets``.
     """
 
     states: Float32[torch.Tensor, "n_papers n_longest n_inputs"]
@@ -34,9 +35,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """Turns abstracts into tensors the way a model was trained on them.
+    """A map of abstracts to tensors, the same as in the training of a model.
 
-    ``vocabulary`` numbers the known n-grams from 1; ``idf`` (n_ngrams + 1,) are their inverse document
+    ``vocabulary`` numbers the known n-grams from 1; ``idf`` (n_ngrams + 1,) has their inverse document
     frequencies, 0 at place 0. ``mean`` and ``scale`` (n_inputs,) standardise hidden states.
     """
 
@@ -48,7 +49,7 @@ class Describer:
     def batch(
         self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
     ) -> Batch:
-        """``papers`` as a model reads them; a sentence past the encoder's limit has average states."""
+        """Return ``papers`` as a batch; a sentence beyond the encoder's token limit has average states."""
         lengths = [len(paper.sentences) for paper in papers]
         inputs = np.zeros((len(papers), max(lengths), len(self.mean)), dtype=np.float32)
         positions = np.zeros((len(papers), max(lengths), POSITIONS), dtype=np.float32)
@@ -83,7 +84,7 @@ class Describer:
 
 
 def ngrams(text: str) -> set[str]:
-    """The distinct n-grams of a sentence, up to three words long, its ends marked and numbers made one."""
+    """Return the distinct n-grams of a sentence, up to three words, with its ends marked and numbers as 0."""
     words = ["0" if word.isdigit() else word for word in _WORD.findall(text.lower())]
     words = ["<s>", *words, "</s>"]
     pairs = [f"{first} {second}" for first, second in pairwise(words)]
@@ -91,7 +92,7 @@ def ngrams(text: str) -> set[str]:
 
 
 def describe_positions(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:
-    """Where each sentence of an abstract stands, from its beginning and its end."""
+    """Return six numbers for each sentence, which describe its place and the length of the abstract."""
     places = np.arange(n_sentences)
     share = places / max(n_sentences - 1, 1)
     ends = (places == 0, places == n_sentences - 1)

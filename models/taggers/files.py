@@ -1,4 +1,4 @@
-"""Weights of small models: where they lie; safetensors, as it is or gzipped (``.safetensors.gz``)."""
+"""Finds and reads the weights of small models: safetensors, plain or gzipped (``.safetensors.gz``)."""
 
 import gzip
 import json
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 _PACKED: Final = ".gz"
-_LENGTH_BYTES: Final = 8  # of what tells how long the header is, little-endian
+_LENGTH_BYTES: Final = 8  # of the number that gives the length of the header, little-endian
 _LONGEST_HEADER: Final = 10_000_000  # bytes; safetensors refuses longer ones
 
 
 def weights_files(pattern: str, encoder: str, shipped: Path) -> list[Path]:
-    """Weights of models that read hidden layers, those in the folder of ``encoder`` before the ``shipped``.
+    """Return the files that match ``pattern``, first those in the folder of ``encoder``, then in ``shipped``.
 
-    ``encoder`` is the name of its spec: for a folder its absolute path.
+    ``encoder`` is the name in its spec: for a checkpoint folder, its absolute path.
     """
     own = Path(encoder)
     folders = [own, shipped] if own.is_absolute() else [shipped]
@@ -24,21 +24,21 @@ def weights_files(pattern: str, encoder: str, shipped: Path) -> list[Path]:
 
 
 def name_of(path: Path) -> str:
-    """The name of the tagger: that of its file."""
+    """Return the name of a tagger, which is the name of its file without endings."""
     return path.name.removesuffix(_PACKED).removesuffix(".safetensors")
 
 
 def content_of(path: Path) -> bytes:
-    """The content as it is unpacked; OSError or EOFError, also of a broken archive."""
+    """Return the unpacked content of a file; raises OSError or EOFError, also for a broken archive."""
     content = path.read_bytes()
     with _as_os_error():
         return gzip.decompress(content) if path.suffix == _PACKED else content
 
 
 def metadata_of(path: Path) -> dict[str, Any]:
-    """The metadata of a file, of which no more than the header is read.
+    """Return the metadata of a file, reading only its header.
 
-    Raises OSError, EOFError; ValueError for what has no header.
+    Raises OSError, EOFError; ValueError or AttributeError if the file has no valid header.
     """
     with _as_os_error(), gzip.open(path) if path.suffix == _PACKED else path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
@@ -50,7 +50,7 @@ def metadata_of(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """A broken archive is some error or other: make it one of reading."""
+    """Turn zlib's error for a broken archive into OSError."""
     try:
         yield
     except zlib.error as error:

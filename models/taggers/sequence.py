@@ -1,9 +1,9 @@
-"""Tags the sentences of an abstract together: hidden layers, n-grams, neighbours, position, one decoding.
+"""Tags all sentences of an abstract together, from hidden layers, n-grams, positions and neighbours.
 
 Each sentence is described by the encoder's hidden layers (of the whole sentence and of its opening), by its
-n-grams and by where it stands. A recurrent layer reads the descriptions in both directions, and a
-linear-chain conditional random field turns its scores into the probabilities of each sentence's facet, given
-all of the abstract. ``models.training.facets`` trains it.
+n-grams and by its position. A recurrent layer reads the descriptions in both directions, and a linear-chain
+conditional random field turns its scores into the facet probabilities of each sentence, given the whole
+abstract. ``models.training.facets`` trains it.
 """
 
 import json
@@ -30,14 +30,14 @@ from models.types import Paper
 KIND = "sequence"
 _N_FACETS = len(FACETS)
 _POSITION_DIM = 16
-# Sentences of one batch, padding included; abstracts of like length share one.
+# Sentences per batch, padding included; abstracts of similar length share a batch.
 _SENTENCES_AT_ONCE = 1_024
 _VOCABULARY = "vocabulary"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of a model; ``n_inputs`` numbers a sentence come from hidden layers, none for text alone."""
+    """The sizes of a model; ``n_inputs`` counts inputs from hidden layers per sentence, 0 for text only."""
 
     n_inputs: int
     projected: int
@@ -46,9 +46,9 @@ class Shape:
 
 
 class SequenceModel(nn.Module):
-    """One member of the ensemble that a tagger is: descriptions of sentences in, log probabilities out.
+    """One member of a tagger's ensemble, from descriptions of sentences to log probabilities of facets.
 
-    The vectors of n-grams are drawn unless they are given.
+    The vectors of n-grams are initialised at random unless they are given.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         described = _POSITION_DIM + shape.ngram_dim + (shape.projected if shape.n_inputs else 0)
         self.project = nn.Linear(shape.n_inputs, shape.projected) if shape.n_inputs else None
-        # Place 0 stands where no n-gram is known, with weight 0.
+        # Place 0, with weight 0, is used if no n-gram of a sentence is known.
         self.ngrams = nn.EmbeddingBag(n_ngrams + 1, shape.ngram_dim, mode="sum", _weight=vectors)
         self.position = nn.Linear(POSITIONS, _POSITION_DIM)
         self.norm = nn.LayerNorm(described)
@@ -76,11 +76,11 @@ class SequenceModel(nn.Module):
         self.input_dropout = nn.Dropout(input_dropout)
 
     def forward(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
-        """The log probability of each facet of each sentence; of places past an abstract's end, nothing."""
+        """Return the log probability of each facet of each sentence; places of padding have no meaning."""
         return log_marginals(self.scores(batch), batch.mask, self.transition, self.first, self.last)
 
     def scores(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
-        """What speaks for each facet of each sentence before its neighbours' facets are looked at."""
+        """Return the score of each facet of each sentence, before the facets of neighbours are considered."""
         n_papers, n_longest = batch.mask.shape
         ngrams = self.ngrams(batch.ngrams, batch.offsets, per_sample_weights=batch.ngram_weights)
         parts = [ngrams.view(n_papers, n_longest, -1), nn.functional.gelu(self.position(batch.positions))]
@@ -104,9 +104,10 @@ def log_marginals(
     first: Float32[torch.Tensor, "*n 5"],
     last: Float32[torch.Tensor, "*n 5"],
 ) -> Float32[torch.Tensor, "n n_longest 5"]:
-    """Those of linear-chain random fields, by the forward and the backward recursion.
+    """Return the log marginals of linear-chain random fields, by the forward and backward recursions.
 
-    ``transition``, from row to column, ``first`` and ``last`` are one for all sequences, or one for each.
+    ``transition`` (from row to column), ``first`` and ``last`` are given once for all sequences, or per
+    sequence.
     """
     n_longest = scores.shape[1]
     before = [first + scores[:, 0]]
@@ -121,9 +122,9 @@ def log_marginals(
 
 
 class SequenceTagger:
-    """The tagger of a weights file: the mean of its members' probabilities.
+    """The tagger of a weights file, which returns the mean of its members' probabilities.
 
-    Raises WeightsError for a file that holds none.
+    Raises WeightsError for a file that does not hold the weights of a tagger.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,9 +148,9 @@ class SequenceTagger:
     def tag(
         self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
     ) -> list[Float32[np.ndarray, "_ 5"]]:
-        """The probabilities of FACETS for every sentence of every paper, in order; rows sum to 1.
+        """Return the probabilities of FACETS for every sentence of every paper, in order; rows sum to 1.
 
-        Raises EncoderError for states that are not those of ``papers``.
+        Raises EncoderError if the number of states does not fit the papers and the tagger's layers.
         """
         if len(states) != (len(papers) if self.spec.layers else 0):
             raise EncoderError(
@@ -167,7 +168,7 @@ class SequenceTagger:
         return [tagged[place] for place in range(len(papers))]
 
     def _probabilities(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
-        """The mean of the members; their random fields are decoded together, as that is many small steps."""
+        """Return the mean over the members; their random fields are decoded together, to save small steps."""
         n_members, n_papers = len(self.members), len(batch.mask)
         fields = (
             torch.stack([getattr(member, name) for member in self.members]).repeat_interleave(n_papers, dim=0)
@@ -181,9 +182,9 @@ class SequenceTagger:
 def weights_content(
     members: Sequence[SequenceModel], describer: Describer, shape: Shape, metadata: Mapping[str, Any]
 ) -> bytes:
-    """The content of a weights file, in float16; equal arguments give equal bytes.
+    """Return the content of a weights file, members and idf in float16; equal arguments give equal bytes.
 
-    ``metadata`` holds at least ``encoder`` (fingerprint, or null for text alone) and ``layers``.
+    ``metadata`` has at least ``encoder`` (fingerprint, or null for text only) and ``layers``.
     """
     names = sorted(describer.vocabulary, key=lambda name: describer.vocabulary[name])
     tensors = {
@@ -201,7 +202,7 @@ def weights_content(
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
-    """What a file says of itself, its tensors, and the SHA-256 (hex) of its unpacked content."""
+    """Return the metadata of a file, its tensors, and the SHA-256 (hex) of its unpacked content."""
     content = content_of(path)
     return json.loads(metadata_of(path)[METADATA]), load(content), sha256(content).hexdigest()
 
@@ -209,8 +210,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
 def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:
     prefix = f"{number}."
     own = {name.removeprefix(prefix): t.float() for name, t in tensors.items() if name.startswith(prefix)}
-    with torch.device("meta"):  # draws no weights: those of the file take their place
-        # Given, as torch would load its compiler, 1.4 s, to draw vectors that are nowhere.
+    with torch.device("meta"):  # initialises no weights: those of the file replace them
+        # Vectors are given, because torch would load its compiler, 1.4 s, to initialise them on "meta".
         model = SequenceModel(shape, n_ngrams=n_ngrams, vectors=own["ngrams.weight"])
     model.load_state_dict(own, assign=True)
     return model.eval()

@@ -1,1 +1,1 @@
-"""Texts: sentences with offsets, words as they are compared, languages."""
+"""Texts: sentences with offsets, words normalised for comparison, languages."""

@@ -1,11 +1,11 @@
-"""Which abstracts are in another language than English."""
+"""Detects the language of abstracts that are not in English."""
 
 import pycld2
 
-# Enough to tell; the cost grows with the text.
+# Enough to detect a language; the cost grows with the text.
 _CHARACTERS_READ = 500
-# The languages that papers are written in. The detector knows a hundred more, and may take English with odd
-# words for one of these.
+# The languages that papers are written in. The detector has a hundred more, and may take English with odd
+# words for one of those.
 _OF_PAPERS = frozenset(
     {"ar", "bg", "bn", "ca", "cs", "da", "de", "el", "es", "et", "eu", "fa", "fi", "fr"}
     | {"gl", "he", "hi", "hr", "hu", "hy", "id", "it", "iw", "ja", "ka", "kk", "ko", "lt"}
@@ -15,11 +15,11 @@ _OF_PAPERS = frozenset(
 
 
 def other_language(text: str) -> str | None:
-    """The ISO 639-1 code of the language of ``text``; ``None`` for English and where it is uncertain.
+    """Return the ISO 639-1 code of the language of ``text``, or ``None`` if it is English or uncertain.
 
-    A language in which papers are hardly written is uncertain.
+    A language in which hardly any papers are written counts as uncertain.
     """
-    # The detector refuses characters that are not text, of which extracted abstracts have some.
+    # The detector refuses characters that are not printable; extracted abstracts have some.
     read = text[:_CHARACTERS_READ]
     if not read.isprintable():
         read = "".join(char if char.isprintable() else " " for char in read)

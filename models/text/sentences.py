@@ -9,37 +9,38 @@ import sentencex
 from models.errors import InputError
 from models.types import Facet, Sentence
 
-# A snapshot remembers it: other boundaries give other sentence numbers. Raise it with every change of a rule.
+# Stored in snapshots: other boundaries give other sentence numbers. Raise it with every change of a rule.
 SPLITTER_VERSION = f"1/sentencex-{version('sentencex')}"
-# What is longer is a list, a table or junk; an encoder reads about this much of a paper (500 WordPieces).
+# A longer text is a list, a table or junk; an encoder reads about this much of a paper (500 WordPieces).
 MAX_SENTENCE_CHARS = 2000
-# How far a merge rule reads: more than any abbreviation, so that a look costs the same in any text.
+# How far a merge rule reads: longer than any abbreviation, but bounded, so that its cost is too.
 _CONTEXT_CHARS = 40
-# What sentencex sees at a time, and sees where that held no boundary: more than any sentence kept whole.
+# The window for sentencex, and the one used if that has no boundary: longer than any sentence kept whole.
 _WINDOW_CHARS = 500
 _WIDE_WINDOW_CHARS = MAX_SENTENCE_CHARS + 1
 
-# The last space of Unicode: to look through all characters would take a tenth of a second at each start.
+# The last space in Unicode: a search of all characters would take a tenth of a second at each start.
 _LAST_SPACE = ord("\N{IDEOGRAPHIC SPACE}")
 
-# sentencex never splits between quotes or brackets, also where the quote is an apostrophe or the bracket is
-# never closed, and it looks for the partner in quadratic time. Hidden from it, both faults are gone. So are
-# line ends, which hard-wrapped text has inside sentences, and lone surrogates, which no UTF-8 can carry.
+# sentencex never splits between quotes or brackets, even if the quote is an apostrophe or the bracket is
+# never closed, and it searches for the partner in quadratic time. Masking them avoids both faults. Line ends,
+# which hard-wrapped text has inside sentences, and lone surrogates, which UTF-8 cannot encode, are masked as
+# well.
 _MASK = str.maketrans(
     dict.fromkeys("<>\"'`()[]{}‘’‚‛“”„‟‹›«»「」『』（）【】〈〉《》", "_")
     | dict.fromkeys(map(chr, range(0xD800, 0xE000)), "_")
     | dict.fromkeys(filter(str.isspace, map(chr, range(_LAST_SPACE + 1))), " ")
 )
 _CLOSING = "\"'”’»)]}"
-# 'They ask "why?" We ...' ends at the quote: sentencex is shown 'why??'.
+# 'They ask "why?" We ...' ends at the quote: sentencex gets 'why??'.
 _CLOSERS_AFTER_STOP = re.compile(rf"[.!?…][{re.escape(_CLOSING)}]+(?=\s|$)")
-# Inline maths: a dollar that hugs its formula on both sides, so not "$5 or $10". No stop in it ends anything,
+# Inline maths: dollars next to the formula on both sides, so not "$5 or $10". A stop in it ends no sentence,
 _MATHS = re.compile(r"\$(?=\S)[^$]{1,300}(?<=\S)\$(?!\d)")
-# nor in a short bracket: "(Smith et al. 2003. See there)".
+# nor does a stop in a short bracket: "(Smith et al. 2003. See there)".
 _BRACKETED = re.compile(r"\([^()]{1,200}\)|\[[^][]{1,200}\]")
 _STOP = re.compile(r"[.!?。！？]")
-# sentencex takes these for abbreviations: a variable ("for every n. We"), and "art." (German: article). The
-# pattern begins with the stop because a search for one character is fast.
+# sentencex mistakes these for abbreviations: a variable ("for every n. We"), and "art." (German: article).
+# The pattern begins with the stop because a search for one character is fast.
 _NO_ABBREVIATION = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?<=\sart\.))(?=\s+[A-Z])")
 
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
@@ -48,7 +49,7 @@ _CLOSERS = re.compile(rf"[{re.escape(_CLOSING)}]{{1,9}}(?=\s|$)")
 _NO_SENTENCE = re.compile(r"\s*+[(\[\"“‘']?(?:\d{1,2}|[ivx]{1,4}|[A-Za-z])[.)\]]++\s*+|\W++")
 _WORD = re.compile(r"\w{1,40}")
 _SPACE = re.compile(r"\s")
-# Abbreviations that something always follows, in lower case and without the last stop.
+# Abbreviations that never end a sentence, in lower case and without the last stop.
 _ABBREVIATIONS = frozenset(
     "e.g i.e cf vs viz approx resp wrt dr prof mr mrs ms st eq eqs eqn eqns fig figs".split()  # noqa: SIM905 - a list of words reads better
 )
@@ -62,9 +63,9 @@ _NUMBER = re.compile(r"[\d(\[]|[A-Z]\b|[IVX]+\b")
 def split_sentences(text: str) -> tuple[Sentence, ...]:
     """Split ``text``; ``text[s.start:s.end] == s.text`` for every sentence ``s``.
 
-    No sentence is empty, starts or ends in white space, or has more than MAX_SENTENCE_CHARS characters; every
-    character that is not white space belongs to exactly one. An empty line ends a sentence, a line end does
-    not.
+    No sentence is empty, starts or ends with white space, or has more than MAX_SENTENCE_CHARS characters;
+    every character that is not white space belongs to exactly one sentence. An empty line ends a sentence, a
+    line end does not.
     """
     sentences: list[Sentence] = []
     for start, end in _spans(text):
@@ -78,9 +79,9 @@ def split_sentences(text: str) -> tuple[Sentence, ...]:
 def sentences_from_list(
     parts: Sequence[str], facets: Sequence[Facet | None] | None = None
 ) -> tuple[str, tuple[Sentence, ...]]:
-    """Join given sentences into ``(abstract, sentences)``: stripped, empty ones dropped, one space between.
+    """Join given sentences into ``(abstract, sentences)``: stripped, without empty ones, one space between.
 
-    ``facets`` holds one label (or None) for each part, empty ones included; another number of them raises
+    ``facets`` holds one label (or None) for each part, empty parts included; another number of labels raises
     InputError.
     """
     if facets is not None and len(facets) != len(parts):
@@ -97,7 +98,7 @@ def sentences_from_list(
 
 
 def wording(text: str) -> str:
-    """What ``text`` says, word for word: equal for texts that differ in spacing and letter case alone."""
+    """Return ``text`` normalised, so that texts that differ only in spacing and letter case are equal."""
     return " ".join(text.split()).casefold()
 
 
@@ -119,7 +120,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _masked(text: str) -> str:
-    """Return what sentencex is shown: ``text``, character by character, without what misleads it."""
+    """Return ``text`` for sentencex, of the same length, with the characters that mislead it masked."""
     masked = _CLOSERS_AFTER_STOP.sub(lambda match: match[0][0] * len(match[0]), text)
     for unbroken in (_MATHS, _BRACKETED):
         masked = unbroken.sub(lambda match: _STOP.sub("_", match[0]), masked)
@@ -130,16 +131,16 @@ def _masked(text: str) -> str:
 def _proposed(masked: str) -> Iterator[int]:
     """Yield the boundaries that sentencex finds.
 
-    It is shown a window at a time, each begun at the last boundary found, because for every stop it looks
-    back over a whole word, and scripts without spaces are one word.
+    It gets one window at a time, from the last boundary found, because it looks back over a whole word at
+    every stop, and text in scripts without spaces is one word.
     """
     start, size = 0, _WINDOW_CHARS
     while True:
         window = masked[start : start + size]
         found = start
         for boundary in sentencex.get_sentence_boundaries("en", window):
-            # Without a symbol it stands before a list item, inside the sentence that the list belongs to;
-            # at the window's end it is no finding.
+            # A boundary without a symbol is before a list item, inside the sentence with the list; one at
+            # the end of the window does not count.
             if boundary["boundary_symbol"] is not None and boundary["end_index"] < len(window):
                 found = start + boundary["end_index"]
                 yield found
@@ -152,7 +153,7 @@ def _proposed(masked: str) -> Iterator[int]:
 
 
 def _runs_on(text: str, start: int, boundary: int) -> bool:
-    """Tell whether the sentence begun at ``start`` goes on after ``boundary``."""
+    """Return whether the sentence that begins at ``start`` continues after ``boundary``."""
     # "iPhone" and "cfKG" may begin a sentence, "however" may not.
     if text[boundary].islower() and (word := _WORD.match(text, boundary)) and word.group().islower():
         return True
@@ -166,7 +167,7 @@ def _runs_on(text: str, start: int, boundary: int) -> bool:
 
 
 def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Cut a span that is too long, at the last white space before the cap where there is one."""
+    """Cut a span that is too long, at the last white space before the limit, or at the limit without one."""
     while end - start > MAX_SENTENCE_CHARS:
         head = text[start : start + MAX_SENTENCE_CHARS + 1]
         kept = head[: max((space.start() for space in _SPACE.finditer(head)), default=MAX_SENTENCE_CHARS)]

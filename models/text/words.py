@@ -1,10 +1,9 @@
-"""The words of a text, as they are compared: folded, without stop words, stemmed.
+"""The words of a text, normalised for comparison: folded, without stop words, stemmed.
 
-A word is a run of letters and digits, two at least. Names are words too: two runs joined by a hyphen, of
-which one is a number or a single character ("GPT-4" gives gpt and gpt4), and a run with + or # behind it
-("C++"). Scripts that are written without spaces (Chinese, Japanese, Thai and their neighbours) give every two
-characters that stand side by side. Stems are those of English; the words of other languages become what the
-same stemmer makes of them, equal for equal words.
+A word is a run of at least two letters or digits. Names are words too: two runs joined by a hyphen, if one is
+a number or a single character ("GPT-4" gives gpt and gpt4), and a run with + or # after it ("C++"). In
+scripts without spaces (Chinese, Japanese, Thai and their neighbours), every two adjacent characters are a
+word. All words go through the English stemmer; in other languages, equal words still get equal stems.
 """
 
 import re
@@ -16,14 +15,14 @@ from typing import Final
 
 import Stemmer
 
-# Lucene's, for English: words that say nothing of what a paper is about.
+# Lucene's stop words for English, which say nothing about the topic of a paper.
 STOP_WORDS: Final = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no"}
     | {"not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this"}
     | {"to", "was", "will", "with"}
 )
-# Words of sentences, whatever they are about, and of what every abstract says of itself ("in this paper, we
-# propose a novel method", "results show"). They count as rare as they are, but do not say what papers share.
+# Words of sentences on any topic, and words with which abstracts describe themselves ("in this paper, we
+# propose a novel method", "results show"). They are weighted by their rarity, but not shown as shared words.
 _OF_SENTENCES: Final = """
     i me my mine we us our ours you your yours he him his she her hers its they them theirs oneself itself
     themselves ourselves who whom whose which what whatever when whenever where wherever why how whether
@@ -43,39 +42,39 @@ _OF_ABSTRACTS: Final = """
     aim show demonstrate indicate suggest conclude result finding find found approach method novel new
     recent previous existing use base experiment outperform achieve perform significant significantly
 """
-# What of a text is a word; it is kept with words that are counted, as other rules give others.
+# The version of the rules for words, stored with word counts, because other rules give other words.
 RULES: Final = "2"
-# Of a longer run only its beginning is compared, which bounds what hostile text costs.
+# Only the beginning of a longer run is compared, which bounds the cost of hostile text.
 MAX_WORD_CHARS: Final = 64
-# How often a word of the title counts: by a little the best on CSFCube:
-# docs/decisions/retrieval/shared-words.md.
+# How often a word of the title counts: slightly the best number on CSFCube
+# (docs/decisions/retrieval/shared-words.md).
 TITLE_COUNTS: Final = 2
 
 # Thai, Lao, Tibetan, Burmese, Khmer; Japanese syllables; Chinese characters.
 _UNSPACED: Final = (
     "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
 )
-# Marks that stand inside words, which `\w` leaves out: accents, Hebrew and Arabic points, Indic vowels.
+# Marks inside words that `\w` leaves out: accents, Hebrew and Arabic points, Indic vowels.
 _MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _ASCII: Final = re.compile(r"[A-Za-z0-9]{2,}")
 _RUN: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
-_PLAIN: Final = re.compile(r"[^\W_]{2,}")  # the runs of a text without any of the characters above
+_PLAIN: Final = re.compile(r"[^\W_]{2,}")  # the runs of a text without unspaced characters and marks
 _NOT_PLAIN: Final = re.compile(rf"[{_UNSPACED}{_MARKS}]")
 
 _HYPHENS: Final = "\\-\u2010\u2011\u2013\u2212"
 _WITHOUT_HYPHENS: Final = dict.fromkeys(map(ord, "-\u2010\u2011\u2013\u2212"))
 _LETTER: Final = rf"[^\W_{_UNSPACED}]"
-# The signs first: looking behind every character of a text takes twice as long.
+# The signs come first: a look behind every character of a text takes twice as long.
 _JOINT: Final = re.compile(
     rf"[{_HYPHENS}+#](?:(?<=[{_HYPHENS}])(?={_LETTER})|(?<=\+)\+(?=\d|(?!{_LETTER}))|(?<=\+)(?!\+|{_LETTER})|(?<=#)(?!{_LETTER}))"
 )
-# The runs before and after; of a longer run no name is made.
+# The longest run before or after a joint; longer runs are in no name.
 _MAX_NAME_CHARS: Final = 20
 _BEFORE: Final = re.compile(rf"(?<!{_LETTER}){_LETTER}+\Z")
 _AFTER: Final = re.compile(rf"(?:\d{{1,9}}+\.\d{{1,9}}+|{_LETTER}{{1,{_MAX_NAME_CHARS}}}+)(?!{_LETTER})")
 _MARKS_OF_QUOTES: Final = '"\u201c-\u201e\u00ab\u00bb\u300c-\u300f'
-# A quotation that does not end within so many characters is none; after a letter or digit a mark begins none.
+# A quotation ends within 100 characters; a mark after a letter or digit does not begin one.
 _QUOTED: Final = re.compile(
     rf"(?<![^\W_])[{_MARKS_OF_QUOTES}]([^{_MARKS_OF_QUOTES}]{{1,100}}+)[{_MARKS_OF_QUOTES}](?![^\W_])"
 )
@@ -86,11 +85,11 @@ WordCounts = Mapping[str, int]
 
 
 def stems(text: str, *, names: bool = True) -> list[str]:
-    """The stems of the words of ``text`` in their order, then, if wanted, of its names; no stop words.
+    """Return the stems of the words of ``text`` in order, then those of its ``names``; without stop words.
 
     Takes time linear in the length of the text.
     """
-    # Other than of ASCII, the folded form of a whole text may have other words than the text.
+    # Unless a text is ASCII, its folded form may have other words than the text, so each word is folded.
     words = _runs(text.lower()) if text.isascii() else list(map(_folded, _runs(text)))
     if names:
         words += [_folded_name(text[start:end]) for start, end in _names(text)]
@@ -98,29 +97,29 @@ def stems(text: str, *, names: bool = True) -> list[str]:
 
 
 def count_words(title: str, abstract: str) -> WordCounts:
-    """How often each stem counts in a paper, those of its title twice."""
+    """Return how often each stem counts in a paper; stems of the title count twice."""
     counts = Counter(stems(title) * TITLE_COUNTS)
     counts.update(stems(abstract))
     return counts
 
 
 def phrases(text: str) -> list[str]:
-    """What stands between quotation marks in ``text`` and has a word, the marks left out."""
+    """Return the quotations in ``text`` that have a word, without their quotation marks."""
     return [found for found in _QUOTED.findall(text) if stems(found, names=False)]
 
 
 def plain(text: str) -> str:
-    """The letters and digits of ``text`` in one spelling, a space around every run and every unspaced one.
+    """Return the folded letters and digits of ``text``, with a space around each run or unspaced character.
 
-    So a text has a phrase where its plain form has that of the phrase.
+    A text contains a phrase if its plain form contains the plain form of the phrase.
     """
     folded = _UNSPACED_RUN.sub(r" \g<0> ", _folded(text))
     return f" {_BETWEEN.sub(' ', folded).strip()} "
 
 
 def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
-    """How ``text`` writes the ``wanted`` stems that it has: most often so, or first of those as often."""
-    # In ASCII no stem begins unlike its word, so most words need not be stemmed.
+    """Return the most frequent spelling of each ``wanted`` stem in ``text``; the first if several tie."""
+    # In ASCII a stem begins like its word, so most words need not be stemmed.
     begin = {first for stem in wanted for first in (stem[0], stem[0].upper())}
     plain_text = text.isascii()
     times = Counter(
@@ -134,9 +133,9 @@ def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
 
 
 def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
-    """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem.
+    """Return ``(start, end, stem)`` of each word ``text[start:end]`` that has one of the ``wanted`` stems.
 
-    They come by where they begin, a name before the words in it.
+    They are sorted by ``start``, a name before the word that begins with it.
     """
     ends = sorted([*_spans(text), *_names(text)], key=lambda span: (span[0], -span[1]))
     spans = [(start, end, text[start:end]) for start, end in ends]
@@ -146,39 +145,39 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
 
 @lru_cache(maxsize=1)
 def everyday_stems() -> frozenset[str]:
-    """The stems of words that stand in abstracts on anything: "we", "our", "propose", "results"."""
+    """Return the stems of words in abstracts on any topic: "we", "our", "propose", "results"."""
     return frozenset(_stemmed(f"{_OF_SENTENCES} {_OF_ABSTRACTS}".split()))
 
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
-    """Those of the ``words`` that have ``wanted`` stems, with these."""
+    """Return the ``words`` that have ``wanted`` stems, with their stems."""
     found = ((word, stem_of(word)) for word in words)
     return {word: stem for word, stem in found if stem in wanted}
 
 
 @lru_cache(maxsize=1 << 15)
 def stem_of(word: str) -> str:
-    """The stem of one word as it is written; empty for a stop word. Few words make up most of all texts."""
+    """Return the stem of a word, empty for a stop word; cached, because few words make up most texts."""
     folded = _folded_name(word)
     return "" if folded in STOP_WORDS else _stemmed([folded])[0]
 
 
 def _written(text: str) -> list[str]:
-    """The words of ``text`` as they stand there, then its names."""
+    """Return the words of ``text`` as written, then its names."""
     return _runs(text) + [text[start:end] for start, end in _names(text)]
 
 
 def _runs(text: str) -> list[str]:
-    """The words of ``text`` but its names."""
+    """Return the words of ``text``, without its names."""
     if text.isascii():  # three times as fast
         return [word[:MAX_WORD_CHARS] for word in _ASCII.findall(text)]
-    if not _NOT_PLAIN.search(text):  # twice
+    if not _NOT_PLAIN.search(text):  # twice as fast
         return [word[:MAX_WORD_CHARS] for word in _PLAIN.findall(text)]
     return [text[start:end] for start, end in _spans(text)]
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each word of ``text`` begins and ends."""
+    """Yield the start and end of each word of ``text``."""
     for run in (_ASCII if text.isascii() else _RUN).finditer(text):
         start, end = run.span()
         if _UNSPACED_RUN.match(text, start):
@@ -188,7 +187,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _names(text: str) -> Iterator[tuple[int, int]]:
-    """Where each name of ``text`` begins and ends; of three runs that hyphens join two names may overlap."""
+    """Yield the start and end of each name of ``text``; names in three runs joined by hyphens may overlap."""
     for joint in _JOINT.finditer(text):
         before = _BEFORE.search(text, max(joint.start() - _MAX_NAME_CHARS, 0), joint.start())
         if before is None:
@@ -200,18 +199,18 @@ def _names(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_name(first: str, second: str) -> bool:
-    """Whether one of two runs is short, and not both are numbers."""
+    """Return whether exactly one of two runs is a number, or neither is and one has a single character."""
     numbers = first.isdigit() + second.replace(".", "").isdigit()
     return numbers == 1 or (numbers == 0 and min(len(first), len(second)) == 1)
 
 
 def _folded(text: str) -> str:
-    """One spelling, whatever the case, the width and the form of the characters."""
+    """Return one spelling of ``text``, whatever the case, width and form of its characters."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def _folded_name(name: str) -> str:
-    """The same of a name, which is written without its hyphens."""
+    """Return a name folded and without hyphens."""
     return _folded(name).translate(_WITHOUT_HYPHENS)
 
 

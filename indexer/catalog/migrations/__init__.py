@@ -1,4 +1,4 @@
-"""The catalog's schema over time: brings a database to the schema this version of Akin knows.
+"""Migrations of the catalog: they bring a database to the schema of this version of Akin.
 
 To change the schema, change the models in ``indexer/catalog/tables.py``, then draft the migration and read
 it::
@@ -6,8 +6,8 @@ it::
     python -m indexer.catalog.migrations "say what changes"
 
 A migration must work in SQLite and PostgreSQL; the tests run each up, down and up again in both, and compare
-what all of them make with what the models say. A new catalog is made from the models at once. One of an older
-version is migrated by ``akin migrate`` alone, and only then is Alembic loaded.
+the resulting schema with the models. A new catalog is made directly from the models. A catalog of an older
+version is migrated only by ``akin migrate``, and Alembic is loaded only then.
 """
 
 import secrets
@@ -22,20 +22,20 @@ from models.errors import StorageError
 from models.interruption import however_long
 
 NEWEST: Final = "0009"  # the last of versions/
-# The table in which Alembic notes what was applied.
+# The table in which Alembic records the schema that was applied.
 _APPLIED = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 _APPLIED.primary_key.name = "alembic_version_pkc"
 
 
 def open_database(url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Database:
-    """A database with the newest schema, made where there is none; several processes may do so at once.
+    """Open a database with the newest schema, or make it; several processes may do so at the same time.
 
-    One of an older version is left as it is: a service of that version may be writing to it.
+    A database with an older schema is not changed: a service of that version may be writing to it.
 
     Raises:
-        InputError: a URL of another kind of database, or none at all.
+        InputError: the URL is malformed or of another kind of database.
         MissingPackageError: PostgreSQL without its driver.
-        StorageError: it cannot be opened, or another version of Akin wrote it.
+        StorageError: the database cannot be opened, or another version of Akin wrote it.
     """
     database = Database(url_or_path, busy_timeout_s=busy_timeout_s)
     try:
@@ -43,7 +43,7 @@ def open_database(url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEO
             found = applied(connection)
         if found is None:
             with however_long(), database.writing() as connection:
-                if applied(connection) is None:  # else another process has made it since
+                if applied(connection) is None:  # else another process has made it meanwhile
                     make(connection)
         else:
             _expect_newest(found)
@@ -54,9 +54,10 @@ def open_database(url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEO
 
 
 def migrate(url_or_path: str | Path) -> str | None:
-    """Brings a database that is there to the newest schema, wholly or not at all; returns what it had before.
+    """Bring an existing database to the newest schema in one transaction; return the schema it had before.
 
-    Raises what ``open_database`` does.
+    The schema is ``None`` if there was none. Raises what ``open_database`` raises, and StorageError if a
+    SQLite file does not exist.
     """
     expect_existing(url_or_path)
     database = Database(url_or_path)
@@ -77,7 +78,7 @@ def migrate(url_or_path: str | Path) -> str | None:
 
 
 def applied(connection: Connection) -> str | None:
-    """The schema that the database has; None for one without any."""
+    """Return the schema of the database, or ``None`` if it has no schema."""
     if not inspect(connection).has_table(_APPLIED.name):
         return None
     return connection.execute(select(_APPLIED.c.version_num)).scalar()
@@ -101,7 +102,7 @@ def _expect_newest(found: str) -> None:
 
 
 def make(connection: Connection) -> None:
-    """Makes the newest schema in a database that has none."""
+    """Make the newest schema in a database that has none."""
     Base.metadata.create_all(connection, checkfirst=False)
     connection.execute(insert(IdentityRow).values(id=secrets.token_hex(16)))
     _APPLIED.create(connection, checkfirst=True)

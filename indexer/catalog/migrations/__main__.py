@@ -13,8 +13,8 @@ from indexer.catalog.migrations import scripts
 
 
 def draft(message: str) -> None:
-    """Writes the next numbered file of ``versions/``: what the models have and the newest schema has not."""
-    # NEWEST in ``__init__`` is the number of the last.
+    """Write the next numbered file of ``versions/``: how the models differ from the newest schema."""
+    # NEWEST in ``__init__`` must be set to the number of the last file.
     with create_engine("sqlite://").connect() as connection:
         scripts.upgrade(connection)
         config = scripts.configuration(connection)

@@ -1,4 +1,4 @@
-"""Alembic's environment: migrates on the connection that ``scripts.py`` passes."""
+"""Alembic's environment: migrations run on the connection that ``scripts.py`` passes."""
 
 from alembic import context
 

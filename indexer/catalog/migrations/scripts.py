@@ -1,4 +1,4 @@
-"""Runs the scripts of ``versions/`` with Alembic, on an open connection."""
+"""Functions that run the scripts of ``versions/`` with Alembic, on an open connection."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ _ALEMBIC = threading.Lock()
 
 
 def configuration(connection: Connection) -> Config:
-    """Alembic's configuration for one open connection, made here so that no ini file is needed."""
+    """Return Alembic's configuration for one open connection, without an ini file."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("file_template", "v%%(rev)s_%%(slug)s")
@@ -22,12 +22,12 @@ def configuration(connection: Connection) -> Config:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Applies what is missing up to ``revision``."""
+    """Apply the missing migrations up to ``revision``."""
     with _ALEMBIC:
         command.upgrade(configuration(connection), revision)
 
 
 def downgrade(connection: Connection, revision: str) -> None:
-    """Takes back what was applied after ``revision``."""
+    """Revert the migrations that were applied after ``revision``."""
     with _ALEMBIC:
         command.downgrade(configuration(connection), revision)

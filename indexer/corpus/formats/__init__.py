@@ -1,1 +1,1 @@
-"""One file per corpus format, each with only what is particular to it."""
+"""Readers of corpus formats, one file per format."""

@@ -1,4 +1,4 @@
-"""The ACL Anthology's XML: ``collection > volume > paper``, one file per collection."""
+"""Reads the ACL Anthology's XML: ``collection > volume > paper``, one file per collection."""
 
 import re
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ _OLD_COLLECTION = re.compile(r"[A-Z]\d\d")
 
 
 class AclReader:
-    """Ids become ``acl:2021.eacl-main.1``; ``fixed-case`` and other inner markup leaves its text behind."""
+    """The reader of the Anthology: ids become ``acl:2021.eacl-main.1``; inner markup becomes its text."""
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A root element ``collection`` with volumes in it."""
+        """Return whether the root element is a ``collection`` with volumes in it."""
         return root_tag(head) == "collection" and "<volume" in head
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each paper; front matter is none."""
+        """Yield one row for each paper; skip front matter."""
         for line, paper, ancestors in xml_records(lines, "paper"):
             yield Row(line, _raw(paper, ancestors))
 
@@ -42,14 +42,14 @@ def _raw(paper: Element, ancestors: list[Element]) -> RawPaper:
 
 
 def _anthology_id(paper: Element, collection: str, volume: str) -> str:
-    """Return the id that ``<url>`` gives; where the text is elsewhere, the one the Anthology derives."""
+    """Return the id in ``<url>``; if that is absent or an external address, the one the Anthology derives."""
     url = _text(paper.find("url"))
     if url and "/" not in url:
         return url
     number = paper.get("id", "")
     if not _OLD_COLLECTION.fullmatch(collection):
         return f"{collection}-{volume}.{number}"
-    # Workshops number up to 99 volumes of 99 papers, all others 9 of 999.
+    # Workshops have up to 99 volumes of 99 papers, all other collections 9 volumes of 999 papers.
     two_digit_volume = (
         collection[0] == "W"
         or collection == "C69"

@@ -1,4 +1,4 @@
-"""arXiv's metadata (JSON lines: ``id, title, abstract, categories, authors_parsed, versions``)."""
+"""Reads arXiv's metadata (JSON lines: ``id, title, abstract, categories, authors_parsed, versions``)."""
 
 import re
 from collections.abc import Iterator
@@ -8,27 +8,30 @@ from indexer.corpus.rows import RawPaper, Row, at
 from indexer.corpus.source import Lines
 
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-# Begun where white space begins: from each place in a long run of it, a search would take quadratic time.
+# "and" only matches from the start of a run of white space: from every place, it would take quadratic time.
 _BETWEEN_AUTHORS = re.compile(r",\s++|(?<!\s)\s++and\s++")
 
 
 class ArxivReader:
-    """Ids become ``arxiv:2212.11867``, categories fields, the year that of the first version."""
+    """The reader of arXiv's metadata: ids become ``arxiv:2212.11867``, categories become fields.
+
+    The year is that of the first version, else of the last update.
+    """
 
     needs_abstract = True
 
     def recognises(self, head: str) -> bool:
-        """An ``id`` beside keys that only arXiv's metadata has."""
+        """Return whether the first record has an ``id`` and keys that only arXiv's metadata has."""
         keys = first_record(head).keys()
         return "id" in keys and ("authors_parsed" in keys or {"categories", "submitter"} <= keys)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line."""
+        """Yield one row for each record."""
         return json_rows(lines, raw_paper)
 
 
 def raw_paper(record: JsonObject) -> RawPaper:
-    """Return the paper of one metadata record; unarXive carries the same record."""
+    """Return the paper of one metadata record; unarXive has the same records."""
     name = record.get("id")
     categories = record.get("categories")
     return RawPaper(

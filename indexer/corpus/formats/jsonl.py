@@ -1,4 +1,4 @@
-"""Our JSON, in lines or a list.
+"""Reads our own JSON, in lines or as a list.
 
 ``id, title, abstract`` and any of ``year, venue, authors, url, doi, fields, facets``.
 """
@@ -10,7 +10,7 @@ from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 
 _KEYS = ("id", "title", "abstract", "year", "venue", "authors", "url", "doi", "fields", "facets")
-# Keys that other formats have beside an id: a file with one of them is theirs.
+# Keys that other formats have in addition to an id: a file with one of them has another format.
 _FOREIGN_KEYS = frozenset(
     {"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"}
     | {"issued", "container-title", "citation-key"}
@@ -18,20 +18,20 @@ _FOREIGN_KEYS = frozenset(
 
 
 class JsonlReader:
-    """``abstract`` is a text or a list of sentences, ``facets`` a label (or null) for each of them.
+    """The reader of our JSON: ``abstract`` is a text or a list of sentences.
 
-    Other keys are ignored.
+    ``facets`` has a label (or null) for each sentence. Other keys are ignored.
     """
 
     needs_abstract = True
 
     def recognises(self, head: str) -> bool:
-        """An ``id``, a ``title`` or an ``abstract``, and no key that only another format has."""
+        """Return whether the first record has an id, a title or abstract, and no key of another format."""
         keys = first_record(head).keys()
         return "id" in keys and ("title" in keys or "abstract" in keys) and not keys & _FOREIGN_KEYS
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each object."""
+        """Yield one row for each object."""
         return json_rows(lines, _raw)
 
 

@@ -1,4 +1,4 @@
-"""OpenAlex works (JSON lines), whose abstracts are inverted indexes: ``{"word": [positions]}``."""
+"""Reads OpenAlex works (JSON lines), whose abstracts are inverted indexes: ``{"word": [positions]}``."""
 
 from collections.abc import Iterator
 
@@ -11,17 +11,20 @@ _ID_PREFIX = "https://openalex.org/"
 
 
 class OpenAlexReader:
-    """Ids become ``openalex:W2741809807``; fields are those of its topics (older files: top concepts)."""
+    """The reader of OpenAlex: ids become ``openalex:W2741809807``.
+
+    Fields are those of the topics; in older files, the top concepts.
+    """
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """An ``id`` that is an OpenAlex address, or an inverted abstract."""
+        """Return whether the first record has an OpenAlex address as ``id``, or an inverted abstract."""
         record = first_record(head)
         return str(record.get("id")).startswith(f"{_ID_PREFIX}W") or "abstract_inverted_index" in record
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line."""
+        """Yield one row for each line, or for each work in pages of results."""
         return json_rows(lines, _raw)
 
 
@@ -44,7 +47,7 @@ def _raw(record: JsonObject) -> RawPaper:
 
 
 def _abstract(index: object) -> str | None:
-    """Return the words of an inverted index in the order of their positions."""
+    """Return the words of an inverted index in the order of their positions, or ``None`` without an index."""
     if index is None:
         return None
     if not isinstance(index, dict):

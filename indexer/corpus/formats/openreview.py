@@ -1,7 +1,7 @@
-"""OpenReview's expertise format: a profile of papers as JSON lines, submissions as one JSON object by id.
+"""Reads OpenReview's expertise format: papers of a profile as JSON lines, submissions as one object by id.
 
-Both hold ``{"id": ..., "content": {"title": ..., "abstract": ...}}``; values of ``content`` are texts, or, as
-OpenReview has them today, objects with a ``value``.
+Both hold ``{"id": ..., "content": {"title": ..., "abstract": ...}}``; values of ``content`` are texts or, in
+today's OpenReview, objects with a ``value``.
 """
 
 import datetime as dt
@@ -16,7 +16,7 @@ from indexer.corpus.rows import RawPaper, Row, year_of
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
 
-# Submissions are read at once; those of the largest conferences take 100 MB.
+# A file of submissions is read whole; those of the largest conferences have 100 MB.
 _MAX_DOCUMENT_BYTES = 512 * 2**20
 _PIECE_BYTES = 2**20
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -24,7 +24,7 @@ _DOCUMENT = re.compile(r'\s*\{\s*"[^"\\]{0,200}"\s*:\s*\{\s*"(?:id|content)"\s*:
 
 
 class OpenReviewReader:
-    """Ids are those given; a paper without an abstract is told, not refused."""
+    """The reader of OpenReview: ids stay unchanged; a paper without an abstract is reported, not refused."""
 
     needs_abstract = False
 
@@ -32,7 +32,7 @@ class OpenReviewReader:
         self._max_document_bytes = max_document_bytes
 
     def recognises(self, head: str) -> bool:
-        """An object with ``id`` and ``content`` that has a title, or such objects by id."""
+        """Return whether the file has objects with an ``id`` and a title in ``content``, or objects by id."""
         if _DOCUMENT.match(head):
             return True
         record = first_record(head)
@@ -40,7 +40,7 @@ class OpenReviewReader:
         return "id" in record and isinstance(content, dict) and "title" in content
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line, or for each entry of the one object."""
+        """Yield one row for each line, or for each entry of the one object."""
         if not _DOCUMENT.match(lines.peek().decode(errors="replace")):
             yield from json_rows(lines, _raw)
             return
@@ -83,7 +83,7 @@ def _raw(record: JsonObject) -> RawPaper:
 
 
 def _year(record: JsonObject, given: object) -> int | None:
-    """The year given, or that of the first date there is: of publication, of creation, of entry."""
+    """Return the given year, or that of the first usable date: publication, creation, entry."""
     with suppress(InputError):
         if (year := year_of(given)) is not None:
             return year
@@ -104,7 +104,7 @@ def _value(given: object) -> object:
 
 
 def _names(given: object) -> list[object]:
-    """Names as they are, or those of Semantic Scholar's objects."""
+    """Return a list of names, taken from ``name`` if they are objects, as Semantic Scholar writes them."""
     listed = given if isinstance(given, list) else []
     named = (each.get("name") if isinstance(each, dict) else each for each in listed)
     return [name for name in named if name]

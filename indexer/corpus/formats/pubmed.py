@@ -1,4 +1,4 @@
-"""PubMed's XML (``PubmedArticleSet > PubmedArticle``), whose labelled sections give the facets."""
+"""Reads PubMed's XML (``PubmedArticleSet > PubmedArticle``); labelled sections give the facets."""
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
@@ -11,8 +11,8 @@ from indexer.corpus.source import Lines
 from models.text.sentences import split_sentences
 from models.types import Facet
 
-# NlmCategory, NLM's own mapping of thousands of labels to five. There is no facet for conclusions; what an
-# abstract concludes is what it found, so they are results. UNASSIGNED says nothing, so it maps to none.
+# NlmCategory, NLM's own mapping of thousands of labels to five. There is no facet for conclusions, so they
+# count as results. UNASSIGNED has no facet.
 _FACETS = {
     "BACKGROUND": Facet.BACKGROUND,
     "OBJECTIVE": Facet.OBJECTIVE,
@@ -24,16 +24,16 @@ _ROOTS = frozenset({"PubmedArticleSet", "PubmedArticle"})
 
 
 class PubmedReader:
-    """Ids become ``pmid:12345678``; an abstract in labelled sections becomes sentences with facets."""
+    """The reader of PubMed: ids become ``pmid:12345678``; labelled sections become sentences with facets."""
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A root element ``PubmedArticleSet``."""
+        """Return whether the root element is ``PubmedArticleSet`` or ``PubmedArticle``."""
         return root_tag(head) in _ROOTS
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each article; books are passed over."""
+        """Yield one row for each article; skip books."""
         for line, article, _ in xml_records(lines, "PubmedArticle"):
             yield Row(line, raw_paper(article))
 
@@ -58,7 +58,7 @@ def raw_paper(record: Element) -> RawPaper:
 
 
 def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | None] | None]:
-    """Return a text, or sentences and their facets where sections are labelled."""
+    """Return a text and ``None``, or sentences and their facets if sections have known labels."""
     texts = [clean(_text(section) or "") for section in sections]
     facets = [
         _FACETS.get(category.upper())
@@ -77,7 +77,7 @@ def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | No
 
 
 def _year(journal: Element | None) -> str | None:
-    """Return the year of the issue; some dates are a text: ``2001 Nov-Dec``, ``Winter 1999``."""
+    """Return the year of the issue, or ``None``; some dates are a text: ``2001 Nov-Dec``, ``Winter 1999``."""
     if journal is None:
         return None
     date = _text(journal.find("JournalIssue/PubDate/Year"))

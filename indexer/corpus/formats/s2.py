@@ -1,7 +1,7 @@
-"""Semantic Scholar: S2ORC metadata (``paper_id``), the datasets (``corpusid``), and the API (``paperId``).
+"""Reads Semantic Scholar's S2ORC metadata (``paper_id``), datasets (``corpusid``) and API (``paperId``).
 
-Of the datasets, S2ORC's full texts hold title and abstract as spans of the text; papers and abstracts are
-apart, to be merged by ``corpusid`` first.
+Among the datasets, S2ORC's full texts have title and abstract as spans of the text. The papers and abstracts
+datasets are separate and must be merged by ``corpusid`` first.
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,18 @@ _S2ORC_KEYS = frozenset({"mag_id", "mag_field_of_study", "has_pdf_parse", "s2_ur
 
 
 class S2Reader:
-    """Ids become ``s2:77490025`` in all: an S2ORC ``paper_id`` is a corpus id.
+    """The reader of Semantic Scholar: ids become ``s2:77490025``; an S2ORC ``paper_id`` is a corpus id too.
 
-    A paper of the API that was asked for without its corpus id keeps the 40 digits of its ``paperId``.
+    A paper of the API that was requested without its corpus id keeps the 40 digits of its ``paperId``.
     """
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A ``corpusid``, a ``paperId`` and a title, or a ``paper_id`` beside keys that only S2ORC has."""
+        """Return whether the first record has the keys of one of the three.
+
+        These are ``corpusid``, ``paperId`` with ``title``, or ``paper_id`` with a key that only S2ORC has.
+        """
         keys = first_record(head).keys()
         return (
             "corpusid" in keys
@@ -34,7 +37,7 @@ class S2Reader:
         )
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line, or each paper of an answer."""
+        """Yield one row for each line, or for each paper of an answer."""
         return json_rows(lines, _raw)
 
 
@@ -66,9 +69,9 @@ def _raw(record: JsonObject) -> RawPaper:
 
 
 def _annotated(record: JsonObject, name: str) -> list[str]:
-    """Return the pieces of the full text that are annotated as ``name``.
+    """Return the parts of the full text that are annotated as ``name``.
 
-    Annotations are JSON within JSON: ``"[{\\"start\\": 1, \\"end\\": 9}]"``, or null where there are none.
+    Annotations are JSON within JSON: ``"[{\\"start\\": 1, \\"end\\": 9}]"``, or null if there are none.
     """
     text = at(record, "content", "text")
     given = at(record, "content", "annotations", name)

@@ -1,4 +1,4 @@
-"""Tables with a header line: CSV, TSV and their kin with semicolons or bars."""
+"""Reads tables with a header line: CSV, TSV, and tables with semicolons or bars as delimiters."""
 
 import csv
 import re
@@ -10,12 +10,12 @@ from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 from models.errors import CorpusFormatError, InputError
 
-# A longer cell has a quote that is never closed: the longest abstract that is taken fits.
+# A longer cell has a quote that is never closed: the longest abstract that is accepted fits.
 _MAX_CELL_CHARS: Final = 128 * 1024
-# The limit is the process's, and others keep theirs; only one reader changes it at a time.
+# csv has one limit per process: only one reader changes it at a time, and restores it for others.
 _LIMIT = Lock()
 _DELIMITERS = ",\t;|"
-# Which field of a paper a column is, by its name in lower case.
+# The field of a paper for each column, by the column's name in lower case.
 _COLUMNS = {
     "id": "id",
     "paper_id": "id",
@@ -31,26 +31,29 @@ _COLUMNS = {
     "fields": "fields",
 }
 _REQUIRED = {"id", "title", "abstract"}
-_SEP_LINE: Final = re.compile(r'"?sep=."?\s*', re.IGNORECASE)  # with which Excel is told the delimiter
+_SEP_LINE: Final = re.compile(r'"?sep=."?\s*', re.IGNORECASE)  # the line that tells Excel the delimiter
 
 
 class TableReader:
-    """Columns ``id``, ``title``, ``abstract`` and others of our JSON lines, lists with semicolons."""
+    """The reader of tables with columns ``id``, ``title``, ``abstract`` and others of our JSON lines.
+
+    Items of lists are separated by semicolons.
+    """
 
     needs_abstract = True
 
     def recognises(self, head: str) -> bool:
-        """A first line whose names, split at some delimiter, include the three required ones."""
-        # No JSON object, whose texts may hold any words between commas.
+        """Return whether the first line, split at a delimiter, includes the three required names."""
+        # JSON is excluded, because its texts may hold any words between commas.
         return not head.startswith(("{", "[")) and is_table(head, _COLUMNS)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each record, which begins on its line: a quoted field may hold line ends."""
+        """Yield one row for each record, with the line it begins on: a quoted field may hold line ends."""
         return table_rows(lines, _COLUMNS, _raw)
 
 
 def is_table(head: str, known: Mapping[str, str]) -> bool:
-    """Whether the first line names columns of ``known`` that give an id, a title and an abstract."""
+    """Return whether the first line names columns of ``known`` for an id, a title and an abstract."""
     first, _, rest = head.partition("\n")
     header = rest.partition("\n")[0] if _SEP_LINE.fullmatch(first) else first
     return set(_columns(header, known)[1]) >= _REQUIRED
@@ -63,10 +66,10 @@ def table_rows(
     *,
     max_cell_chars: int = _MAX_CELL_CHARS,
 ) -> Iterator[Row]:
-    """Yield a row for each record; ``known`` says which field a column is, by its name in lower case.
+    """Yield a row for each record; ``known`` maps column names in lower case to fields.
 
-    ``to_paper`` is given the fields that are not empty. A quote that is never closed costs the rows in the
-    next ``max_cell_chars`` characters.
+    ``to_paper`` receives the fields that are not empty. If a quote is never closed, the rows in the next
+    ``max_cell_chars`` characters are lost. Raises CorpusFormatError without the required columns.
     """
     delimiter, columns = _header(lines, known)
     records = csv.reader(_TextLines(lines), delimiter=delimiter)
@@ -76,14 +79,14 @@ def table_rows(
             values = _next_record(records, max_cell_chars)
         except StopIteration:
             return
-        except CorpusFormatError:  # the file ends here, not a row of it
+        except CorpusFormatError:  # the whole file ends here, not only a row
             raise
         except csv.Error as error:
             yield Row(line, InputError(f"not a valid row: {error}; check for a quote that is not closed"))
         except InputError as error:
             yield Row(lines.number, error)
         else:
-            # Tables with tabs have few quotes: what begins with one is rarely a cell of several rows.
+            # Tables with tabs have few quotes: a cell with tabs and line ends is rarely meant.
             if delimiter == "\t" and any("\t" in each and "\n" in each for each in values):
                 yield Row(line, InputError(f"a quote that is not closed before line {lines.number}"))
             elif len(values) != len(columns) and any(values):
@@ -94,7 +97,7 @@ def table_rows(
 
 
 def _header(lines: Lines, known: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The delimiter, and which field each column is; raises CorpusFormatError where one is missing."""
+    """Return the delimiter and the field of each column; raises CorpusFormatError if one is missing."""
     header = next(lines, b"").decode(errors="replace")
     if _SEP_LINE.fullmatch(header):
         header = next(lines, b"").decode(errors="replace")
@@ -108,7 +111,7 @@ def _header(lines: Lines, known: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def _next_record(records: Iterator[list[str]], max_cell_chars: int) -> list[str]:
-    """The next record; raises csv.Error for a longer cell."""
+    """Return the next record; raises csv.Error for a cell over ``max_cell_chars``."""
     with _LIMIT:
         default = csv.field_size_limit(max_cell_chars)
         try:
@@ -118,13 +121,13 @@ def _next_record(records: Iterator[list[str]], max_cell_chars: int) -> list[str]
 
 
 def _columns(header: str, known: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the delimiter that gives most known names, and which field each column is, or ``""``."""
+    """Return the delimiter that gives most known names, and the field of each column, or ``""``."""
     candidates = [(delimiter, _fields(header, delimiter, known)) for delimiter in _DELIMITERS]
     return max(candidates, key=lambda candidate: sum(map(bool, candidate[1])))
 
 
 def _fields(header: str, delimiter: str, known: Mapping[str, str]) -> list[str]:
-    # A name in quotes may hold the delimiter; no header is longer than a cell.
+    # A quoted name may hold the delimiter; the header may not be longer than a cell.
     names = next(csv.reader([header[:_MAX_CELL_CHARS]], delimiter=delimiter), [])
     return [known.get(name.strip().strip('"').lower(), "") for name in names]
 
@@ -140,7 +143,7 @@ def _raw(fields: Mapping[str, str]) -> RawPaper:
 
 
 class _TextLines:
-    """``lines`` as text; an iterator that can go on after it raised InputError, which no generator can."""
+    """``lines`` as text: an iterator that, unlike a generator, can continue after it raised InputError."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines

@@ -1,4 +1,4 @@
-"""unarXive (JSON lines of full texts: ``paper_id, metadata, abstract, body_text``, the metadata arXiv's)."""
+"""Reads unarXive (JSON lines of full texts with arXiv's ``metadata``, ``paper_id, abstract, body_text``)."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,20 @@ from indexer.corpus.source import Lines
 
 
 class UnarxiveReader:
-    """Ids become ``arxiv:2212.11867``; the abstract is the metadata's, else that of the parsed source."""
+    """The reader of unarXive: ids become ``arxiv:2212.11867``.
+
+    The abstract is that of the metadata, else that of the parsed source.
+    """
 
     needs_abstract = True
 
     def recognises(self, head: str) -> bool:
-        """A ``paper_id`` beside a ``metadata`` object with an arXiv record."""
+        """Return whether the first record has a ``paper_id`` and a ``metadata`` object of arXiv."""
         record = first_record(head)
         return "paper_id" in record and isinstance(at(record, "metadata", "categories"), str)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line."""
+        """Yield one row for each record."""
         return json_rows(lines, _raw)
 
 

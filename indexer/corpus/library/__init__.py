@@ -1,1 +1,1 @@
-"""What reference managers export, and lists of ids: one file a format, and how their entries are named."""
+"""Formats of reference managers and lists of ids, one file per format, and the names of their entries."""

@@ -1,4 +1,4 @@
-"""BibTeX and BibLaTeX: ``@article{key, title = {...}, abstract = {...}}``."""
+"""Reads BibTeX and BibLaTeX: ``@article{key, title = {...}, abstract = {...}}``."""
 
 import logging
 import re
@@ -24,29 +24,29 @@ _SIGNS_OF_NAMES = re.compile(r"(?<!\\)[{},]")
 _ESCAPED = re.compile(r"\\([_%&#~$])|\$([<>])\$|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
-_MOST_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # of what is kept of entries that others refer to
+_MOST_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # kept in all of the entries that others refer to
 _VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", "school", "institution")
 
 
 class BibtexReader:
-    """Ids are those of ``library.names``; the key is the entry's, else made as RIS does.
+    """The reader of BibTeX: ids are those of ``library.names``, with the key of the entry or else a made one.
 
-    LaTeX becomes Unicode, @string names their values.
-    Venue and year that an entry lacks are those of the volume that it refers to by ``crossref``.
+    LaTeX becomes Unicode, and names of @string become their values. An entry without a venue or year gets
+    that of the volume it refers to by ``crossref``.
     """
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A first line, behind comments, that begins an entry."""
+        """Return whether the first line after blank lines and comments begins an entry."""
         for line in head.splitlines():
             if line.strip() and not line.lstrip().startswith("%"):
                 return _FIRST_LINE.match(line.lstrip()) is not None
         return False
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each entry; comments and preambles are none."""
-        # It warns of each broken entry, which goes into the report.
+        """Yield one row for each entry; skip comments and preambles."""
+        # The parser warns of each broken entry, which is in the report anyway.
         logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
         strings, parents = _Strings(), _parents(lines)
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
@@ -62,12 +62,12 @@ def _ends(line: bytes) -> bool:
 
 
 class _Strings(dict[str, str]):
-    """What the names of @string stand for, up to MAX_ENTRY_BYTES characters of all."""
+    """The values of the names that @string defines, with at most MAX_ENTRY_BYTES characters in all."""
 
     n_chars = 0
 
     def remember(self, name: str, value: str) -> None:
-        """Keep what a name stands for; raises InputError where that is too much."""
+        """Store the value of a name; raises InputError if all of them together are too long."""
         self.n_chars += len(name) + len(value)
         if self.n_chars > MAX_ENTRY_BYTES:
             raise InputError(f"all @string together have more than {MAX_ENTRY_BYTES:,} characters")
@@ -75,15 +75,15 @@ class _Strings(dict[str, str]):
 
 
 def _blocks(text: str) -> list[Block]:
-    """What an entry is to the parser, to which "@ article" is none."""
+    """Return the blocks that the parser finds in an entry; "@ article", which it rejects, loses its space."""
     return parse_string("@" + text.lstrip()[1:].lstrip(), parse_stack=[]).blocks
 
 
 def _parents(lines: Lines) -> dict[str, dict[str, str]]:
-    """What those entries of a file give to others that these refer to by ``crossref``, by their keys.
+    """Return what entries inherit by ``crossref``, by the key in lower case of the entry they refer to.
 
-    They may stand anywhere, so that the file is read once more, and twice where one is referred to. A file
-    that breaks off is read as far as it goes.
+    That entry may be anywhere in the file, so the file is read once more, and twice if any entry has a
+    ``crossref``. A file that breaks off is read up to that point.
     """
     wanted: set[str] = set()
     for text in _texts(lines):
@@ -107,7 +107,7 @@ def _parents(lines: Lines) -> dict[str, dict[str, str]]:
 
 
 def _texts(lines: Lines) -> Iterator[str]:
-    """The entries of a file that can be read, from its beginning."""
+    """Yield the readable entries of a file, from its beginning."""
     with lines.again() as fresh, suppress(BrokenFileError):
         for _, text in entry_chunks(fresh, begins=_BEGINS, ends=_ends):
             if isinstance(text, str):
@@ -115,7 +115,7 @@ def _texts(lines: Lines) -> Iterator[str]:
 
 
 def _given(values: Mapping[str, str]) -> dict[str, str]:
-    """Of a volume what goes for what stands in it, too; its title is theirs of the book."""
+    """Return the fields of a volume that its entries inherit; its title becomes their ``booktitle``."""
     given = {name: values[name] for name in (*_VENUES, "year", "date") if values.get(name)}
     if title := values.get("booktitle") or values.get("title"):
         given["booktitle"] = title
@@ -125,9 +125,9 @@ def _given(values: Mapping[str, str]) -> dict[str, str]:
 def _rows(
     block: Block, line: int, strings: "_Strings", parents: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Row]:
-    """What a block gives: a paper, a reason why not, or a name for later entries."""
+    """Yield the row of a block, a paper or the reason why there is none; a @string only defines a name."""
     at = line + (block.start_line or 0)
-    # One with a field or a key twice is whole beside that; of the fields the first counts.
+    # A block with a repeated field or key is whole otherwise; the first of the fields counts.
     whole = block.ignore_error_block if isinstance(block, ParsingFailedBlock) else block
     try:
         if isinstance(whole, String):
@@ -150,7 +150,7 @@ def _rows(
 
 
 def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:
-    """What the fields of an entry say, by their names in lower case."""
+    """Return the values of the fields of an entry, by their names in lower case."""
     values: dict[str, str] = {}
     for field in entry.fields:
         values.setdefault(field.key.lower(), _value(str(field.value), strings))
@@ -182,16 +182,19 @@ def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
 
 
 def _value(value: str, strings: Mapping[str, str]) -> str:
-    """What a value says: its parts, joined by #, without quotes and outer braces, names replaced."""
+    """Return the text of a value: its parts around # without quotes and outer braces, names replaced.
+
+    Raises InputError if the text is too long.
+    """
     said = [_part(part.strip(), strings) for part in _split(value, _SIGNS)]
-    # Names of names of names can grow without bounds.
+    # Names defined by names of names can grow without bounds.
     if sum(map(len, said)) > MAX_ENTRY_BYTES:
         raise InputError(f"a value has more than {MAX_ENTRY_BYTES:,} characters, its names replaced")
     return "".join(said)
 
 
 def _split(text: str, signs: re.Pattern[str]) -> list[str]:
-    """The parts of a text: of ``signs`` braces and quotes hold together, the others part it."""
+    """Split a text at the ``signs`` that are not braces or quotes, unless braces or quotes enclose them."""
     parts, depth, quoted, begin = [], 0, False, 0
     for sign in signs.finditer(text):
         if sign[0] in "{}":
@@ -215,24 +218,24 @@ def _text(value: str | None) -> object:
 
 
 def _verbatim(value: str | None) -> str:
-    """An address or an id, of which LaTeX escapes some characters."""
+    """Return an address or an id without the LaTeX that escapes some of its characters."""
     return _ESCAPED.sub(lambda found: found[1] or found[2] or "", value or "").strip()
 
 
 def _arxiv(values: Mapping[str, str]) -> str | None:
-    """The number of a preprint, where it is one of the arXiv."""
+    """Return the ``eprint`` of an entry if it is an arXiv id, else ``None``."""
     kind = values.get("archiveprefix") or values.get("eprinttype") or "arxiv"
     return _verbatim(values.get("eprint")) or None if clean(kind).lower() == "arxiv" else None
 
 
 def _people(value: str) -> list[str]:
-    """``Last, First and Last, Jr, First and {A Group} and others`` as names in their usual order."""
+    """Return ``Last, First and Last, Jr, First and {A Group} and others`` as names in their usual order."""
     names = [_person(name) for name in split_multiple_persons_names(value)]
     return [name for name in names if name not in {"", "others"}]
 
 
 def _person(name: str) -> str:
-    """A name, parted at its commas; those in braces part nothing, be they of a group or an accent."""
+    """Return a name in its usual order; commas in braces, of a group or an accent, do not split it."""
     last, *rest = [clean(from_latex(part)) for part in _split(name, _SIGNS_OF_NAMES)]
-    # Last, Jr, First is the only form of three parts.
+    # "Last, Jr, First" is the only form with three parts.
     return in_usual_order([last, *reversed(rest)])

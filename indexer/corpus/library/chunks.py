@@ -1,4 +1,4 @@
-"""The entries of a text file whose entries begin lines, one at a time: BibTeX and RIS."""
+"""Reads a text file one entry at a time, if each entry begins on a new line: BibTeX, RIS and NBIB."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from typing import Final
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
 
-# Ten times the longest abstract that is taken; a parser is given no more at a time.
+# Ten times the longest abstract that is accepted; a parser gets no more at a time.
 MAX_ENTRY_BYTES: Final = 1024 * 1024
 # Parsers join the lines of a field one by one, which takes quadratic time.
 MAX_ENTRY_LINES: Final = 10_000
@@ -16,11 +16,11 @@ MAX_ENTRY_LINES: Final = 10_000
 def entry_chunks(
     lines: Lines, *, begins: "re.Pattern[bytes]", ends: Callable[[bytes], bool]
 ) -> Iterator[tuple[int, str | InputError]]:
-    """Yield ``(line, text)`` from each line that ``begins`` matches up to the next of them.
+    """Yield ``(line, text)`` for each entry, from a line that ``begins`` matches up to the next such line.
 
-    What stands before the first is passed over. One entry is held at a time; one over the limits, or with
-    bytes that are no text, becomes an InputError. Where the file breaks off, the last entry counts if
-    ``ends`` takes its last line.
+    Text before the first entry is skipped. One entry is held at a time; an entry over the limits, or with
+    bytes that are not text, becomes an InputError. If the file breaks off, the last entry is only yielded if
+    ``ends`` accepts its last line that is not blank; then BrokenFileError is raised.
     """
     chunk: _Chunk | None = None
     while True:
@@ -47,7 +47,7 @@ def entry_chunks(
 
 
 class _Chunk:
-    """The lines of an entry, which begins at ``line``; ``error`` says why it cannot be used."""
+    """The lines of an entry that begins at ``line``; ``error`` is the reason if it cannot be used."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -57,7 +57,7 @@ class _Chunk:
         self._bytes = 0
 
     def add(self, line: bytes) -> None:
-        """Hold one more line, or nothing where there are too many."""
+        """Add a line; if the entry is over the limits, drop all lines and set ``error``."""
         self._bytes += len(line)
         if self._bytes > MAX_ENTRY_BYTES or len(self._lines) == MAX_ENTRY_LINES:
             self._lines.clear()
@@ -69,7 +69,7 @@ class _Chunk:
         self.last = line if line.strip() else self.last
 
     def content(self) -> str | InputError:
-        """The text of the entry, or why there is none."""
+        """Return the text of the entry, or the reason why it cannot be used."""
         if self.error is not None:
             return self.error
         try:
@@ -79,7 +79,7 @@ class _Chunk:
 
 
 def decoded(text: bytes) -> str:
-    """Return ``text`` read as UTF-8 or, where it is none, as Windows-1252, of which Latin-1 is a part.
+    """Return ``text`` decoded as UTF-8 or, if it is not valid, as Windows-1252, which includes Latin-1.
 
     Raises InputError for bytes that are neither.
     """

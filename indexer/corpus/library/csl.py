@@ -1,6 +1,6 @@
-"""CSL-JSON, as Zotero, Mendeley and Pandoc write it: a list of ``{"type": ..., "issued": ...}``.
+"""Reads CSL-JSON, as Zotero, Mendeley and Pandoc write it: a list of ``{"type": ..., "issued": ...}``.
 
-Works of Crossref are the same, but for titles in lists.
+Works of Crossref have the same form, except that titles are in lists.
 """
 
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ _KEYS = frozenset({"issued", "container-title", "citation-key"})
 
 
 class CslReader:
-    """Ids are those of ``library.names``; the key is ``citation-key``, or else ``id``."""
+    """The reader of CSL: ids are those of ``library.names``, with ``citation-key`` or else ``id`` as key."""
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A ``type`` beside a key that only CSL has."""
+        """Return whether the first record has ``type``, ``title`` and a key that only CSL has."""
         keys = first_record(head).keys()
         return "type" in keys and "title" in keys and bool(keys & _KEYS)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each object."""
+        """Yield one row for each object."""
         return json_rows(lines, _raw)
 
 
@@ -54,12 +54,12 @@ def _text(given: object) -> str | None:
 
 
 def _first(given: object) -> object:
-    """The first of several titles, as Crossref gives them; anything else as it is."""
+    """Return the first of a list of titles, as Crossref writes them; return anything else unchanged."""
     return next(iter(given), None) if isinstance(given, list) else given
 
 
 def _year(issued: object) -> object:
-    """The first number of ``{"date-parts": [[2020, 5]]}``, or the year in a date that is a text."""
+    """Return the first number of ``{"date-parts": [[2020, 5]]}``, or the year in a date given as text."""
     parts = at(issued, "date-parts")
     while isinstance(parts, list) and parts:
         parts = parts[0]
@@ -69,7 +69,7 @@ def _year(issued: object) -> object:
 
 
 def _people(given: object) -> object:
-    """``First particle Last`` of each, or the name of a group."""
+    """Return ``First particle Last Suffix`` for each person, or the name of a group."""
     if not isinstance(given, list):
         return None
     keys = ("given", "non-dropping-particle", "family", "suffix")

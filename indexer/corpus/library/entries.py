@@ -1,4 +1,4 @@
-"""The identifiers and title by which a library entry is looked up in a collection."""
+"""The names and title by which a library entry is looked up in a collection."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from indexer.corpus.library.names import name_of
 from indexer.corpus.rows import RawPaper, clean
 
-# Beside what ``name_of`` knows: an address, a number with the name of the service that gave it, or the 40
+# Names in addition to those of ``name_of``: an address, a number with the name of its service, or the 40 hex
 # digits of Semantic Scholar.
 _OF_A_SERVICE = re.compile(
     r"(?:https?://|(?:corpusid|mag|pmcid|url):\s{0,5})\S|[0-9a-f]{40}\s{0,5}$", re.IGNORECASE
@@ -15,9 +15,9 @@ _OF_A_SERVICE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A paper as its file gives it, the names that others know it by, the best first, and its title.
+    """A paper as its file states it, with the names to look it up by, best first, and its title.
 
-    A paper is looked for by its names, and then by its title. There may be none of either.
+    A paper is looked up by its names, then by its title; either may be empty.
     """
 
     paper: RawPaper
@@ -26,9 +26,9 @@ class Entry:
 
 
 def entry_of(paper: RawPaper, *, keyed: bool) -> Entry:
-    """An entry; where it is ``keyed``, its id may be a key that somebody made up.
+    """Return the entry of a paper; if it is ``keyed``, its id may be a key that somebody made up.
 
-    Such a key names a paper only where there is no title: ``smith2020`` is another paper in each library.
+    Such a key only counts as a name if there is no title: ``smith2020`` is another paper in each library.
     """
     title = clean(paper.title) if isinstance(paper.title, str) else ""
     given = [
@@ -39,5 +39,5 @@ def entry_of(paper: RawPaper, *, keyed: bool) -> Entry:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a service gave this name to a paper."""
+    """Return whether ``name`` has the form of a name that a service gives to papers."""
     return name_of(name) is not None or _OF_A_SERVICE.match(name.strip()) is not None

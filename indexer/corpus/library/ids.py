@@ -1,4 +1,4 @@
-"""Lists of DOIs, arXiv ids and PubMed numbers, one a line: papers of which only the name is known."""
+"""Reads lists of DOIs, arXiv ids and PubMed numbers, one per line: papers with only their name known."""
 
 from collections.abc import Iterator
 
@@ -8,25 +8,25 @@ from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 from models.errors import InputError
 
-# Lines that are looked at to recognise a list.
+# The number of lines read to recognise a list.
 _LOOKED_AT = 20
 _MAX_WORDS = 3  # "arXiv: 2212.11867 v2"
 _MAX_CHARS = 400
 
 
 class IdsReader:
-    """Ids become ``doi:10.…``, ``arxiv:…`` or ``pmid:…``; blank lines and notes (#) are none."""
+    """The reader of lists: ids become ``doi:10.…``, ``arxiv:…`` or ``pmid:…``; notes (#) are skipped."""
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """Lines of which most name a paper, and nothing else, the first among them."""
+        """Return whether the first line and most of the others name a paper and hold nothing else."""
         lines = [line for line in head.splitlines()[:_LOOKED_AT] if line.strip() and not _is_note(line)]
         named = [_reference(line) is not None for line in lines]
         return bool(named) and named[0] and 2 * sum(named) > len(named)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line."""
+        """Yield one row for each line that is neither blank nor a note."""
         for number, line in each_line(lines):
             if isinstance(line, InputError):
                 yield Row(number, line)
@@ -46,7 +46,7 @@ def _row(line: str) -> RawPaper | InputError:
 
 
 def _reference(line: str) -> str | None:
-    """What a line names, if it holds nothing else."""
+    """Return the ``doi:…``, ``arxiv:…`` or ``pmid:…`` of a line, or ``None`` if it holds anything else."""
     text = line.strip().strip("\"',")
     if len(text) > _MAX_CHARS or len(text.split()) > _MAX_WORDS or text.startswith(("{", "[", "<", "@")):
         return None

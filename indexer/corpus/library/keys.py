@@ -1,4 +1,4 @@
-"""Keys of entries that come without one."""
+"""Makes keys for entries without one."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,10 @@ from models.checksums import hash64
 
 
 def made_key(kind: str, title: object, year: str, authors: Sequence[str]) -> str | None:
-    """``kind:…``, the same for the same title (whatever its case and spaces), year and first author."""
+    """Return ``kind:…``, a hash of title (case and spaces ignored), year and first author.
+
+    Return ``None`` without a title.
+    """
     if not isinstance(title, str) or not title:
         return None
     named = "\n".join([" ".join(title.casefold().split()), year, *authors[:1]])

@@ -1,4 +1,4 @@
-"""LaTeX in titles, names and abstracts as Unicode; mathematics stays as it is written."""
+"""Turns LaTeX in titles, names and abstracts into Unicode; mathematics stays unchanged."""
 
 import re
 from functools import cache, lru_cache
@@ -6,7 +6,7 @@ from typing import Any
 
 from pylatexenc.latex2text import LatexNodes2Text, get_default_latex_context_db
 
-# One after another, each in linear time: what stays, what goes with its argument, accents, the other macros.
+# Tried in order, each in linear time: mathematics, macros removed with their argument, accents, other macros.
 _MARKUP = re.compile(
     r"(?P<math>(?<!\\)\$[^$]++\$|\\\((?:[^\\]|\\[^()])*+\\\))"
     r"|(?P<gone>\\(?:cite[a-z]{0,8}|label|ref|href|vspace|hspace|begin|end)\*?\s{0,5}(?:\[[^\[\]]{0,200}\])?"
@@ -20,7 +20,7 @@ _MARKUP = re.compile(
     r"|(?P<quote>``|'')"
     r"|(?P<brace>[{}])",
 )
-# What the table of signs leaves out of what reference managers write.
+# Signs that reference managers write and pylatexenc's table lacks.
 _OTHER_SIGNS = {
     "textless": "<",
     "lt": "<",
@@ -41,7 +41,7 @@ _WRITTEN = {"---": "—", "--": "–", "``": "“", "''": "”"}
 
 
 def from_latex(text: str) -> str:
-    """Return ``text`` without LaTeX: accents and signs as characters, macros gone, their arguments kept."""
+    """Return ``text`` without LaTeX: accents and signs as characters, other macros as their arguments."""
     return _MARKUP.sub(_replaced, text)
 
 
@@ -66,9 +66,9 @@ def _accented(accent: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _sign(macro: str) -> str:
-    """The sign that a macro stands for; a blank for one that only says how its argument looks."""
+    """Return the sign of a macro; for a macro without one, the space after it, if any."""
     name = macro.rstrip("{} \t\r\n").removeprefix("\\")
-    # The table has the day of the reading as well.
+    # The table replaces \today by the current date.
     written = _OTHER_SIGNS.get(name) or (None if name == "today" else _of_table(name))
     if written is None and name.startswith("text"):  # \textbeta is \beta outside mathematics
         sign = _of_table(name.removeprefix("text"))
@@ -79,12 +79,12 @@ def _sign(macro: str) -> str:
 
 
 def _of_table(name: str) -> str | None:
-    """What stands for a macro without arguments, where something does."""
+    """Return the text that the table has for a macro without arguments, or ``None``."""
     written = getattr(_signs().get_macro_spec(name), "simplify_repl", None)
     return written if isinstance(written, str) and "%" not in written else None
 
 
 @cache
 def _signs() -> Any:
-    """What macros stand for: pylatexenc's own table."""
+    """Return pylatexenc's table of macros."""
     return get_default_latex_context_db()

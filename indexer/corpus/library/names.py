@@ -1,11 +1,11 @@
-"""The id of an entry of a library, and the name by which a public service knows it."""
+"""Finds the id of a library entry, and its name at a public service."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-# Old DOIs hold a part like <391::AID-ASI1>, which a number follows; other angle brackets are not of a DOI.
+# Old DOIs have a part like <391::AID-ASI1> before a digit; other angle brackets do not belong to a DOI.
 _DOI_NUMBER = r"(10\.\d{4,9}/(?:[^\s\"<>{}]|<[^\s\"<>{}:/]{0,40}:[^\s\"<>{}]{0,80}>(?=\d))+)"
 _DOI = re.compile(r"(?<![\w.])" + _DOI_NUMBER)
 _ARXIV_NUMBER = r"(\d{4}\.\d{4,5}|[a-z]{2,8}(?:-[a-z]{2,3})?(?:\.[A-Za-z]{2})?/\d{7})(?:v\d{1,3})?"
@@ -25,7 +25,7 @@ _ACL_BARE = re.compile(
     re.IGNORECASE,
 )
 _DOI_BARE = re.compile(r"(?:doi:?\s{0,5})?" + _DOI_NUMBER, re.IGNORECASE)
-# A field that is nothing but a DOI: whatever it holds is part of it, but no closing tag.
+# A field with only a DOI: all its characters belong to the DOI, except a closing tag.
 _DOI_FIELD = re.compile(
     r"\s{0,20}(?:doi:?\s{0,5})?(10\.\d{4,9}/(?:[^\s\"{}<]|<(?!/))+)\s{0,20}",
     re.IGNORECASE,
@@ -33,29 +33,29 @@ _DOI_FIELD = re.compile(
 _PMID_BARE = re.compile(r"[0-9]{1,8}")
 _RESOLVER = re.compile(r"//(?:dx\.)?doi\.org/", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
-# What follows a DOI in the address of a publisher: the form in which it shows the paper, or its version.
+# The text after a DOI in the address of a publisher: the form in which the paper is shown, or its version.
 _FORM = re.compile(
     r"(?:/(?:full|fulltext|pdf|epdf|abstract|abs|html|meta)|\.pdf"
     r"|(?<=\d)v\d{1,2}(?:\.[a-z-]{1,12}){0,2}(?:\+html)?){1,3}$",
     re.IGNORECASE,
 )
-# A query or a fragment; one sort of old DOIs ends in #.
+# The start of a query or a fragment; one kind of old DOI ends in #.
 _NOT_OF_A_PATH = re.compile(r"\?|(?<!;2-)#")
 _SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
-# What ends a sentence ends no DOI.
+# A DOI does not end in the punctuation that ends a sentence.
 _NOT_AT_THE_END = ".,;:"
 _MAX_CHARS = 4_000  # twice the longest address of a paper
 
 
 def year_in(text: str | None) -> str | None:
-    """The first year from 1500 to 2099 that stands in ``text``."""
+    """Return the first year from 1500 to 2099 in ``text``, or ``None``."""
     found = _YEAR.search(text or "")
     return None if found is None else found[0]
 
 
 @dataclass(frozen=True, slots=True)
 class EntryNames:
-    """``id`` in a collection, ``doi`` if there is one, ``lookup``: ``arxiv:…``, ``pmid:…`` or ``doi:…``."""
+    """The ``id`` in a collection, the ``doi``, and the ``lookup``: ``arxiv:…``, ``pmid:…`` or ``doi:…``."""
 
     id: str | None
     doi: str | None
@@ -65,11 +65,11 @@ class EntryNames:
 def entry_names(
     *, doi: str | None, arxiv: str | None, pmid: str | None, key: str | None, others: tuple[str | None, ...]
 ) -> EntryNames:
-    """Name an entry by what its fields say; ``others`` are fields that may hold an id, such as its address.
+    """Name an entry by its fields; ``others`` are fields that may hold an id, such as the address.
 
-    An id is the DOI where there is one, or that of the arXiv, the ACL Anthology or PubMed, so that it stays
-    the same in every export; else the citation key. What the arXiv or PubMed has is looked up there, for
-    Crossref has few abstracts.
+    The id is the DOI (unless it is arXiv's) or else the id at arXiv, the ACL Anthology or PubMed, so that it
+    stays the same in every export; without any of them it is the citation key. Papers at arXiv or PubMed are
+    looked up there, because Crossref has few abstracts.
     """
     paper = arxiv_in(doi, *others) or (bare_arxiv(arxiv) if arxiv else None)
     found = _whole_doi(doi) or doi_in(doi, *others)
@@ -84,7 +84,7 @@ def entry_names(
 
 
 def reference_of(text: str) -> str | None:
-    """The ``doi:…``, ``arxiv:…`` or ``pmid:…`` that a line of a list means; ``None`` where it means none."""
+    """Return the ``doi:…``, ``arxiv:…`` or ``pmid:…`` that a line of a list means, or ``None``."""
     text = text.strip()
     if paper := arxiv_in(text) or bare_arxiv(text):
         return f"arxiv:{paper}"
@@ -95,9 +95,9 @@ def reference_of(text: str) -> str | None:
 
 
 def name_of(text: str) -> str | None:
-    """The ``doi:…``, ``arxiv:…``, ``acl:…`` or ``pmid:…`` that ``text`` is, as people write them.
+    """Return the ``doi:…``, ``arxiv:…``, ``acl:…`` or ``pmid:…`` that ``text`` is, as people write them.
 
-    ``None`` for words, among them those beside a name, and for a number, which may be a year.
+    Return ``None`` for a text with other words, and for a number alone, which may be a year.
     """
     text = text.strip()
     if len(text) > _MAX_CHARS:
@@ -111,13 +111,13 @@ def name_of(text: str) -> str | None:
 
 
 def doi_in(*texts: str | None) -> str | None:
-    """The first DOI of these texts, without what addresses add to it."""
+    """Return the first DOI in these texts, without the parts that addresses add to it."""
     words = (word for text in texts if text for word in text[:_MAX_CHARS].split())
     return next((doi for word in words if (doi := _doi_of_word(word))), None)
 
 
 def _doi_of_word(word: str) -> str | None:
-    """The DOI in a text without blanks: in the path of an address, or else in its query."""
+    """Return the DOI in a text without spaces; in an address, look in its path, then in its query."""
     if "://" not in word:
         found = _DOI.search(_plain(word))
         return found and found[1].rstrip(_NOT_AT_THE_END)
@@ -130,57 +130,57 @@ def _doi_of_word(word: str) -> str | None:
 
 
 def _whole_doi(field: str | None) -> str | None:
-    """The DOI that a field for DOIs holds, if it holds nothing else."""
+    """Return the DOI in a field for DOIs, or ``None`` if the field holds anything else."""
     found = _DOI_FIELD.fullmatch(_plain(field)) if field else None
     return found and found[1].rstrip(_NOT_AT_THE_END)
 
 
 def _plain(text: str) -> str:
-    """The beginning of a text, without the escapes of addresses and of angle brackets."""
+    """Return the beginning of a text with the escapes of addresses, angle brackets and ``&`` resolved."""
     text = unquote(text[:_MAX_CHARS])
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def arxiv_in(*texts: str | None) -> str | None:
-    """The first arXiv id of these texts that is said to be one, without its version."""
+    """Return the first arXiv id in these texts that a prefix or address marks as one, without its version."""
     found = _first(_ARXIV_NAMED, texts)
     return found and found.lower()
 
 
 def bare_arxiv(text: str) -> str | None:
-    """An arXiv id that stands alone, with or without its prefix."""
+    """Return the arXiv id that ``text`` is, or else the first one marked in it, without its version."""
     found = _ARXIV_BARE.fullmatch(text.strip())
     return found[1].lower() if found else arxiv_in(text)
 
 
 def acl_in(*texts: str | None) -> str | None:
-    """``acl:…`` for the first of these texts that is an address of the ACL Anthology."""
+    """Return ``acl:…`` for the first address of the ACL Anthology in these texts."""
     found = _first(_ACL, texts)
     return found and f"acl:{found}"
 
 
 def pmid_in(*texts: str | None) -> str | None:
-    """The first PubMed number of these texts that is said to be one."""
+    """Return the first PubMed number in these texts that a prefix or address marks as one."""
     return _first(_PMID_NAMED, texts)
 
 
 def _first(pattern: "re.Pattern[str]", texts: Sequence[str | None]) -> str | None:
-    """What the first of these texts that has it says in the pattern's group."""
+    """Return the group of ``pattern`` in the first of these texts that matches it, or ``None``."""
     return next((found[1] for text in texts if text and (found := pattern.search(text[:_MAX_CHARS]))), None)
 
 
 def usual_order(name: str) -> str:
-    """``Last, First, Suffix`` as ``First Last Suffix``."""
+    """Return ``Last, First, Suffix`` as ``First Last Suffix``."""
     return in_usual_order(name.split(","))
 
 
 def in_usual_order(parts: Sequence[str]) -> str:
-    """The same of its parts; ``First Last, Jr.``, which is no such form but common, has its order."""
+    """Join the parts of a name as ``usual_order`` does; the common ``First Last, Jr.`` keeps its order."""
     last, *rest = [part.strip() for part in parts]
     first = rest[:1] if len(rest) > 1 or not any(map(is_suffix, rest)) else []
     return " ".join(filter(None, [*first, last, *rest[len(first) :]]))
 
 
 def is_suffix(word: str) -> bool:
-    """Whether it stands behind a name, and is no name: ``Jr.``, ``III``."""
+    """Return whether ``word`` is a suffix of names, such as ``Jr.`` or ``III``."""
     return word.rstrip(".") in _SUFFIXES

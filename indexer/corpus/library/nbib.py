@@ -1,4 +1,4 @@
-"""PubMed's own format for reference managers (``.nbib``, MEDLINE): ``PMID- 31452104``, ``TI  - …``."""
+"""Reads PubMed's format for reference managers (``.nbib``, MEDLINE): ``PMID- 31452104``, ``TI  - …``."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,20 +14,20 @@ _FIRST_LINE = re.compile(r"\s*+PMID-")
 _FIELD = re.compile(r"([A-Z]{2,4}) {0,2}- ?(.*)")
 _SUFFIX = re.compile(r" (?:Jr|Sr|[2-9](?:nd|rd|th))$")
 _GOES_ON = " " * 6
-_DOI = " [doi]"  # behind an id that is one
+_DOI = " [doi]"  # follows an id that is a DOI
 
 
 class NbibReader:
-    """Ids are those of ``library.names``; nothing is looked up, for this is what PubMed has."""
+    """The reader of NBIB: ids are those of ``library.names``; nothing is looked up, as PubMed has no more."""
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A first line that begins an entry."""
+        """Return whether the first line begins an entry."""
         return _FIRST_LINE.match(head) is not None
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each entry."""
+        """Yield one row for each entry."""
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
             yield Row(line, text if isinstance(text, InputError) else _raw(_fields(text)))
 
@@ -37,7 +37,7 @@ def _ends(line: bytes) -> bool:
 
 
 def _fields(text: str) -> dict[str, list[str]]:
-    """The values of each field; a line that begins with six spaces goes on with the last one."""
+    """Return the values of each field; a line that begins with six spaces continues the last value."""
     fields: dict[str, list[list[str]]] = {}
     last: list[str] = []
     for line in text.splitlines():
@@ -75,13 +75,13 @@ def _raw(fields: Mapping[str, Sequence[str]]) -> RawPaper:
 
 
 def _full(name: str) -> str:
-    """``King, Martin Luther Jr`` in its usual order."""
+    """Return ``King, Martin Luther Jr`` as ``Martin Luther King Jr``."""
     begin, suffix = _parted(name)
     return f"{usual_order(begin)}{suffix}"
 
 
 def _short(name: str) -> str:
-    """``King ML Jr`` in its usual order."""
+    """Return ``King ML Jr`` as ``ML King Jr``."""
     begin, suffix = _parted(name)
     last, _, initials = begin.rpartition(" ")
     return f"{initials} {last}{suffix}" if last and initials.isupper() else name
@@ -93,5 +93,5 @@ def _parted(name: str) -> tuple[str, str]:
 
 
 def _first(fields: Mapping[str, Sequence[str]], *tags: str) -> str | None:
-    """The first of these fields that says something."""
+    """Return the first value of these fields that is not empty, or ``None``."""
     return next((value for tag in tags for value in fields.get(tag, ()) if value), None)

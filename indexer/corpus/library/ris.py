@@ -1,4 +1,4 @@
-"""RIS, which most reference managers and publishers export: ``TY  - JOUR`` to ``ER  -``."""
+"""Reads RIS, which most reference managers and publishers export: ``TY  - JOUR`` to ``ER  -``."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
 from models.errors import InputError
 
-# Two blanks stand before the sign; some programs write one.
+# The format has two spaces before the hyphen; some programs write one.
 _BEGINS = re.compile(rb"TY {1,2}-")
 _FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
 _LAST_LINE = re.compile(r"ER {1,2}-")
@@ -26,19 +26,20 @@ _VENUES = ("journal_name", "alternate_title3", "secondary_title", "alternate_tit
 
 
 class RisReader:
-    """Ids are those of ``library.names``; the key is ``ID``, else ``AN``, else made of what names a paper.
+    """The reader of RIS: ids are those of ``library.names``, with ``ID``, else ``AN``, else a made key.
 
-    Zotero writes neither, and many conference papers have no DOI.
+    The key is made of title, year and first author, because Zotero writes neither ``ID`` nor ``AN``, and many
+    conference papers have no DOI.
     """
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A first line that begins an entry."""
+        """Return whether the first line begins an entry."""
         return _FIRST_LINE.match(head) is not None
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each entry."""
+        """Yield one row for each entry."""
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
             if isinstance(text, InputError):
                 yield Row(line, text)
@@ -51,7 +52,7 @@ def _ends(line: bytes) -> bool:
 
 
 def _rows(line: int, lines: list[str]) -> Iterator[Row]:
-    """The entry that begins with ``lines``, and those behind it whose first line is broken."""
+    """Yield a row for the entry that ``lines`` begin with, and an error for each later one, without a TY."""
     last = [number for number, each in enumerate(lines) if _LAST_LINE.match(each)]
     if not last:
         yield Row(line, InputError("not a valid RIS entry: it does not end with a line ER"))
@@ -65,13 +66,13 @@ def _rows(line: int, lines: list[str]) -> Iterator[Row]:
 
 
 def _content(lines: list[str]) -> RawPaper | InputError:
-    """The paper of the lines of an entry but its last."""
+    """Return the paper of the lines of an entry, without its last line, or the reason why there is none."""
     if _ONE_BLANK.match(lines[0]):
-        # Only here: elsewhere such a line may be of an abstract.
+        # Only for such an entry: in others, a line like this may belong to an abstract.
         lines = [_ONE_BLANK.sub(r"\1  -", each) for each in lines]
     try:
         (entry,) = rispy.RisParser().parse_lines(iter([*lines, "ER  - "]))
-    except (LookupError, TypeError, AttributeError, ValueError) as error:  # what its lines can make it raise
+    except (LookupError, TypeError, AttributeError, ValueError) as error:  # rispy's errors for broken lines
         reason = f"its fields cannot be told apart ({type(error).__name__})"
         return InputError(f'not a valid RIS entry: {reason}; check that lines begin like "TI  - "')
     return _raw(entry)
@@ -103,12 +104,12 @@ def _raw(entry: Mapping[str, Any]) -> RawPaper:
 
 
 def _first(entry: Mapping[str, Any], *names: str) -> str | None:
-    """The first of these fields that says something."""
+    """Return the first of these fields that is not empty, or ``None``."""
     return next((str(entry[name]) for name in names if entry.get(name)), None)
 
 
 def _pmid(entry: Mapping[str, Any]) -> str | None:
-    """The accession number, where the database is PubMed."""
+    """Return the accession number as ``pmid:…`` if the database is PubMed or Medline."""
     number = _first(entry, "accession_number")
     database = (_first(entry, "name_of_database", "database_provider") or "").lower()
     return f"pmid:{number}" if number and ("pubmed" in database or "medline" in database) else None

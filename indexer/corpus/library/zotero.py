@@ -1,4 +1,4 @@
-"""Zotero's CSV: a table with the columns ``Key``, ``Title`` and ``Abstract Note``."""
+"""Reads Zotero's CSV: a table with the columns ``Key``, ``Title`` and ``Abstract Note``."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,9 +8,9 @@ from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import MAX_LINE_BYTES, Lines
 
-# Notes stand in one cell, all of a paper. Every cell has quotes, so that one that is not closed costs little.
+# One cell holds all notes of a paper. Every cell has quotes, so a quote that is not closed costs few rows.
 MAX_CELL_CHARS: Final = MAX_LINE_BYTES
-# Which field of a paper, or of what names it, a column is.
+# The field that each column gives, of a paper or of its names.
 _COLUMNS = {
     "key": "id",
     "title": "title",
@@ -28,16 +28,16 @@ _COLUMNS = {
 
 
 class ZoteroReader:
-    """Ids are those of ``library.names``; the key is ``Key``."""
+    """The reader of Zotero's CSV: ids are those of ``library.names``, with ``Key`` as key."""
 
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """A first line with Zotero's own names of columns."""
+        """Return whether the first line has Zotero's column names."""
         return not head.startswith(("{", "[")) and is_table(head, _COLUMNS)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each record, which begins on its line."""
+        """Yield one row for each record, with the line it begins on."""
         return table_rows(lines, _COLUMNS, _raw, max_cell_chars=MAX_CELL_CHARS)
 
 

@@ -1,1 +1,1 @@
-"""Papers of which only the name is known, asked of Crossref, the arXiv and PubMed, if at all."""
+"""Looks up papers at Crossref, the arXiv and PubMed if only their name is known; only on request."""

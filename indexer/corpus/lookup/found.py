@@ -1,4 +1,4 @@
-"""The results of lookups, and what is still unresolved: two files in ``lookups/``."""
+"""The results of lookups, and the entries still unresolved: two files in ``lookups/``."""
 
 import csv
 import io
@@ -21,12 +21,12 @@ _FIELDS: Final = {each.name for each in fields(RawPaper)}
 
 
 class FoundPapers(Mapping[str, RawPaper]):
-    """The papers of ``folder`` by their ``lookup``: a line each, added at the end; all are held."""
+    """The papers of ``folder`` by their ``lookup``, one per line of a file; all are held in memory."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FOUND_FILE
         self._papers: dict[str, RawPaper] = {}
-        self.has_more = False  # the file: an older line of a paper, or half a line
+        self.has_more = False  # whether the file also has an outdated line of a paper, or half a line
         with storage_errors(self._path):
             lines = self._path.read_bytes().split(b"\n") if self._path.exists() else []
         for line in lines:
@@ -42,7 +42,7 @@ class FoundPapers(Mapping[str, RawPaper]):
         return len(self._papers)
 
     def add(self, papers: Mapping[str, RawPaper]) -> None:
-        """Write papers down; half a line, which an interruption leaves, is passed over later."""
+        """Append papers to the file; half a line, left by an interruption, is skipped when it is read."""
         lines = _lines(papers)
         with storage_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class FoundPapers(Mapping[str, RawPaper]):
 def forget(folder: Path, names: Collection[str]) -> None:
     """Remove the papers and the unresolved ids that have one of these ids, DOIs or titles; for a purge.
 
-    Half a line goes too: nobody knows whose it is.
+    Half a line is removed too, because its paper is unknown.
     """
     wanted = {_name(each) for name in names for each in (name, harmless(name))}
     found, unresolved = folder / FOUND_FILE, folder / UNRESOLVED_FILE
@@ -88,12 +88,12 @@ def forget(folder: Path, names: Collection[str]) -> None:
 
 
 def _names_in(*given: object) -> set[str]:
-    """Those of the values that are texts, as they are compared."""
+    """Return the values that are texts and not empty, normalised for comparison."""
     return {_name(each) for each in given if isinstance(each, str) and each}
 
 
 def _name(given: str) -> str:
-    """An id, DOI or title as it is compared."""
+    """Return an id, DOI or title normalised for comparison."""
     text = " ".join(given.casefold().split())
     return text.removeprefix("doi:").removeprefix("https://doi.org/")
 
@@ -110,9 +110,9 @@ def _table(rows: Iterable[Sequence[str]]) -> bytes:
 
 
 def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Iterable[Path]) -> Path | None:
-    """Write the table of what can be looked up; rows of files other than ``corpora`` stay.
+    """Write the table of entries that can be looked up; rows of files other than ``corpora`` stay.
 
-    Returns its path, ``None`` where there is nothing to note.
+    Return its path, or ``None`` if the table is empty.
     """
     path = folder / UNRESOLVED_FILE
     read = {str(corpus) for corpus in corpora}

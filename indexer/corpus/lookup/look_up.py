@@ -1,4 +1,4 @@
-"""Looks up entries without an abstract, and stores what is found."""
+"""Looks up entries without an abstract, and stores the papers found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ from indexer.corpus.rows import RawPaper
 from models.errors import ServiceError
 from models.types import ProgressFn
 
-# Answers that are not about a name, so that the next ones would have the same.
+# Statuses that do not depend on the name, so that the next requests would get them too.
 _OF_THE_SERVICE: Final = frozenset({401, 403, 408, 425, 429})
 
 
 @dataclass(slots=True)
 class LookupReport:
-    """What became of names that were looked up.
+    """The outcome of a lookup of names.
 
-    ``unknown`` are those their service does not have; ``without_abstract`` counts papers that it has, but
-    not their abstracts; ``refused`` says why a service answers nothing about a name, by that name;
-    ``failed`` says why a service was given up, by its name.
+    ``unknown`` are the names that their service does not have; ``without_abstract`` counts the papers found
+    without an abstract; ``refused`` has the reason of each name that a service refused, by that name;
+    ``failed`` has the reason of each service that was given up, by the name of the service.
     """
 
     n_asked: int = 0
@@ -43,11 +43,11 @@ def look_up(
     on_progress: ProgressFn,
     services: Mapping[str, Service] = SERVICES,
 ) -> LookupReport:
-    """Ask for the unresolved entries of ``corpora`` that ``folder`` does not have yet.
+    """Look up the unresolved entries of ``corpora`` that ``folder`` does not have yet.
 
-    What is found is written down at once, so that an interrupted run goes on where it stopped. A service
-    that fails is given up, and the others are asked; one that refuses a name is asked for the next ones.
-    Raises CorpusError, StorageError.
+    Each answer is stored at once, so that an interrupted run continues where it stopped. If a service fails,
+    it is given up, and the other services are used; if it refuses a name, the next names are still requested.
+    Raises CorpusError, StorageError, UnknownNameError.
     """
     found = FoundPapers(folder)
     rows = CorpusReport()
@@ -77,13 +77,13 @@ def look_up(
 def _ask(
     service: Service, lookups: Sequence[str], client: PoliteClient, found: FoundPapers, report: LookupReport
 ) -> None:
-    """Look up these names; where a service refuses several, each half of them, so that one is found out."""
+    """Look up these names; if a request for several is refused, request each half to isolate the bad name."""
     names = [service.known_as(each.partition(":")[2]) for each in lookups]
     url, params = service.address(names, client.contact)
     try:
         body = client.get(url, params, every_s=service.every_s)
     except ServiceError as error:
-        # One that is asked for many and is elsewhere is so for all of them.
+        # A service that takes several names per request redirects all requests alike.
         is_elsewhere = service.at_once > 1 and error.status is not None and error.status < 400
         if error.status is None or error.status >= 500 or error.status in _OF_THE_SERVICE or is_elsewhere:
             raise
@@ -106,9 +106,9 @@ def _ask(
 
 
 def _given(service: Service, lookups: Sequence[str], papers: Mapping[str, RawPaper]) -> dict[str, RawPaper]:
-    """Of an answer what was asked for, by the names in the library.
+    """Return the requested records of an answer, by the ids used in the library.
 
-    A service that is asked for one paper answers with that one, also where it knows it by another name.
+    A service that takes one id per request answers with that paper, even under another id.
     """
     if service.at_once == 1:
         return dict(zip(lookups, papers.values(), strict=False))

@@ -1,4 +1,4 @@
-"""Requests to public services: one at a time, slowly, with pauses where they ask for them."""
+"""A client for public services: one request at a time, at a low rate, with the pauses that they request."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,16 +9,16 @@ import httpx
 
 from models.errors import ServiceError
 
-# The longest pause that a service may ask for, in seconds.
+# The longest pause that a service may request, in seconds; a longer one ends the attempts.
 _LONGEST_PAUSE_S: Final = 60.0
 _TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOST_REDIRECTS: Final = 5
 
 
 class PoliteClient:
-    """Waits between requests, says who asks, and tries again a few times with growing pauses.
+    """A client that waits between requests, identifies itself, and retries a few times with growing pauses.
 
-    ``contact`` is an e-mail address by which the services reach who asks. Use it as a context manager.
+    ``contact`` is an e-mail address at which the services reach the user. Use it as a context manager.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class PoliteClient:
         self._max_body_bytes = max_body_bytes
         self._sleep = sleep
         self._clock = clock
-        self._last: dict[str, float] = {}  # when each host was last asked
+        self._last: dict[str, float] = {}  # the time of the last request to each host
 
     def __enter__(self) -> Self:
         return self
@@ -50,10 +50,10 @@ class PoliteClient:
         self._http.close()
 
     def get(self, url: str, params: Mapping[str, str], *, every_s: float) -> bytes | None:
-        """Return what is at ``url``, or ``None`` where there is nothing; raises ServiceError.
+        """Return the body at ``url``, or ``None`` if there is nothing (404); raises ServiceError.
 
-        Two requests to one host begin at least ``every_s`` seconds apart. What is elsewhere on the same host
-        is fetched from there.
+        Two requests to one host begin at least ``every_s`` seconds apart. Redirects to the same host are
+        followed.
         """
         asked = httpx.URL(url, params=dict(params)) if params else httpx.URL(url)
         for _ in range(_MOST_REDIRECTS):
@@ -64,7 +64,7 @@ class PoliteClient:
         raise _error(asked, f"it redirects more than {_MOST_REDIRECTS} times", 302)
 
     def _answer(self, url: httpx.URL, every_s: float) -> bytes | httpx.URL | None:
-        """What is at ``url``, the address on its host where it is, or ``None``."""
+        """Return the body at ``url``, the address on the same host it redirects to, or ``None`` (404)."""
         reason, status = "", None
         for attempt in range(self._tries):
             self._wait(url.host, every_s)
@@ -92,14 +92,14 @@ class PoliteClient:
         raise _error(url, reason, status)
 
     def _wait(self, host: str, every_s: float) -> None:
-        """Let ``every_s`` seconds pass since the last request."""
+        """Wait until ``every_s`` seconds have passed since the last request to ``host``."""
         if host in self._last and (left_s := self._last[host] + every_s - self._clock()) > 0:
             self._sleep(left_s)
         self._last[host] = self._clock()
 
 
 def _elsewhere(response: httpx.Response) -> httpx.URL | None:
-    """Where an answer says that what was asked for is, if that is on the same host."""
+    """Return the address that a response redirects to, if it is on the same host, else ``None``."""
     if not response.has_redirect_location:
         return None
     try:
@@ -115,7 +115,7 @@ def _error(url: httpx.URL, reason: str, status: int | None) -> ServiceError:
 
 
 def _asked_pause(response: httpx.Response) -> float:
-    """The seconds of ``Retry-After``; dates, which few send, count as none."""
+    """Return the seconds of ``Retry-After``, or 0 without it; dates, which few services send, count as 0."""
     given = response.headers.get("Retry-After", "")
     return float(given) if given.isascii() and given.isdecimal() else 0.0
 

@@ -1,4 +1,4 @@
-"""Requests to Crossref, arXiv and PubMed, and parsing of their answers."""
+"""Builds requests to Crossref, arXiv and PubMed, and parses their answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ _ARXIV: Final = "{http://arxiv.org/schemas/atom}"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A public service: ``at_once`` papers are asked for in one request, one begins ``every_s`` seconds.
+    """A public service: at most ``at_once`` papers per request, and one request every ``every_s`` seconds.
 
-    ``address`` is that of a request for papers, ``papers`` what an answer holds, by what they were asked by.
-    ``known_as`` is how the service itself writes a name.
+    ``address`` returns the URL and parameters of a request for names, given a contact; ``papers`` returns the
+    papers in an answer by their lookup; ``known_as`` returns a name as the service itself writes it.
     """
 
     name: str
@@ -78,7 +78,7 @@ def _arxiv_address(numbers: Sequence[str], _contact: str) -> tuple[str, dict[str
 
 
 def _arxiv_known_as(number: str) -> str:
-    """Old numbers without their subject class: of ``math.gt/0309136`` the arXiv knows ``math/0309136``."""
+    """Return an old number without its subject class: arXiv has ``math.gt/0309136`` as ``math/0309136``."""
     archive, slash, digits = number.partition("/")
     return archive.partition(".")[0] + slash + digits if slash else number
 
@@ -90,7 +90,7 @@ def _arxiv_papers(body: bytes) -> dict[str, RawPaper]:
 
 
 def _arxiv_paper(entry: Element) -> RawPaper | None:
-    """The paper of an entry; an error has another kind of address."""
+    """Return the paper of an entry, or ``None`` for an error, which has another kind of id."""
     number = bare_arxiv(entry.findtext(f"{_ATOM}id", ""))
     if number is None:
         return None
@@ -133,8 +133,8 @@ def _unreadable(name: str, error: Exception) -> ServiceError:
     return ServiceError(f"{name}: its answer cannot be read ({error})", type="lookup", status=None)
 
 
-# By what a lookup begins with. The arXiv asks for a request every three seconds, PubMed and Crossref allow
-# three and five a second.
+# By the prefix of a lookup. The arXiv requires three seconds between requests; PubMed and Crossref allow
+# three and five requests per second.
 SERVICES: Final[Mapping[str, Service]] = {
     "arxiv": Service("arXiv", 50, 3.0, _arxiv_address, _arxiv_papers, _arxiv_known_as),
     "pmid": Service("PubMed", 100, 0.4, _pubmed_address, _pubmed_papers),

@@ -1,4 +1,4 @@
-"""The ``exact`` backend: every row compared with every query; no index, no file, no memory of its own."""
+"""The ``exact`` backend: it compares every row with every query, without index, file or extra memory."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from models.types import Hits, unseen
 
 
 class ExactIndex:
-    """Search over the stored rows themselves; the measure of every other backend."""
+    """A search that scans the stored rows; the reference for the results of every other backend."""
 
     def __init__(self, rows: np.ndarray) -> None:
         check_rows(rows)

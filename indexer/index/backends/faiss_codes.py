@@ -1,8 +1,8 @@
-"""Shared by the approximate FAISS backends: FAISS proposes rows, the stored vectors rank them.
+"""The base of the approximate FAISS backends: FAISS proposes rows, the stored vectors rank them.
 
-A subclass says how the index is made and how hard a search tries; everything else is here. A search falls
-back to the exact scan wherever that is the cheaper way to the same rows (a narrow filter, few rows, a large
-``k``), and wherever FAISS proposed fewer rows than there are: so ``k = n_rows`` returns every allowed row.
+A subclass defines how the index is made and the effort of a search; everything else is here. A search uses
+the exact scan instead if that is cheaper (a narrow filter, few rows, a large ``k``), or if FAISS proposed
+fewer rows than there are: so ``k = n_rows`` returns every allowed row.
 """
 
 import math
@@ -30,15 +30,15 @@ from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError, SnapshotCorruptError, StorageError
 from models.types import Hits, unseen
 
-# Rows under which an exact scan always wins: 1.6 ms for 8 queries of 384 numbers on one core.
+# Up to this many rows an exact scan always wins: 1.6 ms for 8 queries of 384 numbers on one core.
 ALWAYS_SCAN_ROWS = 10_000
-# Rows handed to FAISS in one call; bounds the float32 copy (24 MiB at 384 numbers a row).
+# Rows added to FAISS in one call; bounds the float32 copy (24 MiB at 384 numbers per row).
 ADD_ROWS = 16_384
-# Reading a row for one query's re-scoring, in rows of an exact scan (which reads a row once for all queries
-# and in order): 80 to 160 against 20 ns at 384 numbers a row.
+# The cost of re-scoring a row for one query, in rows of an exact scan (which reads each row once for all
+# queries, and in order): 80 to 160 ns instead of 20 ns at 384 numbers per row.
 RESCORING_COST = 5
-# Finding rows for several queries together takes what finding a share of them takes for each, a third where
-# there are more than three; and one query may propose so many times the rows wanted. Measured:
+# For queries searched together, each is searched with the effort for its share of the rows wanted (a third if
+# there are more than three queries), and may propose this many times the rows wanted. Measured:
 # docs/decisions/retrieval/candidates.md.
 _MOST_SHARES, _PROPOSED_BY_ONE = 3, 2
 _SEED = 20_240_611
@@ -47,7 +47,7 @@ AddRows = Callable[[Float32[np.ndarray, "n dim"]], object]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard one search tries: ``breadth`` (lists probed, or nodes kept on the way), rows to propose, cost.
+    """The effort of one search: ``breadth`` (lists probed, or graph nodes kept), rows to propose, and cost.
 
     ``cost_rows`` is the number of rows that an exact scan would compare in the same time.
     """
@@ -57,7 +57,7 @@ class Effort:
     cost_rows: int
 
     def times(self, share: float, *, k: int) -> "Effort":
-        """So many times as much, to find ``k`` rows."""
+        """Return the effort multiplied by ``share``, proposing at least ``k`` rows."""
         if share == 1:
             return self
         breadth, n_proposed = (math.ceil(share * each) for each in (self.breadth, self.n_proposed))
@@ -67,11 +67,11 @@ class Effort:
 class FaissCodesIndex(ABC):
     """An approximate index: compressed codes in FAISS, full-precision rows for the scores.
 
-    ``effort`` is how many times as hard as usual a search tries: `akin tune` chooses it for a collection.
+    ``effort`` multiplies the usual effort of a search: `akin tune` chooses it for a collection.
     """
 
     effort = 1.0
-    # Whether the proposals for queries that are searched for together are ranked as one list.
+    # Whether the proposals for queries searched together are ranked as one list.
     _pools = True
 
     def __init__(self, rows: np.ndarray, index: Any) -> None:
@@ -81,25 +81,25 @@ class FaissCodesIndex(ABC):
     @staticmethod
     @abstractmethod
     def _untrained(n_rows: int, dim: int) -> Any:
-        """An empty FAISS index for ``n_rows`` rows of ``dim`` numbers."""
+        """Return an empty FAISS index for ``n_rows`` rows of ``dim`` numbers."""
 
     @abstractmethod
     def usual_effort(self, k: int, n_allowed: int) -> Effort:
-        """What finding ``k`` among ``n_allowed`` rows takes."""
+        """Return the usual effort to find ``k`` of ``n_allowed`` rows."""
 
     @staticmethod
     @abstractmethod
     def _parameters(breadth: int, selector: Any) -> Any:
-        """FAISS's search parameters for one call; nothing of the index itself is changed by a search."""
+        """Return FAISS's search parameters for one call; a search changes nothing in the index itself."""
 
     @staticmethod
     @abstractmethod
     def _n_training(n_rows: int) -> int:
-        """How many rows the index is trained on."""
+        """Return the number of rows to train the index on."""
 
     @classmethod
     def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unseen) -> "FaissCodesIndex":
-        """See ``VectorIndex``; the same rows give the same bytes on a CPU, whatever the thread count."""
+        """See ``VectorIndex``; on a CPU, the same rows give the same bytes with any number of threads."""
         check_rows(rows)
         on_rows(0)
         index = cls._untrained(*rows.shape)
@@ -111,7 +111,7 @@ class FaissCodesIndex(ABC):
 
     @classmethod
     def _trained(cls, index: Any, sample: Float32[np.ndarray, "n dim"], device: str) -> AddRows:
-        """Train ``index``, and say what adds rows to it."""
+        """Train ``index``, and return the function that adds rows to it."""
         index.train(sample)
         added: AddRows = index.add
         return added
@@ -120,15 +120,15 @@ class FaissCodesIndex(ABC):
     def load(
         cls, path: Path, rows: np.ndarray, *, device: str = "auto", effort: float = 1.0
     ) -> "FaissCodesIndex":
-        """See ``VectorIndex``; the file must stay as it is while the index is used.
+        """See ``VectorIndex``; the file must not change while the index is used.
 
         Raises:
-            SnapshotCorruptError: if FAISS cannot read the file, or it holds another index.
+            SnapshotCorruptError: if FAISS cannot read the file, or it contains another index.
         """
         check_rows(rows)
         remedy = "restore the snapshot or index the corpus again"
         try:
-            # Mapped where FAISS can: all but the codes of its fast scan, which it copies.
+            # Memory-mapped, except the codes of FAISS's fast scan, which it copies.
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except (RuntimeError, MemoryError) as error:  # MemoryError: a damaged length field
             raise SnapshotCorruptError(f"{path}: FAISS cannot read this index; {remedy}") from error
@@ -144,11 +144,11 @@ class FaissCodesIndex(ABC):
 
     @classmethod
     def _placed(cls, rows: np.ndarray, index: Any, device: str) -> "FaissCodesIndex":
-        """The index that was read, where it is searched."""
+        """Return the loaded index, placed on the device where it is searched; here always the CPU."""
         return cls(rows, index)
 
     def save(self, path: Path) -> None:
-        """See ``VectorIndex``; raises StorageError where the file cannot be written."""
+        """See ``VectorIndex``; raises StorageError if the file cannot be written."""
         try:
             faiss.write_index(self._index, str(path))
         except RuntimeError as error:
@@ -195,7 +195,7 @@ class FaissCodesIndex(ABC):
         n: int,
         allowed: Bool[np.ndarray, " n_rows"] | None,
     ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
-        """Squared distances by FAISS and row numbers, -1 where it found no more; raises DeviceFullError."""
+        """Return FAISS's squared distances and row numbers, padded with -1; raises DeviceFullError."""
         parameters = self._parameters(breadth, selector(allowed))
         with _one_thread():
             found: tuple[np.ndarray, np.ndarray] = self._index.search(queries, n, params=parameters)
@@ -208,7 +208,7 @@ class FaissCodesIndex(ABC):
         *,
         allowed: Bool[np.ndarray, " n_rows"] | None,
     ) -> Hits:
-        """Scan for the queries that FAISS found too few rows for, as where a filter empties their region."""
+        """Scan all rows for the queries with too few hits, for example if a filter leaves few near them."""
         short = hits.rows[:, -1] < 0
         if not short.any():
             return hits
@@ -220,7 +220,7 @@ class FaissCodesIndex(ABC):
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Requests run side by side; two that both spread over every core only wait for each other."""
+    """Let FAISS use one thread: concurrent requests that each use every core only wait for each other."""
     n_threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
@@ -230,12 +230,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def scan_is_cheaper(n_allowed: int, cost_rows: int = 0) -> bool:
-    """Whether comparing every allowed row takes less time than asking FAISS, which costs ``cost_rows``."""
+    """Return whether comparing every allowed row is faster than a FAISS search, which costs ``cost_rows``."""
     return n_allowed <= max(ALWAYS_SCAN_ROWS, cost_rows)
 
 
 def selector(allowed: Bool[np.ndarray, " n_rows"] | None) -> Any:
-    """The rows FAISS may return, as it wants them: one bit each, lowest first; ``None`` allows all."""
+    """Return FAISS's selector of the allowed rows: one bit per row, lowest first; ``None`` allows all."""
     return None if allowed is None else faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
 
 
@@ -244,7 +244,7 @@ def _nearest_of(
     proposed: Int64[np.ndarray, "n_query n_proposed"],
     n: int,
 ) -> Int64[np.ndarray, " n_nearest"]:
-    """The ``n`` rows of the nearest proposals, whichever query they are for, each once, in row order."""
+    """Return the ``n`` rows of the nearest proposals for any query, each once, in row order."""
     found = proposed >= 0
     rows, _ = best_of_owners(proposed[found], squared[found])
     return np.sort(rows[:n])
@@ -253,14 +253,14 @@ def _nearest_of(
 def only_allowed(
     numbers: Int64[np.ndarray, "n_query n"], allowed: Bool[np.ndarray, " n_rows"] | None
 ) -> Int64[np.ndarray, "n_query n"]:
-    """``numbers`` with -1 for rows that are not allowed, for indexes that know no selector."""
+    """Return ``numbers`` with -1 for rows that are not allowed, for indexes without selectors."""
     return numbers if allowed is None else np.where(allowed[numbers], numbers, -1)
 
 
 def _sample(rows: np.ndarray, n: int) -> Float32[np.ndarray, "n dim"]:
-    """``n`` rows drawn without replacement, always the same; rows repeat where there are fewer than ``n``.
+    """Return ``n`` rows drawn without replacement, with a fixed seed; rows repeat if there are fewer.
 
-    k-means refuses fewer points than centroids; a repeated point moves nothing.
+    k-means refuses fewer points than centroids; repeated points do not move the centroids.
     """
     if n >= len(rows):
         return np.resize(np.asarray(rows, np.float32), (n, rows.shape[1]))

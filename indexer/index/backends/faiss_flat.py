@@ -1,4 +1,4 @@
-"""The ``flat`` backend: FAISS compares every row, in memory or on a GPU; the same answers as ``exact``."""
+"""The ``flat`` backend: FAISS compares every row, in memory or on a GPU; same results as ``exact``."""
 
 import math
 from contextlib import nullcontext
@@ -16,16 +16,16 @@ from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError
 from models.types import Hits, unseen
 
-# Proposals beyond k in the first attempt: room for FAISS's own rounding.
+# Proposals beyond k in the first attempt, to allow for FAISS's rounding.
 _SPARE = 32
-# FAISS's squared distances are off by at most this share of the squared norms (its float32 matrix products).
+# The error of FAISS's squared distances, as a share of the squared norms (from its float32 matrix products).
 _RELATIVE_ERROR = 1e-5
 
 
 class FlatIndex:
-    """All rows in FAISS: dim float16 or float32 numbers a row of main memory, or float32 ones of GPU memory.
+    """A copy of all rows in FAISS: as float16 or float32 in main memory, or as float32 in GPU memory.
 
-    On a CPU ``exact`` answers as quickly and holds no copy: take ``flat`` for a GPU.
+    On a CPU, ``exact`` answers as quickly without a copy: use ``flat`` for GPUs.
     """
 
     def __init__(self, rows: np.ndarray, *, gpu: Gpu | None) -> None:
@@ -35,7 +35,7 @@ class FlatIndex:
         self._index = _cpu_index(rows) if gpu is None else gpu.flat(rows.shape[1])
         if gpu is not None:
             gpu.free_with(self, self._index)
-        # A GPU takes all at once: FAISS then knows how much to reserve, and growing takes twice as much.
+        # On a GPU add all rows at once: FAISS then reserves the right size; growing takes twice the memory.
         step = ADD_ROWS if gpu is None else max(len(rows), 1)
         for start in range(0, len(rows), step):
             added = np.asarray(rows[start : start + step], np.float32)
@@ -44,16 +44,16 @@ class FlatIndex:
 
     @classmethod
     def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unseen) -> "FlatIndex":
-        """See ``VectorIndex``; DeviceFullError where the GPU that ``device`` names has no room."""
+        """See ``VectorIndex``; raises DeviceFullError if the GPU that ``device`` names has not the memory."""
         return _flat(cls, rows, device)
 
     @classmethod
     def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto", effort: float = 1.0) -> "FlatIndex":
-        """As ``build``: no file is read."""
+        """The same as ``build``: no file is read."""
         return _flat(cls, rows, device)
 
     def save(self, path: Path) -> None:
-        """See ``VectorIndex``; no file is written: the stored rows are all there is to keep."""
+        """See ``VectorIndex``; no file is written, because the index only consists of the stored rows."""
 
     def search(
         self,
@@ -65,7 +65,7 @@ class FlatIndex:
     ) -> Hits:
         """See ``VectorIndex``.
 
-        Asks FAISS for ever more rows until none that it left out can be among the ``k`` nearest.
+        Requests more and more rows from FAISS until no other row can be among the ``k`` nearest.
         """
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
@@ -83,7 +83,10 @@ class FlatIndex:
         return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
 
     def _first_proposals(self, k: int, n_allowed: int) -> int:
-        """On a GPU, which knows no filter, as many as hold ``k`` allowed ones if the filter is even."""
+        """Return how many rows to request first.
+
+        GPUs have no filters: there, enough rows to include ``k`` allowed ones if these are spread evenly.
+        """
         return _SPARE + (k if self._gpu is None else math.ceil(k * len(self._rows) / n_allowed))
 
     def _most_proposals(self) -> int:
@@ -92,7 +95,7 @@ class FlatIndex:
     def _propose(
         self, queries: Float32[np.ndarray, "n_query dim"], n: int, allowed: Bool[np.ndarray, " n_rows"] | None
     ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
-        """Squared distances and row numbers, nearest first; -1 for a row that is not allowed."""
+        """Return squared distances and row numbers, nearest first; -1 for a row that is not allowed."""
         if self._gpu is None:
             found: tuple[np.ndarray, np.ndarray] = self._index.search(
                 queries, n, params=faiss.SearchParameters(sel=selector(allowed))
@@ -103,7 +106,7 @@ class FlatIndex:
 
 
 def _flat(kind: type[FlatIndex], rows: np.ndarray, device: str) -> FlatIndex:
-    """Where it goes, and on the CPU after all where a GPU that need not be it filled up meanwhile."""
+    """Make the index on ``device``; with ``auto``, on the CPU if the GPU has run out of memory meanwhile."""
     check_rows(rows)
     try:
         return kind(rows, gpu=gpu_for(device, flat_bytes(*rows.shape)))
@@ -114,16 +117,16 @@ def _flat(kind: type[FlatIndex], rows: np.ndarray, device: str) -> FlatIndex:
 
 
 def flat_bytes(n_rows: int, dim: int) -> int:
-    """What ``n_rows`` rows take on a GPU: float32 numbers, and the norm of each row."""
+    """Return the bytes of ``n_rows`` rows on a GPU: float32 numbers, and the norm of each row."""
     return 4 * n_rows * (dim + 1)
 
 
 def _settled(
     hits: Hits, farthest: Float32[np.ndarray, " n_query"], queries: Float32[np.ndarray, "n_query dim"]
 ) -> bool:
-    """Whether every row left out is farther than the last hit, FAISS's rounding counted against it."""
+    """Return whether every row not proposed is farther than the last hit, allowing for FAISS's rounding."""
     kth = hits.scores[:, -1] ** 2
-    # |row|^2 <= 2 |query|^2 + 2 distance^2, for the row at the k-th place and for the one left out.
+    # |row|^2 <= 2 |query|^2 + 2 distance^2, for the k-th row and for any row not proposed.
     error = _RELATIVE_ERROR * (3 * np.square(queries).sum(1) + 2 * np.minimum(kth, farthest))
     return bool((farthest - kth > 2 * error).all())
 

@@ -1,7 +1,7 @@
-"""Shared by the inverted-list backends: number of lists, probes, and k-means on a GPU.
+"""The base of the inverted-list backends: the number of lists and probes, and k-means on a GPU.
 
-A GPU trains the lists and tells each row its own where there is one with the room; codes are made on the CPU,
-and what is saved is a CPU's index, that any machine reads.
+If a GPU has enough free memory, it trains the lists and assigns rows to them. Codes are made on the CPU, and
+the saved file is a CPU index, which any machine can read.
 """
 
 import math
@@ -17,30 +17,30 @@ from indexer.index.backends.faiss_flat import flat_bytes
 from indexer.index.backends.gpu import Gpu, gpu_with_room
 from models.errors import DeviceFullError
 
-# Training rows a list; k-means gains nothing measurable past them.
+# Training rows per list; k-means gains nothing measurable from more.
 ROWS_PER_LIST = 64
-# Fewest rows a list, so that k-means has something to average; most lists, so that training takes minutes.
+# Fewest rows per list, so that k-means has enough to average; most lists, so that training takes minutes.
 FEWEST_ROWS_PER_LIST = 39
 _MOST_LISTS = 65_536
 _KMEANS_ITERATIONS = 10
 _KMEANS_SEED = 1234
-# Lists to probe = 3 * n_lists^0.62 * (k / 100)^0.21 reach 98 % of the true nearest k. Fitted on real sentence
+# Probing 3 * n_lists^0.62 * (k / 100)^0.21 lists reaches 98 % of the true nearest k. Fitted on real sentence
 # vectors for 3,400 to 54,000 rows, 116 to 463 lists and k from 20 to 1,000; each point within 10 %.
 _PROBES, _PROBES_BY_LISTS, _PROBES_BY_K = 3.0, 0.62, 0.21
 
 
 class IvfIndex(FaissCodesIndex):
-    """Codes in inverted lists; a subclass says which codes, and how rows get into lists that a GPU chose."""
+    """Codes in inverted lists; a subclass defines the codes, and how rows are added to lists of a GPU."""
 
     @staticmethod
     @abstractmethod
     def _empty(n_rows: int, dim: int) -> Any:
-        """An empty FAISS index of ``list_count(n_rows)`` lists; k-means is set up here."""
+        """Return an empty FAISS index of ``list_count(n_rows)`` lists; ``_untrained`` sets up k-means."""
 
     @staticmethod
     @abstractmethod
     def _adding_by(gpu: Gpu, index: Any, quantiser: Any) -> AddRows:
-        """What adds rows to ``index``, the GPU's ``quantiser`` telling each row its list."""
+        """Return a function that adds rows to ``index``, with lists chosen by the GPU's ``quantiser``."""
 
     @classmethod
     def _untrained(cls, n_rows: int, dim: int) -> Any:
@@ -70,7 +70,7 @@ class IvfIndex(FaissCodesIndex):
 
     def _n_probes(self, k: int, n_allowed: int) -> int:
         n_lists: int = self._index.nlist
-        # The k nearest allowed rows stand among the k * n_rows / n_allowed nearest of all.
+        # The k nearest allowed rows are among the k * n_rows / n_allowed nearest of all rows.
         k_of_all = k * len(self._rows) / n_allowed
         probes: float = _PROBES * n_lists**_PROBES_BY_LISTS * (k_of_all / 100) ** _PROBES_BY_K
         return min(n_lists, math.ceil(probes))
@@ -81,10 +81,10 @@ class IvfIndex(FaissCodesIndex):
 
 
 def _quantiser_on(gpu: Gpu, index: Any, sample: Float32[np.ndarray, "n dim"]) -> Any:
-    """Train the lists of ``index`` on ``gpu``: an index there that tells the list of a row, or ``None``.
+    """Train the lists of ``index`` on ``gpu``; return an index there that finds the list of a row.
 
-    ``None`` where its memory is full after all. The lists are those of ``index`` then: what is left to train
-    are its codes.
+    Returns ``None`` if the memory of the GPU is full. Else ``index`` has these lists too, and only its codes
+    are left to train.
     """
     quantiser = None
     try:
@@ -103,5 +103,8 @@ def _quantiser_on(gpu: Gpu, index: Any, sample: Float32[np.ndarray, "n dim"]) ->
 
 
 def list_count(n_rows: int) -> int:
-    """Twice the square root: half the k-means of four times, and the same time to a given recall."""
+    """Return the number of lists for ``n_rows`` rows, usually twice the square root.
+
+    That halves the k-means of four times the square root, at the same search time for a given recall.
+    """
     return max(1, min(round(2 * math.sqrt(n_rows)), n_rows // FEWEST_ROWS_PER_LIST, _MOST_LISTS))

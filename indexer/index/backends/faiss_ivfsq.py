@@ -1,7 +1,7 @@
-"""The ``ivfsq`` backend: inverted lists of 8-bit scalar codes, on a GPU where there is one with room.
+"""The ``ivfsq`` backend: inverted lists of 8-bit scalar codes, on a GPU if one has enough free memory.
 
-The fast-scan codes of ``ivfpq`` have no form for GPUs. These take a quarter of what ``flat`` does there, so a
-GPU holds four times as many rows; on a CPU they are read as well, but ``ivfpq`` is quicker there.
+GPUs do not support the fast-scan codes of ``ivfpq``. Scalar codes take a quarter of the memory of ``flat``,
+so a GPU holds four times as many rows; a CPU can search them too, but ``ivfpq`` is faster there.
 """
 
 import math
@@ -21,22 +21,22 @@ from indexer.index.backends.faiss_ivf import ROWS_PER_LIST, IvfIndex, list_count
 from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
 from models.errors import DeviceFullError
 
-# Rows are proposed by codes of 8 bits a number, which seldom order two rows wrongly.
+# Codes of 8 bits per number seldom order two rows wrongly, so few extra proposals are needed.
 _PROPOSALS_PER_K, _SPARE = 1.5, 16
-# A code read, in rows of an exact scan.
+# The cost of reading a code, in rows of an exact scan.
 _CODE_COST = 1 / 2
-# A list on a GPU is filled up to so many rows.
+# The length of a list on a GPU is rounded up to a multiple of this many rows.
 _LIST_STEP = 32
 _ID_BYTES = 8
 
 
 class IvfSqIndex(IvfIndex):
-    """FAISS IVF,SQ8: dim + 8 bytes a row. ``build`` gives it on the CPU, ``load`` where it fits."""
+    """FAISS IVF,SQ8: dim + 8 bytes per row. ``build`` makes it on the CPU, ``load`` on a GPU if it fits."""
 
     def __init__(self, rows: np.ndarray, index: Any, gpu: Gpu | None = None) -> None:
         super().__init__(rows, index)
         self._gpu = gpu
-        self._pools = gpu is None  # there a list for each query takes no time, and no list is very long
+        self._pools = gpu is None  # on a GPU, a list per query takes no time, and none is very long
         if gpu is not None:
             gpu.free_with(self, index)
 
@@ -90,12 +90,12 @@ class IvfSqIndex(IvfIndex):
         if self._gpu is None:
             cost = _CODE_COST * n_rows * n_probes / self._index.nlist + RESCORING_COST * n_proposed
             return Effort(n_probes, n_proposed, round(cost))
-        # It knows no filter: so many that enough of them are allowed, where the filter is even.
+        # GPUs have no filters: propose enough rows to include the allowed ones if these are spread evenly.
         n_proposed = math.ceil(n_proposed * n_rows / n_allowed)
         fits = max(n_proposed, n_probes) <= MOST_SELECTED
         return Effort(n_probes, n_proposed, 0 if fits else n_rows)
 
 
 def _gpu_bytes(n_rows: int, dim: int, n_lists: int) -> int:
-    """What the index takes on a GPU: a code and a number a row, and each list's centre and unfilled end."""
+    """Return the bytes of the index on a GPU: code and number per row, centre and padding per list."""
     return n_rows * (dim + _ID_BYTES) + n_lists * (_LIST_STEP * (dim + _ID_BYTES) + 4 * dim)

@@ -1,7 +1,7 @@
-"""GPUs for FAISS: placement of an index, free memory, and what to do when it is full.
+"""GPUs for FAISS: placement of indexes, free memory, and the handling of full memory.
 
-Everything that FAISS has for GPUs alone is called here. Its resources of a GPU (streams, temporary memory)
-serve one call at a time, and any number of indexes: this process has one ``Gpu`` for each.
+All GPU functions of FAISS are called here. FAISS's resources of a GPU (streams, temporary memory) serve one
+call at a time, for any number of indexes: this process has one ``Gpu`` per GPU.
 """
 
 import pkgutil
@@ -22,16 +22,16 @@ from jaxtyping import Float32, Int64
 from models.encoders.device_names import checked_device, gpu_number
 from models.errors import DeviceFullError, InputError
 
-# Rows that FAISS's GPU indexes select, and lists that they probe, at most.
+# The most rows that FAISS's GPU indexes select, and the most lists that they probe.
 MOST_SELECTED = 2048
-# What an index leaves free: FAISS takes up to 1.5 GiB for temporary memory, encoders and searches need some.
+# Memory that indexes leave free: FAISS takes up to 1.5 GiB for temporary memory, encoders and searches more.
 _RESERVED_BYTES = 3 * 2**30
 _GIB = 2**30
-_FREE_BYTES = "models.encoders.devices:free_bytes"  # by name: it brings torch along
-# What FAISS says when the memory of a GPU is full.
+_FREE_BYTES = "models.encoders.devices:free_bytes"  # by name, because it imports torch
+# Parts of FAISS's error messages when the memory of a GPU is full.
 _FULL = ("out of memory", "alloc fail")
 
-# What is to be freed of each GPU, at the next call of it: freeing is a call too, and may come at any time.
+# Indexes of each GPU to free at its next call: freeing is a call too, but garbage is collected at any time.
 _dead: defaultdict[int, deque[Any]] = defaultdict(deque)
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gpu:
-    """One GPU: its number, what all of FAISS's indexes on it share, and the lock that each call holds."""
+    """One GPU: its number, the resources that FAISS's indexes on it share, and the lock for each call."""
 
     number: int
     resources: Any
@@ -47,7 +47,7 @@ class Gpu:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """For one call of FAISS; raises DeviceFullError where the memory does not suffice."""
+        """Hold the GPU for one call of FAISS; raises DeviceFullError if its memory does not suffice."""
         with self.lock:
             self._free_the_dead()
             try:
@@ -60,9 +60,9 @@ class Gpu:
                 raise
 
     def free_with(self, owner: object, index: Any) -> None:
-        """Have ``index`` freed as one call of this GPU, some time after ``owner`` is gone.
+        """Have ``index`` freed at a later call of this GPU, after ``owner`` is garbage-collected.
 
-        Whoever collects garbage may be in any thread, and in the middle of a call: it takes no lock.
+        Garbage may be collected in any thread, in the middle of a call, so no lock is taken then.
         """
         weakref.finalize(owner, _dead[self.number].append, index).atexit = False
 
@@ -72,9 +72,9 @@ class Gpu:
             dead.pop()
 
     def flat(self, dim: int) -> Any:
-        """An empty index that compares every row, float32 even for float16 rows.
+        """Return an empty index that compares every row, in float32 even for float16 rows.
 
-        With half-precision products its rounding would have no useful bound.
+        With half-precision products, its rounding would have no useful bound.
         """
         config = faiss.GpuIndexFlatConfig()
         config.device = self.number
@@ -82,21 +82,22 @@ class Gpu:
             return faiss.GpuIndexFlatL2(self.resources, dim, config)
 
     def scalar_lists(self, index: Any) -> Any:
-        """A copy of a CPU's IndexIVFScalarQuantizer."""
+        """Return a copy of an IndexIVFScalarQuantizer of the CPU on this GPU."""
         config = faiss.GpuIndexIVFScalarQuantizerConfig()
         config.device = self.number
         with self.used():
             copied = faiss.GpuIndexIVFScalarQuantizer(self.resources, index, config)
-        # It would keep the CPU's, which holds as much memory.
+        # Else the copy would keep the CPU index alive, which takes as much memory.
         copied.referenced_objects = []
         return copied
 
     def search(
         self, index: Any, queries: Float32[np.ndarray, "n_query dim"], n: int, *, parameters: Any = None
     ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
-        """Squared distances and row numbers of the ``n`` nearest rows in ``index``, which is on this GPU.
+        """Return squared distances and row numbers of the ``n`` nearest rows in ``index``, on this GPU.
 
-        Where the memory does not suffice, half of the queries at a time. Raises DeviceFullError.
+        If the memory does not suffice, the queries are halved. Raises DeviceFullError if it does not suffice
+        for one query.
         """
         try:
             with self.used():
@@ -114,7 +115,7 @@ class Gpu:
 
 
 def check_gpu(device: str) -> None:
-    """Raise InputError if ``device`` is no device's name, or names a GPU that this FAISS does not reach."""
+    """Raise InputError if ``device`` is not a device name, or names a GPU that this FAISS does not reach."""
     if gpu_number(device) is None and not device.startswith("cuda"):
         return
     n_gpus = _gpu_count()
@@ -125,9 +126,9 @@ def check_gpu(device: str) -> None:
 
 
 def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
-    """The GPU with the most room of those that ``device`` allows; ``None`` if ``n_bytes`` fit nowhere.
+    """Return the GPU with the most free memory that ``device`` allows; ``None`` if ``n_bytes`` fit on none.
 
-    As where there is none at all: for what a GPU does sooner, and a CPU as well.
+    Also ``None`` if there is no GPU: for work that a GPU does faster but a CPU can do too.
     """
     free = {number: _free_bytes(number) for number in _reachable(device)}
     best = max(free, key=lambda number: free[number], default=None)
@@ -135,9 +136,10 @@ def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
 
 
 def gpu_for(device: str, n_bytes: int) -> Gpu | None:
-    """Where an index of ``n_bytes`` goes: ``None`` is the CPU, as where ``auto`` finds no GPU with room.
+    """Return the GPU for an index of ``n_bytes``; ``None`` for the CPU, also if ``auto`` finds no room.
 
-    Raises InputError if ``device`` names a GPU that is not there, DeviceFullError if it has not the room.
+    Raises InputError if ``device`` names a GPU that does not exist, DeviceFullError if its memory does not
+    suffice.
     """
     check_gpu(device)
     found, numbers = gpu_with_room(device, n_bytes), _reachable(device)
@@ -156,21 +158,21 @@ def gpu_for(device: str, n_bytes: int) -> Gpu | None:
 
 
 def _free_bytes(number: int) -> float:
-    """Infinite where it cannot be told: FAISS then says when the memory is full."""
+    """Return the free memory of a GPU; infinite if unknown: then FAISS raises an error when it is full."""
     if _dead[number]:
-        with gpu_at(number).used():  # which frees them
+        with gpu_at(number).used():  # frees the dead indexes
             pass
     free: int | None = pkgutil.resolve_name(_FREE_BYTES)(number)
     return np.inf if free is None else free
 
 
 def _gpu_count() -> int:
-    """How many GPUs the installed FAISS reaches; none where it is the package faiss-cpu."""
+    """Return how many GPUs the installed FAISS reaches; none with the package faiss-cpu."""
     return int(faiss.get_num_gpus()) if hasattr(faiss, "StandardGpuResources") else 0
 
 
 def _reachable(device: str) -> list[int]:
-    """The GPUs that ``device`` allows, of those that the installed FAISS reaches."""
+    """Return the GPUs that ``device`` allows and the installed FAISS reaches."""
     number = gpu_number(device)
     numbers = [] if checked_device(device) == "cpu" else range(_gpu_count())
     return [own for own in numbers if number is None or number == own]
@@ -178,5 +180,5 @@ def _reachable(device: str) -> list[int]:
 
 @cache
 def gpu_at(number: int) -> Gpu:
-    """That GPU, with the resources that all of its indexes share."""
+    """Return the GPU with this number, with the resources that its indexes share."""
     return Gpu(number, faiss.StandardGpuResources(), threading.Lock())

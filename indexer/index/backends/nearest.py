@@ -1,8 +1,8 @@
 """Nearest rows by exact L2 distance: the scan that needs no index, and the re-scoring behind every index.
 
-Both read float16 or float32 rows where they lie (a memory map is welcome: only the asked rows are touched),
-widen to float32 one row at a time and sum squared differences directly, so a distance near 0 keeps its digits
-and one row has one score, whichever backend proposed it.
+Both read float16 or float32 rows in place (of a memory map, only the requested rows are read), widen them to
+float32 one row at a time and sum squared differences directly. So a distance near 0 keeps its digits, and a
+row has the same score, whichever backend proposed it.
 """
 
 import math
@@ -19,18 +19,18 @@ from models.errors import InputError
 from models.transport.compiled import compiled_reduction
 from models.types import Hits
 
-# Rows scanned between two selections of the best: 16,384 distances a query stay in the second-level cache.
+# Rows scanned between two selections of the best: 16,384 distances per query fit the second-level cache.
 _BLOCK_ROWS = 16_384
 # A row number takes the low half of a 64-bit sort key.
 MAX_ROWS = 2**32 - 1
-# Rows that show whether those of some papers are in memory.
+# Rows that are read first, to see whether the rows of a request are in memory.
 _FIRST_ROWS = 16
 _NO_ROW = np.uint64(2**64 - 1)
 _HALF = np.uint64(32)
 
 
 def check_rows(rows: np.ndarray) -> None:
-    """Refuse rows that no index can hold: InputError says which shape and type were expected."""
+    """Raise InputError, with the expected shape and type, for rows that no index can hold."""
     if rows.ndim != 2 or 0 in rows.shape or rows.dtype not in (np.float16, np.float32):
         raise InputError(
             f"Rows of shape {rows.shape} and type {rows.dtype}; expected (n_rows, dim), at least one row, "
@@ -47,7 +47,7 @@ def check_search(
     k: int,
     allowed: Bool[np.ndarray, " n_allowed"] | None,
 ) -> None:
-    """Refuse a search that cannot be answered: InputError says what was given and what was expected."""
+    """Raise InputError, with what was given and expected, for a search that cannot be answered."""
     if k < 1:
         raise InputError(f"{k} nearest rows requested; request at least 1")
     if len(queries) == 0 or queries.shape[1] != rows.shape[1]:
@@ -72,11 +72,11 @@ def nearest_rows(
     allowed: Bool[np.ndarray, " n_rows"] | None = None,
     block_rows: int = _BLOCK_ROWS,
 ) -> Hits:
-    """The ``k`` nearest of the ``allowed`` rows (all by default), by comparing every one.
+    """Return the ``k`` nearest of the ``allowed`` rows (default: all) to each query, by comparing every row.
 
-    To each query, or, ``together``, to any of them, which gives one list. ``rows`` has shape (n_rows, dim).
-    Equal distances come in row order. Memory beside the result: a few MiB a core, for the distances of
-    ``block_rows`` rows at a time; blocks are compared on idle cores.
+    With ``together``, return one list of the rows nearest to any query. ``rows`` has shape (n_rows, dim).
+    Equal distances come in row order. Blocks of ``block_rows`` rows are compared on idle cores; in addition
+    to the result this takes a few MiB of memory per core, for the distances of a block.
     """
     numbers = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed)
     block_rows, n_lists = max(block_rows, k), 1 if together else len(queries)
@@ -91,7 +91,7 @@ def nearest_rows(
             _distances_to_all(_bits(rows), block, queries, distances)
         keys = _keys(distances, np.broadcast_to(block, distances.shape))
         for own, row_keys in zip(best, keys, strict=True):
-            if len(block) == len(numbers) <= k:  # all of them are wanted
+            if len(block) == len(numbers) <= k:  # all rows are returned
                 own[: len(block)] = np.sort(row_keys)
                 continue
             better = row_keys[row_keys < own[-1]]
@@ -113,7 +113,7 @@ def rescored(
     proposed: Int64[np.ndarray, "n_query n_proposed"],
     k: int,
 ) -> Hits:
-    """The ``k`` nearest among the row numbers ``proposed`` for each query, -1 standing for none.
+    """Return the ``k`` nearest of the row numbers ``proposed`` for each query; -1 stands for no row.
 
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
@@ -133,7 +133,7 @@ def rescored_together(
     proposed: Int64[np.ndarray, " n_proposed"],
     k: int,
 ) -> Hits:
-    """Of the row numbers ``proposed``, each once, the ``k`` that are nearest to any of the queries: one list.
+    """Return one list of the ``k`` row numbers, of the distinct ones ``proposed``, nearest to any query.
 
     ``rows`` has shape (n_rows, dim). Equal distances come in row order.
     """
@@ -145,7 +145,7 @@ def rescored_together(
 
 
 def best_together(hits: Hits) -> Hits:
-    """The k rows nearest to any of the queries, whose own k nearest ``hits`` holds: one list."""
+    """Return one list of the k rows nearest to any query, from the ``hits`` with the k nearest of each."""
     found = hits.rows >= 0
     rows, scores = best_of_owners(hits.rows[found], hits.scores[found])
     k = hits.rows.shape[1]
@@ -157,9 +157,9 @@ def best_together(hits: Hits) -> Hits:
 
 
 def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.ndarray, "n dim"]:
-    """The rows of these ``numbers`` as float32, read where they lie: a tenth of NumPy's time for float16.
+    """Return the rows with these ``numbers`` as float32, for float16 in a tenth of NumPy's time.
 
-    Where one of the first is not in memory, the others are asked for before they are read.
+    If one of the first rows is not in memory, the others are prefetched before they are read.
     """
     wide = np.empty((len(numbers), rows.shape[1]), np.float32)
     for part in _parts(rows, numbers, _FIRST_ROWS):
@@ -168,9 +168,9 @@ def widened(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> Float32[np.nd
 
 
 def _parts(rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int) -> Iterator[slice]:
-    """The first of the row ``numbers`` and the others, to be read in turn; -1 stands for none.
+    """Yield the slice of the first row ``numbers``, then that of the others; the caller reads each in turn.
 
-    Where one of the first is not in memory, the others are asked for before they are read.
+    If reading the first needs the disk, the others are prefetched; numbers of -1 stand for no row.
     """
     before = disk_reads()
     yield slice(n_first)
@@ -183,13 +183,13 @@ def _parts(rows: np.ndarray, numbers: Int64[np.ndarray, "..."], n_first: int) ->
 def best_of_owners(
     owners: Int64[np.ndarray, " n_hits"], scores: Float32[np.ndarray, " n_hits"]
 ) -> tuple[Int64[np.ndarray, " n_owners"], Float32[np.ndarray, " n_owners"]]:
-    """Each owner of hits once, as a paper of its sentences, with the best of its scores; best first.
+    """Return each owner of hits (such as the paper of sentences) once, with its best score; best first.
 
-    Equal scores come in the order of owners, at most MAX_ROWS.
+    Equal scores come in the order of owners, which are at most MAX_ROWS.
     """
     distances = np.abs(scores)
     n_owners = int(owners.max(initial=-1)) + 1
-    if n_owners <= len(owners):  # a place for each takes less time than sorting
+    if n_owners <= len(owners):  # an array with a place per owner takes less time than sorting
         nearest = np.full(n_owners, np.inf, np.float32)
         np.minimum.at(nearest, owners, distances)
         found = np.flatnonzero(np.bincount(owners))
@@ -207,7 +207,7 @@ def best_of_owners(
 def _distances_to_any(
     rows: np.ndarray, queries: Float32[np.ndarray, "n_query dim"], numbers: Int64[np.ndarray, " n"]
 ) -> Float32[np.ndarray, " n"]:
-    """From each of the rows of these ``numbers`` to the query nearest to it."""
+    """Return the distance from each row with these ``numbers`` to its nearest query."""
     distances = np.empty((len(queries), len(numbers)), np.float32)
     _distances_to_all(_bits(rows), numbers, queries, distances)
     nearest: Float32[np.ndarray, " n"] = distances.min(axis=0)
@@ -215,16 +215,16 @@ def _distances_to_any(
 
 
 def _bits(rows: np.ndarray) -> np.ndarray:
-    """Rows as numba can read them: float16 as its bits, for numba knows no float16 on a CPU."""
+    """Return a view of rows for numba: float16 as its bits, as numba has no float16 on CPUs."""
     bits = np.asarray(rows).view(np.uint16 if rows.dtype == np.float16 else np.float32)
     bits.flags.writeable = False  # one type, so one compilation, for arrays and memory maps
     return bits
 
 
 def _keys(distances: Float32[np.ndarray, "*n"], numbers: Int64[np.ndarray, "*n"]) -> UInt64[np.ndarray, "*n"]:
-    """One integer a hit that sorts by distance, then by row number.
+    """Return an integer per hit that sorts by distance, then by row number.
 
-    The bits of non-negative floats sort as the floats do.
+    The bits of non-negative floats sort like the floats.
     """
     return (distances.view(np.uint32).astype(np.uint64) << _HALF) | numbers.astype(np.uint64)
 
@@ -245,7 +245,7 @@ def _hits(keys: UInt64[np.ndarray, "n_query k"]) -> Hits:
 
 @compiled_reduction
 def _widen(bits: np.ndarray, row: np.ndarray) -> None:
-    """Write one stored row, the bits of float16 or plain float32, to ``row`` as float32."""
+    """Write one stored row (float16 as bits, or float32) to ``row`` as float32."""
     if bits.itemsize == 2:
         as_integers = row.view(np.uint32)
         for j in range(bits.shape[0]):
@@ -278,7 +278,7 @@ def _distance(query: np.ndarray, row: np.ndarray) -> float:
 def _distances_to_all(
     stored: np.ndarray, numbers: np.ndarray, queries: np.ndarray, distances: np.ndarray
 ) -> None:
-    """``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[i]]``: each row is read once."""
+    """Set ``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[i]]``, reading each row once."""
     row = np.empty(queries.shape[1], np.float32)
     for i in range(numbers.shape[0]):
         _widen(stored[numbers[i]], row)
@@ -290,7 +290,7 @@ def _distances_to_all(
 def _distances_to_own(
     stored: np.ndarray, numbers: np.ndarray, queries: np.ndarray, distances: np.ndarray
 ) -> None:
-    """``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[q, i]]``; infinite where that is -1."""
+    """Set ``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[q, i]]``; infinite for number -1."""
     row = np.empty(queries.shape[1], np.float32)
     for q in range(queries.shape[0]):
         for i in range(numbers.shape[1]):

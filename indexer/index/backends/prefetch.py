@@ -1,7 +1,7 @@
-"""Rows that are not in memory: the system is asked for all of them at once, not for one after the other.
+"""Prefetching of memory-mapped rows: all are requested from the system at once, instead of one by one.
 
-A map reads what is touched, page by page, and far ahead of it: 1,000 papers of six kB, anywhere in a file of
-300 MB, take 300 ms, in which all of it is read; asked for beforehand, 25.
+A memory map reads the touched page and far ahead: for 1,000 papers of six kB, spread over a file of 300 MB,
+that reads the whole file and takes 300 ms; with prefetching it takes 25 ms.
 """
 
 import mmap
@@ -11,19 +11,19 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int64
 
-# Linux counts for each thread; elsewhere what other threads wait for counts too, and more is asked for.
+# Linux counts per thread; other systems count the reads of all threads, so that more is prefetched.
 _WHO: Final = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 def disk_reads() -> int:
-    """How often this thread has waited for a page from a disk so far; a microsecond."""
+    """Return how often this thread has waited for a page from disk so far; takes a microsecond."""
     return resource.getrusage(_WHO).ru_majflt
 
 
 def prefetch(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> int:
-    """Has the pages of the rows with these ``numbers`` read, without waiting for them; returns their bytes.
+    """Request the pages of the rows with these ``numbers``, without waiting; return their size in bytes.
 
-    Of an array that is no map nothing is asked.
+    For an array that is not a memory map, nothing is requested.
     """
     file = _map_of(rows)
     if file is None or not len(numbers):
@@ -43,7 +43,7 @@ def prefetch(rows: np.ndarray, numbers: Int64[np.ndarray, " n"]) -> int:
 
 
 def _map_of(rows: np.ndarray) -> mmap.mmap | None:
-    """The map that an array is a view of."""
+    """Return the memory map that an array is a view of, or ``None``."""
     base: object = rows
     while isinstance(base, np.ndarray | memoryview):
         base = base.base if isinstance(base, np.ndarray) else base.obj

@@ -1,1 +1,1 @@
-"""One file per change of the schema, in the order of their numbers."""
+"""The migrations: one file per change of the schema, numbered in the order in which they are applied."""

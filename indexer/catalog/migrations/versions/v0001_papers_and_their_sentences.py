@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     op.create_table(
         "papers",
         sa.Column("key", sa.Integer(), nullable=False),
@@ -52,7 +52,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back."""
+    """Revert the change."""
     op.drop_table("sentences")
     op.drop_table("current_papers")
     op.drop_index(op.f("ix_papers_paper_id"), table_name="papers")

@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     op.create_table(
         "keys",
         sa.Column("id", sa.String(length=16), nullable=False),
@@ -25,5 +25,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back."""
+    """Revert the change."""
     op.drop_table("keys")

@@ -1,4 +1,4 @@
-"""Deletions, and the number of the change that each paper last had."""
+"""Deletions, and the number of the last change of each paper."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     with op.batch_alter_table("current_papers") as table:
         table.add_column(sa.Column("change", sa.BigInteger(), nullable=False, server_default="1"))
         table.alter_column("paper_key", existing_type=sa.Integer(), nullable=True)
@@ -20,7 +20,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back: deleted papers are forgotten."""
+    """Revert the change: the records of deleted papers are removed."""
     op.execute("DELETE FROM current_papers WHERE paper_key IS NULL")
     with op.batch_alter_table("current_papers") as table:
         table.drop_index(op.f("ix_current_papers_change"))

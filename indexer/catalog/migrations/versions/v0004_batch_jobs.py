@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     op.create_table(
         "jobs",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -48,7 +48,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back."""
+    """Revert the change."""
     op.drop_table("job_chunks")
     op.drop_index(op.f("ix_jobs_state"), table_name="jobs")
     op.drop_table("jobs")

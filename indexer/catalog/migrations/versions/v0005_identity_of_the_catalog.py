@@ -1,4 +1,4 @@
-"""The random id by which a collection knows its own catalog."""
+"""The random id by which a collection recognises its catalog."""
 
 import secrets
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change: a catalog without an id gets one."""
+    """Apply the change: the catalog gets a random id."""
     identity = op.create_table(
         "identity",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -22,5 +22,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back: what was published meanwhile knows its catalog no more."""
+    """Revert the change: snapshots published meanwhile no longer recognise their catalog."""
     op.drop_table("identity")

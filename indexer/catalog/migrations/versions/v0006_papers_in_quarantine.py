@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     op.create_table(
         "quarantine",
         sa.Column("paper_key", sa.Integer(), nullable=False),
@@ -22,5 +22,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back: what could not be encoded is tried again."""
+    """Revert the change: papers that could not be encoded are tried again."""
     op.drop_table("quarantine")

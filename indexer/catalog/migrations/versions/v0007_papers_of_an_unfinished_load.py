@@ -1,4 +1,4 @@
-"""Versions of papers that wait to be published; titles are no longer looked up here."""
+"""Versions of papers that wait to be published; ``papers`` loses the column for looking up titles."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     op.create_table(
         "staged_papers",
         sa.Column("paper_id", sa.String(), nullable=False),
@@ -25,7 +25,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back: what waits is forgotten, its text stays."""
+    """Revert the change: staged papers are forgotten, but their text stays."""
     with op.batch_alter_table("papers", table_kwargs={"sqlite_autoincrement": True}) as table:
         table.add_column(sa.Column("folded_title", sa.String(), nullable=False, server_default=""))
     op.drop_index(op.f("ix_staged_papers_paper_key"), table_name="staged_papers")

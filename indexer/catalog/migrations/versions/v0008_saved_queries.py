@@ -1,4 +1,4 @@
-"""Queries that are kept under a name, and the change in which each paper came."""
+"""Queries saved under a name, and the change in which each paper was added."""
 
 import time
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change; papers that are there count as added when they last changed."""
+    """Apply the change; existing papers count as added in their last change, at the time of the migration."""
     with op.batch_alter_table("current_papers") as table:
         for name in ("added", "added_at"):
             table.add_column(sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
@@ -41,7 +41,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back: saved queries are forgotten."""
+    """Revert the change: saved queries are deleted."""
     op.drop_table("saved_queries")
     with op.batch_alter_table("current_papers") as table:
         table.drop_column("added_at")

@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Applies the change."""
+    """Apply the change."""
     op.create_table(
         "profiles",
         sa.Column("owner", sa.String(), nullable=False),
@@ -23,5 +23,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Takes the change back: profiles are forgotten."""
+    """Revert the change: profiles are deleted."""
     op.drop_table("profiles")
