@@ -1,1 +1,1 @@
-"""Who may do what, how often, and how many at once."""
+"""Access control: who may do what, how often, and how many at once."""

@@ -19,7 +19,7 @@ from models.errors import InputError
 
 MAX_NAME_CHARS: Final = 100
 _SECRET_BYTES: Final = (
-    32  # 256 random bits: nothing to guess, so a fast hash hides them as well as a slow one
+    32  # 256 random bits cannot be guessed, so a fast hash hides them as well as a slow one
 )
 _ID_BYTES: Final = 5
 _KEY: Final = re.compile(r"akin_([0-9a-f]{10})_([A-Za-z0-9_-]{43})")
@@ -27,21 +27,21 @@ _DAY_S: Final = 86_400
 
 
 class Scope(StrEnum):
-    """What a key is good for; each includes those before it."""
+    """The permission of a key; each scope includes those before it."""
 
     READ = "read"
     INGEST = "ingest"
     ADMIN = "admin"
 
     def includes(self, other: "Scope") -> bool:
-        """Whether a key of this scope may do what needs ``other``."""
+        """Return whether a key of this scope may do what requires ``other``."""
         order = list(Scope)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """What is known of a key: everything but its secret. Times are Unix seconds; ``None``: never."""
+    """A stored key, with a hash instead of its secret. Times are Unix seconds; ``None``: never."""
 
     id: str
     name: str
@@ -52,13 +52,13 @@ class ApiKey:
     revoked_at: int | None
 
     def usable(self, now: float) -> bool:
-        """Whether it opens anything at the time ``now``."""
+        """Return whether the key is accepted at the time ``now``."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key at the only moment at which it is known: ``token`` is what its owner sends."""
+    """A key just created, the only time its secret is known: ``token`` is what its owner sends."""
 
     token: str
     key: ApiKey
@@ -67,8 +67,8 @@ class NewKey:
 class Keys(Store):
     """The keys of one database; open it with ``Keys.open``.
 
-    Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
-    gives Unix seconds.
+    Every method raises ``StorageError`` if the database cannot be reached, read or written. ``clock`` gives
+    Unix seconds.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
@@ -76,10 +76,10 @@ class Keys(Store):
         self._clock = clock
 
     def create(self, name: str, *, scope: Scope, expires_days: int | None) -> NewKey:
-        """Makes a key that is good for ``expires_days`` from now, or until it is revoked.
+        """Create a key that is valid for ``expires_days`` from now, or until it is revoked.
 
         Raises:
-            InputError: a name that is blank, too long or not printable, or a time that is not ahead.
+            InputError: a name that is blank, too long or not printable, or less than one day.
         """
         if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
             raise InputError(
@@ -105,10 +105,10 @@ class Keys(Store):
         return NewKey(f"akin_{key_id}_{secret}", key)
 
     def revoke(self, id_or_name: str) -> list[ApiKey]:
-        """Ends a key by its id, or every key of that name; one that has ended already stays as it is.
+        """Revoke the key with this id, or every key with this name; keys revoked before stay unchanged.
 
         Returns:
-            The keys it means, as they are now.
+            The keys with this id or name, as they are now.
 
         Raises:
             InputError: there is no such key.
@@ -125,7 +125,7 @@ class Keys(Store):
         return revoked
 
     def all(self) -> list[ApiKey]:
-        """Every key there ever was, oldest first."""
+        """Return every key ever created, oldest first."""
         columns = [getattr(KeyRow, field) for field in ApiKey.__slots__]
         with self.database.reading() as connection:
             rows = connection.execute(select(*columns).order_by(KeyRow.created_at, KeyRow.id)).all()
@@ -133,9 +133,9 @@ class Keys(Store):
 
 
 def matching(token: str, keys: Mapping[str, ApiKey]) -> ApiKey | None:
-    """The key, of those by id, that ``token`` is, usable or not; ``None`` where it is none of them.
+    """Return the key of ``keys`` (by id) that ``token`` belongs to, usable or not; ``None`` if there is none.
 
-    The id in a token is no secret; the rest is compared in constant time.
+    The id in a token is not secret; the rest is compared in constant time.
     """
     parts = _KEY.fullmatch(token)
     key = None if parts is None else keys.get(parts[1])

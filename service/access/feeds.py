@@ -1,4 +1,4 @@
-"""Addresses of feeds: tokens that nobody can guess, and that are checked without a look into the database."""
+"""Addresses of feeds: tokens that nobody can guess, and that are checked without reading the database."""
 
 import base64
 import struct
@@ -8,29 +8,29 @@ from models.errors import SavedQueryNotFoundError
 from service.secret import Secret, Signer
 
 _ID_BYTES: Final = 16
-_CONTENT: Final = struct.Struct(f">{_ID_BYTES}sI")  # of which saved query, and the number of its feed
+_CONTENT: Final = struct.Struct(f">{_ID_BYTES}sI")  # the id of the saved query, and the number of its feed
 _SIGNATURE_BYTES: Final = 19  # 39 bytes in all, a multiple of 3: no padding
 
 
 class FeedOf(NamedTuple):
-    """What the address of a feed names: a saved query, by its id, and which of the feeds made of it."""
+    """The feed that an address names: the id of a saved query, and the number of its feed."""
 
     query_id: str
     number: int
 
 
 class FeedTokens:
-    """Makes and reads the tokens of one service; every process with the same secret reads them alike."""
+    """Writer and reader of the tokens of one service; every process with the same secret reads them alike."""
 
     def __init__(self, secret: Secret) -> None:
         self._signer = Signer(secret, b"akin feed", _CONTENT, _SIGNATURE_BYTES)
 
     def write(self, feed: FeedOf) -> str:
-        """The token of a feed."""
+        """Return the token of a feed."""
         return self._signer.write(base64.urlsafe_b64decode(f"{feed.query_id}=="), feed.number)
 
     def read(self, token: str) -> FeedOf:
-        """The feed that a token was made for; raises SavedQueryNotFoundError where it was not made here."""
+        """Return the feed of a token; raises SavedQueryNotFoundError if the token was not made here."""
         fields = self._signer.read(token)
         if fields is None:
             raise SavedQueryNotFoundError(

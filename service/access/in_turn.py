@@ -1,4 +1,4 @@
-"""Answers of several parts, each of which is made in its turn, like that of any other request."""
+"""Answers in several parts, each computed at a place in a queue like any other request."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A request at work at a place of its queue: until when it may be, and how it leaves the place."""
+    """The place of a running request in its queue: the deadline, and a function that frees the place."""
 
     deadline: Deadline
     leave: Callable[[], None]
@@ -25,10 +25,10 @@ class Turn:
 async def read_then_compute(
     turn: Turn, read: Callable[[], _Read], computing: Admission, compute: Callable[[_Read], _Made]
 ) -> _Made:
-    """What ``compute`` makes of what ``read`` gets from the database, where the request is at work.
+    """Return ``compute`` of what ``read`` gets from the database, each at a place of its own queue.
 
-    Its place there is free once that is read, so that a busy processor holds up no writes; a database that
-    does not answer holds up nobody at a place of ``computing``. Raises OverloadedError, and what both raise.
+    The place of ``turn`` is freed after the read, so that a busy processor holds up no writes; a database
+    that does not answer takes no place of ``computing``. Raises OverloadedError, and what both raise.
     """
     found = await to_thread.run_sync(read)
     turn.leave()
@@ -39,9 +39,9 @@ async def read_then_compute(
 async def in_turn(
     queue: Admission, parts: Iterator[bytes], *, turn_s: float = TURN_S
 ) -> AsyncIterator[bytes]:
-    """The parts, each computed at a place of ``queue``; while the client reads one, the place is free.
+    """Yield the parts, each computed at a place of ``queue``; while the client reads one, the place is free.
 
-    Raises OverloadedError where a part waits more than ``turn_s`` seconds for its turn.
+    Raises OverloadedError if a part waits more than ``turn_s`` seconds for its turn.
     """
     part: bytes | None = b""
     while part is not None:

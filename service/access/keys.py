@@ -1,4 +1,4 @@
-"""The API keys as the running service knows them, and the caller of each request."""
+"""The API keys in the memory of the running service, and the caller of each request."""
 
 import ipaddress
 import re
@@ -48,7 +48,7 @@ class Caller:
     key: ApiKey | None
 
     def expect(self, needed: Scope) -> None:
-        """Raises ScopeMissingError where the key does not have the scope ``needed``."""
+        """Raise ScopeMissingError if the key does not have the scope ``needed``."""
         if self.key is not None and not self.key.scope.includes(needed):
             raise ScopeMissingError(
                 f"The key has scope {self.key.scope}, this request needs {needed}; use a key with that scope."
@@ -56,11 +56,11 @@ class Caller:
 
 
 class KeyRing:
-    """The keys of a catalog, kept in memory and read anew every ``refresh_s`` seconds.
+    """The keys of a catalog, held in memory and read again every ``refresh_s`` seconds.
 
-    Where the database cannot be read for a while, the keys known last stay accepted, and ``degradations``
-    says so; before they were read once, every request is refused. ``place`` is a path or a URL; a file that
-    does not exist holds no keys. ``keyless`` is what this machine may do while there are no keys.
+    If the database cannot be read for a while, the keys read last stay accepted, and ``degradations`` says
+    so; until they were read once, every request is refused. ``place`` is a path or a URL; a file that does
+    not exist holds no keys. ``keyless`` is what this machine may do while there are no keys.
     """
 
     def __init__(
@@ -82,20 +82,20 @@ class KeyRing:
 
     @property
     def known(self) -> bool:
-        """Whether they were read, once at least."""
+        """Whether the keys were read at least once."""
         return self._known
 
     @property
     def empty(self) -> bool:
-        """Whether there never was a key."""
+        """Whether no key was ever created."""
         return not self._keys
 
     def any_usable(self) -> bool:
-        """Whether a key would be accepted now."""
+        """Return whether any key would be accepted now."""
         return any(key.usable(self._clock()) for key in self._keys.values())
 
     def read(self) -> None:
-        """Reads the keys; raises StorageError."""
+        """Read the keys; raises StorageError."""
         self._keys = {key.id: key for key in with_deadline(ASIDE_S, self._all)}
         self._known = True
 
@@ -103,7 +103,7 @@ class KeyRing:
         return self._store.get().all() if self._store.is_there else ()
 
     def read_if_reachable(self) -> None:
-        """Reads the keys, or leaves that for later where a server holds them that is away.
+        """Read the keys, or leave that for later if they are on a server that is unavailable.
 
         Raises StorageError for a file that cannot be read.
         """
@@ -115,12 +115,12 @@ class KeyRing:
             self._refreshing.outage.begin(str(error))
 
     def close(self) -> None:
-        """Closes the database."""
+        """Close the database."""
         self._store.close()
 
     @contextmanager
     def kept_fresh(self) -> Iterator[None]:
-        """Reads the keys now, as ``read_if_reachable``, and then again and again until the context ends."""
+        """Read the keys now, as ``read_if_reachable`` does, and then repeatedly until the context ends."""
         self.read_if_reachable()
         try:
             with self._refreshing:
@@ -133,11 +133,11 @@ class KeyRing:
         self._refreshing.stop()
 
     def degradations(self) -> list[Degradation]:
-        """That the keys are those of some time ago."""
+        """Return the degradation if the keys are outdated or were never read."""
         return self._refreshing.degradations() if self._known else [NOT_READ]
 
     def admit(self, request: Request, needed: Scope) -> Caller:
-        """The caller of ``request``, who has the scope ``needed``.
+        """Return the caller of ``request``, who has the scope ``needed``.
 
         Raises KeyRefusedError, ScopeMissingError, KeysUnknownError.
         """
@@ -146,10 +146,10 @@ class KeyRing:
         return caller
 
     def identify(self, request: Request, needed: Scope) -> Caller:
-        """The caller of ``request``, whatever the scope of the key.
+        """Return the caller of ``request``, whatever the scope of the key.
 
-        While there are no keys, ``keyless`` decides on what needs the scope ``needed``, and KeyRefusedError
-        meets every caller on another machine. Raises KeyRefusedError, KeysUnknownError.
+        While there are no keys, ``keyless`` decides whether a request that requires the scope ``needed`` is
+        accepted, and every caller on another machine is refused. Raises KeyRefusedError, KeysUnknownError.
         """
         if not self._known:
             raise KeysUnknownError(_UNKNOWN)
@@ -166,9 +166,10 @@ class KeyRing:
         return Caller(key.id, key)
 
     def expect_readable(self, request: Request, owner: str) -> None:
-        """Raises KeyRefusedError unless what the key ``owner`` opens may be read: a good one, by its id.
+        """Raise KeyRefusedError unless ``owner``, the id of a key, is that of a valid key.
 
-        An ``owner`` that is empty is whoever sends a ``request`` while there are no keys. KeysUnknownError.
+        An empty ``owner`` stands for the sender of ``request`` while there are no keys. Raises
+        KeysUnknownError.
         """
         if not owner:
             self.admit(request, Scope.READ)
@@ -186,7 +187,7 @@ class KeyRing:
             )
 
     def _expect_keyless(self, request: Request, needed: Scope) -> None:
-        """Raises KeyRefusedError unless a request without a key may do what needs ``needed``."""
+        """Raise KeyRefusedError unless a request without a key may do what requires ``needed``."""
         if self._keyless is Keyless.OFF:
             raise KeyRefusedError(
                 f"This service requires an API key and has none yet; create one: {_MAKE_KEY}."
@@ -200,7 +201,7 @@ class KeyRing:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address to listen on."""
+    """Return whether only this machine can reach an address to listen on."""
     if host == "localhost":
         return True
     try:
@@ -216,11 +217,11 @@ def _token(request: Request) -> str:
 
 
 def _expect_local(request: Request) -> None:
-    """Raises KeyRefusedError unless a request was sent from this machine, by a client that is no proxy.
+    """Raise KeyRefusedError unless a request was sent from this machine, by a client that is not a proxy.
 
-    A client without an address uses a Unix socket. A page of a web site could reach this machine through its
-    reader's browser by a name that the site's owner points here: such names have dots. A proxy on this
-    machine passes on requests of other machines, so a request with its headers is refused.
+    A client without an address uses a Unix socket. A web site could reach this machine through its reader's
+    browser, under a host name that the site's owner points here: such names have dots. A proxy on this
+    machine passes on requests of other machines, so a request with a proxy's headers is refused.
     """
     address = "" if request.client is None else request.client.host
     host = request.headers.get("host", "")

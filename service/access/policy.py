@@ -15,7 +15,7 @@ _DECLARED: Final = "__akin_policy__"
 
 
 class Queue(StrEnum):
-    """Where a request waits for its turn: for the processor, or for the database."""
+    """The queue in which a request waits: for the processor, or for the database."""
 
     COMPUTING = "computing"
     STORING = "storing"
@@ -31,14 +31,14 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a route asks of a request.
+    """What a route requires of a request.
 
-    ``scope`` is what a key must be good for; ``None``: no key is needed. Without ``queue`` a request never
+    ``scope`` is the scope that a key must have; ``None``: no key is needed. Without ``queue`` a request never
     waits and its body is not read. ``identifies`` finds the caller of a route that needs no key;
-    ``by_address`` lets those in whose address ends in the token of a feed, which counts as one caller.
-    ``quiet`` requests are logged at the level debug. ``remedy`` says what to ask instead of a request that
-    takes too long. ``without_query`` replaces this policy where the address
-    has no query.
+    ``by_address`` admits requests whose address ends in the token of a feed, which counts as one caller.
+    ``quiet`` requests are logged at level debug unless they end in a 5xx status. ``remedy`` says what to
+    request instead if a request takes too long. ``without_query`` replaces this policy if the address has no
+    query.
     """
 
     scope: Scope | None
@@ -56,24 +56,24 @@ class Policy:
 # Searches, and whatever else is computed from the collection.
 READ: Final = Policy(scope=Scope.READ, queue=Queue.COMPUTING)
 SCHOLAR: Final = replace(READ, dialect=Dialect.SCHOLAR)
-# Batches and saved queries belong to their callers: a key that may search may make, read and end its own.
+# Batches and saved queries belong to their callers: a key that may search may make, read and delete its own.
 OWN: Final = Policy(scope=Scope.READ, queue=Queue.STORING)
 WRITE: Final = Policy(scope=Scope.INGEST, queue=Queue.STORING)
-# What feed readers fetch, which send no key: the address itself shows that they may.
+# For feed readers, which send no key: the address itself proves that they may read it.
 FEED: Final = Policy(scope=None, queue=Queue.STORING, by_address=True)
 # Health, documentation and the files of pages: nothing of the collection.
 PUBLIC: Final = Policy(scope=None, queue=None, rate_limited=False, quiet=True)
-# The pages before anything is asked on them; they show the collection only to a caller who may search it.
+# The pages without a query; they show the collection only to a caller who may search it.
 LANDING: Final = replace(PUBLIC, dialect=Dialect.PAGE, identifies=True)
 PAGE: Final = replace(READ, dialect=Dialect.PAGE, without_query=LANDING)
 # Read most when the service is busiest, so it neither waits nor counts against a rate.
 METRICS: Final = Policy(scope=Scope.READ, queue=None, rate_limited=False, quiet=True)
-# A path without a route: a key is needed to learn even that.
+# A path without a route: even to learn that, a key is needed.
 UNKNOWN: Final = Policy(scope=Scope.READ, queue=None)
 
 
 def requires(policy: Policy) -> Callable[[_Endpoint], _Endpoint]:
-    """Declares the policy of the routes of an endpoint; a route whose endpoint declares none is denied."""
+    """Declare the policy of the routes of an endpoint; a route whose endpoint declares none is denied."""
 
     def declare(endpoint: _Endpoint) -> _Endpoint:
         setattr(endpoint, _DECLARED, policy)
@@ -83,6 +83,6 @@ def requires(policy: Policy) -> Callable[[_Endpoint], _Endpoint]:
 
 
 def declared(endpoint: object) -> Policy | None:
-    """The policy that an endpoint declares; ``None`` where it declares none."""
+    """Return the policy that an endpoint declares, or ``None`` if it declares none."""
     policy = getattr(endpoint, _DECLARED, None)
     return policy if isinstance(policy, Policy) else None

@@ -13,14 +13,14 @@ from service.access.policy import Queue
 from service.context import Deadline, stage
 
 N_STORING: Final = 4  # requests that may wait for the database at once
-_SMOOTHING: Final = 0.1  # the share of the latest request in the mean of what requests take
+_SMOOTHING: Final = 0.1  # the weight of the latest request in the mean duration of requests
 
 
 class Admission:
-    """Places for ``n_running`` requests at work and a queue of ``n_waiting``, first come, first served.
+    """Places for ``n_running`` running requests and a queue of ``n_waiting``, first come, first served.
 
-    A request joins the queue only where it can expect its turn before its deadline, so that what is refused
-    is refused at once; ``mean_s`` is what one is taken to need until some have ended. All on one event loop.
+    A request joins the queue only if it can expect its turn before its deadline, so that refusals come at
+    once; ``mean_s`` is the first estimate of the duration of a request. Runs on one event loop.
     """
 
     def __init__(self, n_running: int, n_waiting: int, *, mean_s: float = 0.0) -> None:
@@ -31,27 +31,27 @@ class Admission:
 
     @property
     def running(self) -> int:
-        """How many are at work."""
+        """The number of running requests."""
         return self._n_running - self._free.value
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """The number of waiting requests."""
         return self._free.statistics().tasks_waiting
 
     @property
     def idle(self) -> bool:
-        """Whether a place is free; other threads may ask."""
+        """Whether a place is free; may be read from other threads."""
         return self._free.value > 0
 
     def expected_wait_s(self) -> float:
-        """How long a request that came now would wait for its turn; 0 while there is a free place."""
+        """Return how long a new request would wait for its turn, in seconds; 0 if there is a free place."""
         if self._free.value > 0:
             return 0.0
         return (self.waiting + 1) * self._mean_s / self._n_running
 
     def expect_room(self, within_s: float) -> None:
-        """Raises OverloadedError where a request could not join the queue now and leave it in time."""
+        """Raise OverloadedError if a request could not join the queue now and get its turn in time."""
         wait_s = self.expected_wait_s()
         full = self._free.value == 0 and self.waiting >= self._n_waiting
         if full or wait_s >= within_s:
@@ -59,9 +59,9 @@ class Admission:
 
     @asynccontextmanager
     async def place(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
-        """Joins the queue, waits for a place and holds it until the context ends or what it yields is called.
+        """Join the queue, wait for a place, hold it until the context ends or the yielded function is called.
 
-        Raises OverloadedError where there is no room, or the deadline passes first.
+        Raises OverloadedError if there is no room, or if the deadline passes first.
         """
         self.expect_room(deadline.remaining_s)
         async with self.turn(deadline) as leave:
@@ -69,9 +69,9 @@ class Admission:
 
     @asynccontextmanager
     async def turn(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
-        """As ``place``, for what was let in before: it waits however many do.
+        """Do the same as ``place`` for a request admitted before: it waits however many others do.
 
-        Raises OverloadedError where the deadline passes first.
+        Raises OverloadedError if the deadline passes first.
         """
         with stage("queue"), deadline.waiting, anyio.move_on_after(deadline.remaining_s) as in_time:
             await self._free.acquire()
@@ -93,9 +93,9 @@ class Admission:
 
 
 class Queues:
-    """Places for requests that compute, and places for requests that ask the database.
+    """Places for requests that compute, and places for requests that use the database.
 
-    A database that is locked, or does not answer, holds up writes and batches, and no search.
+    A database that is locked or does not answer holds up writes and batches, but no search.
     """
 
     def __init__(self, *, n_running: int, n_waiting_each: int) -> None:
@@ -103,7 +103,7 @@ class Queues:
         self.storing = Admission(N_STORING, N_STORING * n_waiting_each)
 
     def of(self, queue: Queue) -> Admission:
-        """The places of one queue."""
+        """Return the places of one queue."""
         return self.computing if queue is Queue.COMPUTING else self.storing
 
 

@@ -1,4 +1,4 @@
-"""Rate limits: requests per minute and caller."""
+"""Rate limits: requests per minute for each caller."""
 
 import math
 import time
@@ -14,14 +14,14 @@ from service.cache.redis import PREFIX, RedisStore
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a caller has left: ``remaining`` of ``limit`` requests a minute, more in ``reset_s`` seconds."""
+    """A caller's ``remaining`` requests of ``limit`` per minute; there are more in ``reset_s`` seconds."""
 
     limit: int
     remaining: int
     reset_s: int
 
     def headers(self) -> dict[str, str]:
-        """The same as the ``RateLimit-*`` headers of the IETF's draft."""
+        """Return the allowance as the ``RateLimit-*`` headers of the IETF's draft."""
         return {
             "RateLimit-Limit": str(self.limit),
             "RateLimit-Remaining": str(self.remaining),
@@ -30,9 +30,9 @@ class Allowance:
 
 
 class RateLimits:
-    """At most ``per_minute`` requests of each caller in any minute.
+    """A limit of ``per_minute`` requests of each caller in any minute.
 
-    Counted in ``redis`` for all processes together; in each of them where there is no Redis or it is away.
+    Counted in ``redis`` for all processes together, or in each process if there is no Redis or it is away.
     """
 
     def __init__(self, per_minute: int, *, redis: RedisStore | None = None) -> None:
@@ -42,7 +42,7 @@ class RateLimits:
         self._shared = None if redis is None else SlidingWindowCounterRateLimiter(_storage(redis))
 
     async def count(self, caller: str) -> tuple[bool, Allowance]:
-        """Counts one request; whether it is within the limit, and what is left."""
+        """Count one request; return whether it is within the limit, and what is left."""
         if self._redis is not None and self._shared is not None:
             shared = self._shared
             counted = await self._redis.ask_aside(lambda _: self._count(shared, caller), None)
@@ -58,12 +58,12 @@ class RateLimits:
 
 
 def _storage(redis: RedisStore) -> Storage:
-    # The address it wants is for connections of its own, which it has no need of.
+    # The URL is required but unused: it would only be for connections other than those of the pool.
     return RedisStorage("redis://", connection_pool=redis.pool, key_prefix=f"{PREFIX}rate")
 
 
 def refusal(allowance: Allowance) -> RateLimitedError:
-    """The error for a caller without allowance."""
+    """Return the error for a caller whose allowance is used up."""
     return RateLimitedError(
         f"More than {allowance.limit} requests within a minute is the limit for one caller; wait as long as "
         "Retry-After says.",

@@ -1,4 +1,4 @@
-"""Answers as clients get them, and kept so: the same question to the same generation gets the same bytes."""
+"""Answers as clients receive them, cached: the same question to the same generation gets the same bytes."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -21,16 +21,16 @@ from service.collection.cursors import Cursors
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery
 
-# Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
+# Increased whenever, within one version of Akin, the answer to the same question changes.
 _FORMAT: Final = 6
-_TIME: Final = b'"took_ms":'  # the last member of every answer, and the one that is not the same each time
+_TIME: Final = b'"took_ms":'  # the last member of every answer, and the only one that differs each time
 
 # A page of a ranked list.
 RankedOut = SearchOut | RecommendationsOut
 
 
 class Answers:
-    """Answers to questions of any kind; ``device`` and ``precision`` are as the settings name them."""
+    """Cached answers to questions of any kind; ``device`` and ``precision`` are as the settings name them."""
 
     def __init__(self, cache: Cache, *, device: str, precision: str) -> None:
         self._cache = cache
@@ -39,7 +39,7 @@ class Answers:
 
     @cached_property
     def _made_by(self) -> tuple[object, ...]:
-        """What decides the bytes of an answer beside the question and the engine; found out by the first."""
+        """Everything besides question and engine that decides the bytes of an answer; read on first use."""
         return (version("akin"), _FORMAT, computing_on(self._device, self._precision))
 
     def respond(
@@ -51,7 +51,7 @@ class Answers:
         reads_text: bool,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """``content`` as a response."""
+        """Return ``content`` as a response."""
         content = self.content(engine, query, compute, reads_text=reads_text)
         return Response(content, media_type="application/json", headers=dict(headers or {}))
 
@@ -63,11 +63,11 @@ class Answers:
         *,
         reads_text: bool,
     ) -> bytes:
-        """The answer that ``compute`` gives, or gave before, as JSON.
+        """Return the answer of ``compute``, computed now or read from the cache, as JSON.
 
-        Its ``took_ms`` is what the answer says where it is computed now, else the time of finding the one
-        that is kept. ``query`` is all that it depends on beside the engine; ``reads_text`` says whether the
-        encoder has a part in it. Raises what ``compute`` raises, and DeadlineError.
+        Its ``took_ms`` is that of the answer if it is computed now, else the time of finding the cached one.
+        ``query`` is everything that the answer depends on besides the engine; ``reads_text`` says whether
+        the encoder takes part in it. Raises what ``compute`` raises, and DeadlineError.
         """
         started = time.perf_counter()
         readers = fingerprints(engine.annotator) if reads_text else ()
@@ -87,7 +87,7 @@ class Answers:
             made = answer if isinstance(answer, Written) else Written.of(answer)
             return made.content[: made.content.rindex(_TIME) + len(_TIME)]
 
-        # Of a part of the collection it is not kept: soon there may be all of it.
+        # An answer from a part of the collection is not cached: soon all of it may be available.
         name = f"answer:{digest_of(question).hex()}"
         timeless = self._cache.value(name, make, keep=lambda: made is None or made.coverage == 1)
         took_ms = round((time.perf_counter() - started) * 1000, 3) if made is None else made.took_ms
@@ -97,7 +97,7 @@ class Answers:
 def answer_page(
     out: type[RankedOut], engine: SearchEngine, cursors: Cursors, query: SearchQuery
 ) -> RankedOut:
-    """The page of the ranked list that ``query`` asks for, as ``out``, with the cursor of the next one.
+    """Return the requested page of the ranked list as ``out``, with the cursor of the next page.
 
     Raises PaperNotFoundError, SentenceSelectionError, EncoderMismatchError, DeadlineError.
     """
@@ -106,6 +106,6 @@ def answer_page(
 
 
 def write_page(out: type[RankedOut], engine: SearchEngine, cursors: Cursors, query: SearchQuery) -> Written:
-    """What ``answer_page`` gives, as JSON; raises what it raises."""
+    """Return the page of ``answer_page`` as JSON; raises what ``answer_page`` raises."""
     answer, cursor = cursors.answered(query, engine)
     return out.written(answer, next_cursor=cursor)

@@ -28,8 +28,8 @@ from service.context import with_deadline
 from service.match.query import MatchedSubmission
 from service.search.query import SearchQuery
 
-_CHUNK_S: Final = 30.0  # how long one chunk is waited for
-# A row a paper, or a profile of a match; a query without any has one row, whose problem says why.
+_CHUNK_S: Final = 30.0  # how long to wait for one chunk
+# One row per paper, or per profile of a match; a query without any has one row, with its problem.
 _HEAD: Final = ("seed", "query_id", "problem")
 _COLUMNS: Final = (*_HEAD, *CSV_COLUMNS)
 _MATCH_COLUMNS: Final = (*_HEAD, "title", "rank", "profile", "affinity", "papers")
@@ -48,7 +48,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The results ``start`` to ``stop`` of a job, all of which are done."""
+    """The results ``start`` to ``stop`` (exclusive) of a job; all of them are done."""
 
     job_id: str
     start: int
@@ -56,9 +56,9 @@ class Stretch:
 
 
 def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
-    """The results in a format.
+    """Return the results in a format, chunk by chunk.
 
-    Raises BatchNotFoundError where the job is removed meanwhile, StorageError.
+    Raises BatchNotFoundError if the job is removed meanwhile, StorageError.
     """
     chunks = results_of(jobs, stretch)
     if form is Format.CSV:
@@ -69,13 +69,13 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
 
 
 def results_of(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
-    """The results of one chunk after another; raises BatchNotFoundError, StorageError."""
+    """Yield the results of one chunk after another; raises BatchNotFoundError, StorageError."""
     for stored, first, stop in _chunks_of(jobs, stretch):
         yield read_results(stored.results, first, stop)
 
 
 def queries_in(jobs: Jobs, stretch: Stretch) -> Iterator[SearchQuery]:
-    """The queries whose results these are; none of a match. Raises BatchNotFoundError, StorageError."""
+    """Yield the queries of these results; none for a match. Raises BatchNotFoundError, StorageError."""
     for stored, first, stop in _chunks_of(jobs, stretch, with_queries=True):
         shared = shared_of(stored)
         if is_match(shared):
@@ -86,10 +86,10 @@ def queries_in(jobs: Jobs, stretch: Stretch) -> Iterator[SearchQuery]:
 def _chunks_of(
     jobs: Jobs, stretch: Stretch, *, with_queries: bool = False
 ) -> Iterator[tuple[StoredResults, int, int]]:
-    """What is stored of one chunk after another, and from which of its queries to which it is wanted."""
+    """Yield each stored chunk with the range of its queries to return, whose end may be past the chunk's."""
     at = stretch.start
     while at < stretch.stop:
-        # The request's own deadline is for the start of its answer.
+        # The deadline of the request only covers the start of its answer.
         read = partial(jobs.results, stretch.job_id, at, with_queries=with_queries)
         stored = with_deadline(_CHUNK_S, read)
         if stored is None:
@@ -99,7 +99,7 @@ def _chunks_of(
 
 
 def _line(result: BatchResult) -> bytes:
-    """A result as the endpoint of a single one gives it, but for ``took_ms``, or why there is none."""
+    """Return a result as the endpoint for single queries does, without ``took_ms``, or its problem."""
     line: dict[str, Any] = {"seed": result.seed, "paper_id": result.paper_id}
     if result.name is not None:
         line["name"] = result.name
@@ -116,12 +116,12 @@ def _line(result: BatchResult) -> bytes:
 
 
 def _columns(chunk: list[BatchResult]) -> tuple[str, ...]:
-    """Those of tables of the results; a batch holds results of one kind."""
+    """Return the columns of a table of the results; all results of a batch are of one kind."""
     return _MATCH_COLUMNS if chunk[0].of_match else _COLUMNS
 
 
 def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[bytes]:
-    """Rows as RFC 4180 has them; a part that is read later goes on without a header."""
+    """Yield CSV (RFC 4180), chunk by chunk; a part that is read later has no header."""
     for number, chunk in enumerate(chunks):
         header = [list(_columns(chunk))] if with_header and number == 0 else []
         rows = (row for result in chunk for row in _csv_rows(result))
@@ -143,7 +143,7 @@ def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
 
 
 def _profiles(matched: MatchedSubmission) -> list[dict[str, Any]]:
-    """A row a profile, nearest first: the columns of a match that follow the head."""
+    """Return one row per profile, nearest first: the columns of a match that follow the head."""
     return [
         {
             "title": matched.paper.title,
@@ -157,20 +157,20 @@ def _profiles(matched: MatchedSubmission) -> list[dict[str, Any]]:
 
 
 def problem_of(result: BatchResult) -> str | None:
-    """Why a query has no papers; ``None`` where it has some."""
+    """Return why a query has no results, or ``None`` if it has some."""
     if (problem := result.problem) is not None:
         return str(described(problem)["detail"])
     return None if result.answer is None else result.answer.detail
 
 
 def _of_match(jobs: Jobs, job_id: str) -> bool:
-    """Whether a job that is done is a match, even where none of its results is asked for."""
+    """Return whether a finished job is a match, even if none of its results are requested."""
     stored = jobs.results(job_id, 0, with_queries=True)
     return stored is not None and is_match(shared_of(stored))
 
 
 def _parquet(chunks: Iterator[list[BatchResult]], *, of_match: bool) -> Iterator[bytes]:
-    """A file of one row group a chunk, sent on as it is written."""
+    """Yield a Parquet file with one row group per chunk, each part as soon as it is written."""
     sink = _Sink()
     columns = _MATCH_COLUMNS if of_match else _COLUMNS
     schema = pa.schema([(name, _TYPES.get(name, pa.string())) for name in columns])
@@ -202,7 +202,7 @@ def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
 
 
 class _Sink(io.RawIOBase):
-    """A file that forgets what was taken from it."""
+    """A write-only file that drops the bytes that were taken from it."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -220,6 +220,6 @@ class _Sink(io.RawIOBase):
         return self._n_written
 
     def taken(self) -> bytes:
-        """What was written since the last time."""
+        """Return the bytes written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)

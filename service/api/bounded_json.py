@@ -10,7 +10,7 @@ from models.errors import BodyTooLargeError, InputError
 
 MAX_VALUES: Final = 500_000  # a batch of 10,000 pasted abstracts with 20 sentences each has 300,000
 MAX_NUMBER_CHARS: Final = 40  # of one number; the longest that a program writes by itself has 24
-MAX_NUMBERS_CHARS: Final = 2_000_000  # of all of them: other threads wait while numbers are read
+MAX_NUMBERS_CHARS: Final = 2_000_000  # of all numbers: other threads wait while numbers are parsed
 _OF_NUMBERS: Final = b"0123456789.+-eE"
 _LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _PIECE_BYTES: Final = 64 * 1024
@@ -18,13 +18,13 @@ _UTF_8: Final = {"utf-8", "utf-8-sig"}
 
 
 def parsed(content: bytes) -> Any:
-    """The value that ``content`` stands for.
+    """Return the value of the JSON ``content``.
 
     Raises UnicodeError for anything but UTF-8, BodyTooLargeError for more than MAX_VALUES values or
     MAX_NUMBERS_CHARS in all numbers, InputError for a number of more than MAX_NUMBER_CHARS, ValueError and
-    RecursionError as ``json``.
+    RecursionError like ``json``.
     """
-    if detect_encoding(content) not in _UTF_8:  # what is counted are bytes of UTF-8
+    if detect_encoding(content) not in _UTF_8:  # the values are counted in bytes of UTF-8
         raise UnicodeError
     n_values, n_number_chars = measured(content)
     for n_given, most, what in (
@@ -39,10 +39,10 @@ def parsed(content: bytes) -> Any:
 
 
 def measured(content: bytes, *, piece_bytes: int = _PIECE_BYTES) -> tuple[int, int]:
-    """How many values and names of fields JSON holds at most, and how many characters its numbers have.
+    """Return an upper bound on the values and field names in JSON, and the characters of its numbers.
 
-    Counted is what begins or parts values outside of texts, ``piece_bytes`` (2 or more) in one go; between
-    pieces other threads have their turn. Raises InputError for a number of more than MAX_NUMBER_CHARS.
+    Characters that begin or separate values outside of strings are counted, ``piece_bytes`` (2 or more) at a
+    time; between pieces other threads can run. Raises InputError for a number of more than MAX_NUMBER_CHARS.
     """
     n_values, n_number_chars = 1, 0
     for outside in _outside_texts(content, piece_bytes):
@@ -54,11 +54,11 @@ def measured(content: bytes, *, piece_bytes: int = _PIECE_BYTES) -> tuple[int, i
 
 
 def _outside_texts(content: bytes, piece_bytes: int) -> Iterator[bytes]:
-    """What stands outside of the texts of JSON, piece by piece: begins and ends of values, and numbers."""
+    """Yield the JSON outside of strings, piece by piece: the delimiters of values, and numbers."""
     in_text, start = False, 0
     while start < len(content):
         piece = content[start : start + piece_bytes]
-        # A backslash and what it escapes stay together: an odd one at the end waits for the next piece.
+        # Keep a backslash with the character it escapes: an odd one at the end goes to the next piece.
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and start + len(piece) < len(content):
             piece = piece[:-1]
         start += len(piece)

@@ -72,14 +72,14 @@ STATUS: dict[type[AkinError], int] = {
     ServiceError: 502,
     InternalError: 500,
 }
-# What a client must be told beside the problem.
+# Headers that a client needs besides the problem.
 HEADERS: dict[type[AkinError], dict[str, str]] = {
     KeyRefusedError: {"WWW-Authenticate": 'Bearer realm="akin"'},
     ScopeMissingError: {"WWW-Authenticate": 'Bearer realm="akin", error="insufficient_scope"'},
-    BodyTooLargeError: {"Connection": "close"},  # what is left of the body is not read
+    BodyTooLargeError: {"Connection": "close"},  # the rest of the body is not read
 }
-_RETRY_AFTER_S = 5  # where an error of ours does not say when trying again may help
-# What the OpenAPI document says of every endpoint's errors.
+_RETRY_AFTER_S = 5  # if an error of ours does not say when to try again
+# The errors of every endpoint, for the OpenAPI document.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": description,
@@ -100,8 +100,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         (504, "The request exceeded the time limit of the service"),
     )
 }
-# Semantic Scholar's clients know other statuses (403 for a key, 429 for "wait and try again")
-# and read what went wrong from these members, of which RFC 9457 lets a problem have as many as it likes.
+# Semantic Scholar's clients expect other statuses (403 for a key, 429 for "wait and try again")
+# and read the error from these members, which RFC 9457 allows as extensions.
 _SCHOLAR_STATUS = {401: 403, 422: 400, 503: 429}
 _SCHOLAR_MEMBERS = ("error", "message")
 SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -113,7 +113,7 @@ _HTTP_WORDS = {
 }
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
-_MOST_READ = 100  # errors, of which those of one place are one
+_MOST_READ = 100  # errors; those of one place are merged into one
 _NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
 _MAX_DETAIL = 1_000
 _MAX_PROBLEM = 300
@@ -121,19 +121,19 @@ _log = structlog.get_logger(__name__)
 
 
 class ProblemPages(NamedTuple):
-    """How the routes of pages write errors: ``words`` for what went wrong, ``render`` for the whole page."""
+    """How pages show errors: ``words`` writes what went wrong, ``render`` the whole page."""
 
     words: Callable[[AkinError], str]
     render: Callable[[ProblemOut, Mapping[str, str]], Response]
 
 
 def status_of(error: type[AkinError]) -> int:
-    """The HTTP status of an error class."""
+    """Return the HTTP status of an error class."""
     return next(STATUS[cls] for cls in error.__mro__ if cls in STATUS)
 
 
 def slug_of(error: AkinError) -> str:
-    """The stable part of the type of an error's problem."""
+    """Return the slug of an error: the stable part of the ``type`` of its problem."""
     return _words(type(error).__name__).replace(" ", "-")
 
 
@@ -147,7 +147,7 @@ def problem(
     errors: list[dict[str, str]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The response for one error; ``slug`` is the stable part of its type."""
+    """Return the response for one error; ``slug`` is the stable part of its type."""
     request.state.problem = slug
     dialect = _dialect(request)
     retry_later = status == 503
@@ -179,19 +179,19 @@ def problem(
 
 
 def problem_of(request: Request, error: Exception) -> Response:
-    """The response for an error that is expected: one of ours, or of HTTP."""
+    """Return the response for an expected error: one of ours, or of HTTP."""
     return _akin_error(request, error) if isinstance(error, AkinError) else _http_error(request, error)
 
 
 def problem_of_ours(request: Request, error: Exception) -> Response:
-    """The response for an error that nobody expected; where it was raised is logged."""
+    """Return the response for an unexpected error, and log where it was raised."""
     _log_raised(error)
     detail = "Something went wrong on our side. The log has the details under the request id."
     return problem(request, status=500, slug="internal", title="Internal error", detail=detail)
 
 
 def add_problem_handlers(app: FastAPI, pages: ProblemPages) -> None:
-    """Answer every failure of ``app`` that is expected: with a problem, or, on a page, as ``pages`` does."""
+    """Answer every expected error of ``app`` with a problem or, on a page, as ``pages`` does."""
     app.state.problem_pages = pages
     app.add_exception_handler(AkinError, _akin_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
@@ -199,7 +199,7 @@ def add_problem_handlers(app: FastAPI, pages: ProblemPages) -> None:
 
 
 def described(error: AkinError) -> dict[str, str | int]:
-    """The members of a problem that do not depend on the request."""
+    """Return the members of a problem that do not depend on the request."""
     words = _words(type(error).__name__)
     return {
         "type": f"{_TYPE}{slug_of(error)}",
@@ -217,7 +217,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, AkinError):
         raise error
     status, words = status_of(type(error)), _words(type(error).__name__)
-    # They name files and servers, never what was sent; that is enough, and they may come with every request.
+    # These messages name files and servers, never what was sent. No traceback: every request may fail so.
     if isinstance(error, StorageError | SnapshotError):
         _log.warning(slug_of(error), error=str(error))
     elif status >= 500 and not isinstance(error, RefusedError):
@@ -242,7 +242,7 @@ def _invalid_request(request: Request, error: Exception) -> Response:
     alone = _body_alone(found[0])
     faults = faults_of(found)[:_MAX_ERRORS] if alone is None else [alone]
     errors = [{"where": where(each.loc), "problem": _problem(each)[:_MAX_PROBLEM]} for each in faults]
-    # The fields of a body by their own names, as they are written.
+    # Without the leading ``body`` or ``query``: fields are named as the client wrote them.
     said = "; ".join(sentence(where(each.loc[1:]), _problem(each)) for each in faults[:3])
     detail = f"The request cannot be used: {said[:_MAX_DETAIL]}. See /docs for the parameters it accepts."
     return problem(
@@ -251,12 +251,12 @@ def _invalid_request(request: Request, error: Exception) -> Response:
 
 
 def _problem(fault: Fault) -> str:
-    """What is wrong; all that stands in an address is a string."""
+    """Return what is wrong, without "not a string" for parameters of the address, which are all strings."""
     return fault.said.removesuffix(", not a string") if fault.loc[0] == "query" else fault.said
 
 
 def _body_alone(error: dict[str, Any]) -> Fault | None:
-    """What is wrong with a body that is no object; keys that a client made up are part of a value."""
+    """Return the fault of a body that is not an object, ``None`` for faults in one, whatever its keys."""
     if where(error["loc"]) != "body" or (error["type"] != "missing" and isinstance(error["input"], dict)):
         return None
     return Fault(("body",), "must be a JSON object, sent with Content-Type: application/json")
@@ -286,12 +286,12 @@ def _pages(request: Request) -> ProblemPages:
 
 def _dialect(request: Request) -> Dialect:
     resolved = resolved_of(request.scope)
-    # Who types an address that is none gets a page to go on from; a program gets a problem.
+    # At an unknown address, a browser gets a page with links to others; a program gets a problem.
     if resolved.route is None and wants_page(",".join(request.headers.getlist("Accept"))):
         return Dialect.PAGE
     return Dialect.PROBLEM if resolved.policy is None else resolved.policy.dialect
 
 
 def _log_raised(error: Exception) -> None:
-    # In words already: a logger that nobody configured would add local variables, among them keys.
+    # Formatted here: a logger that is not configured would add local variables, including keys.
     _log.error("unexpected_error", error=type(error).__name__, exception=raised_at(error))

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-# Any collection answers these: nothing in them names a paper of one, but where that is the point.
+# These work with any collection: they name no paper of a collection, unless that is the point.
 _DRAFT: Final = {
     "title": "Forecasting floods with graphs",
     "abstract": "Floods are hard to forecast. We fit a graph network to river gauges. It warns a day ahead.",
@@ -42,7 +42,7 @@ def _example(summary: str, value: Any) -> dict[str, Any]:
     return {"summary": summary, "value": value}
 
 
-# By path: bodies of POST or PUT requests.
+# Bodies of POST or PUT requests, by path.
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "/v1/search": {
         "text": _example("A few words", {"query": _TEXT, "limit": 3}),

@@ -1,4 +1,4 @@
-"""Papers as files other programs read: CSV, BibTeX and RIS, and Atom for readers of feeds."""
+"""Papers as files that other programs read: CSV, BibTeX and RIS, and Atom for feed readers."""
 
 import csv
 import hashlib
@@ -21,7 +21,7 @@ CSV_COLUMNS = ("rank", "score", "strength", "nearer_than", *_PAPER_COLUMNS)
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
-        # Not \{ and \}: BibTeX counts braces before it knows of backslashes.
+        # Not \{ and \}: BibTeX counts braces without regard to backslashes.
         "{": r"\textbraceleft{}",
         "}": r"\textbraceright{}",
         "$": r"\$",
@@ -36,9 +36,9 @@ _LATEX = str.maketrans(
         "|": r"\textbar{}",
     }
 )
-# In addresses BibTeX styles read every character as it is, so what would end one is percent-encoded.
+# BibTeX styles take every character of an address literally, so those that would end it are percent-encoded.
 _SAFE_IN_ADDRESS = "!\"#$&'()*+,-./:;<=>?@[]^_`|~%"
-_PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # where BibTeX ends a name
+_PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # words at which BibTeX splits a name
 _NO_XML = re.compile("[\ufffe\uffff]")
 _NOT_ASCII = re.compile(r"[^a-z0-9]")
 _KEY_HASH_CHARS = 6
@@ -46,7 +46,7 @@ _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "
 
 
 class ExportedPaper(Protocol):
-    """A paper, of a service or of its client, which has neither torch nor numpy: nothing here needs them."""
+    """A paper of a service or of its client, which has neither torch nor numpy: this file needs neither."""
 
     @property
     def id(self) -> str: ...  # noqa: D102 - as in models.types.Paper, and so all others
@@ -89,12 +89,12 @@ class ExportedResult(Protocol):
 
 
 def to_csv(results: Sequence[ExportedResult], *, ranks: Iterable[int] | None = None) -> str:
-    """A header and one line a result (RFC 4180); no cell starts a formula when a spreadsheet opens it."""
+    """Return a header and one line per result (RFC 4180); no cell starts a formula in a spreadsheet."""
     return csv_text([CSV_COLUMNS, *csv_rows(results, ranks=ranks)])
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as RFC 4180 has them, every cell quoted."""
+    """Return rows as CSV (RFC 4180), with every cell quoted."""
     file = io.StringIO()
     csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
     return file.getvalue()
@@ -103,15 +103,15 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
 def csv_rows(
     results: Sequence[ExportedResult], *, ranks: Iterable[int] | None = None
 ) -> Iterator[list[str | int | float]]:
-    """The cells of ``CSV_COLUMNS``, a row a result; their ``ranks`` count from 1 unless they are given."""
+    """Yield the cells of ``CSV_COLUMNS``, one row per result; ``ranks`` count from 1 unless given."""
     for result, rank in zip(results, count(1) if ranks is None else ranks, strict=False):
-        # These are our own words and numbers: a negative one is no formula.
+        # Our own words and numbers need no escaping: a negative number is not a formula.
         strength = [result.strength.label, result.strength.nearer_than] if result.strength else ["", ""]
         yield [rank, result.score, *strength, *_cells(result.paper)]
 
 
 def papers_csv(papers: Sequence[ExportedPaper]) -> str:
-    """The same of papers that are no results, without rank, score and strength."""
+    """Return papers as CSV, as ``to_csv`` does, but without rank, score and strength."""
     return csv_text([_PAPER_COLUMNS, *map(_cells, papers)])
 
 
@@ -121,16 +121,16 @@ def _cells(paper: ExportedPaper) -> list[str]:
 
 
 def to_bibtex(papers: Sequence[ExportedPaper], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:
-    """One entry a paper, in UTF-8; a paper has the same key in every export, and no two share one.
+    """Return one entry per paper, for UTF-8; a paper has the same key in every export, and keys are unique.
 
-    Keys end in ``key_hash_chars`` characters of a hash, in more where two papers would share one.
+    Keys end in ``key_hash_chars`` characters of a hash, or more if two papers would have the same key.
     """
     keys = bibtex_keys(papers, key_hash_chars=key_hash_chars)
     return "\n".join(_bibtex_entry(paper, key) for paper, key in zip(papers, keys, strict=True))
 
 
 def bibtex_keys(papers: Sequence[ExportedPaper], *, key_hash_chars: int = _KEY_HASH_CHARS) -> list[str]:
-    """The keys that the entries of ``to_bibtex`` have."""
+    """Return the keys of the entries of ``to_bibtex``."""
     taken: set[str] = set()
     return [_key(paper, taken, key_hash_chars) for paper in papers]
 
@@ -138,7 +138,7 @@ def bibtex_keys(papers: Sequence[ExportedPaper], *, key_hash_chars: int = _KEY_H
 def _bibtex_entry(paper: ExportedPaper, key: str) -> str:
     kind, container = ("article", "journal") if paper.venue else ("misc", "")
     fields = {
-        # Two pairs of braces: a title keeps its capitals.
+        # Two pairs of braces keep the capitals of a title.
         "title": f"{{{latex_text(paper.title)}}}",
         "author": " and ".join(_bibtex_name(name) for name in paper.authors),
         "year": str(paper.year or ""),
@@ -153,7 +153,7 @@ def _bibtex_entry(paper: ExportedPaper, key: str) -> str:
 
 
 def _bibtex_name(name: str) -> str:
-    """A name as it stands, ``Last, Jr, First`` or, where BibTeX would part it wrongly, in braces."""
+    """Return a name unchanged, as ``Last, Jr, First``, or in braces if BibTeX would split it wrongly."""
     words = one_line(name).replace(",", " , ").split()
     if not is_suffix(words[-1] if words else "") or _PARTED.search(name):
         latex = latex_text(name)
@@ -167,7 +167,7 @@ def _bibtex_name(name: str) -> str:
 
 
 def _key(paper: ExportedPaper, taken: set[str], hash_chars: int) -> str:
-    """First author, year, first word of the title, and enough of a hash of the id to be the only one."""
+    """Return first author, year, first title word, and enough of a hash of the id to make the key unique."""
     author = paper.authors[0] if paper.authors else "anonymous"
     surname = author.split(",")[0] if "," in author else author.split(" ")[-1]
     words = [word for word in map(_ascii, paper.title.split()) if word and word not in _STOP_WORDS]
@@ -182,12 +182,12 @@ def _key(paper: ExportedPaper, taken: set[str], hash_chars: int) -> str:
 
 
 def _ascii(word: str) -> str:
-    """The letters and digits of a word without accents, in lower case."""
+    """Return the letters and digits of a word without accents, in lower case."""
     return _NOT_ASCII.sub("", unicodedata.normalize("NFKD", word).lower())
 
 
 def latex_text(text: str) -> str:
-    """``text`` on one line, for BibTeX and LaTeX: every character stands for itself."""
+    """Return ``text`` on one line for BibTeX and LaTeX, escaped so that every character stands for itself."""
     return one_line(text).translate(_LATEX)
 
 
@@ -196,11 +196,11 @@ def _address(text: str) -> str:
 
 
 def to_ris(papers: Sequence[ExportedPaper]) -> str:
-    """One record a paper, in UTF-8."""
+    """Return one record per paper, for UTF-8."""
     import rispy  # noqa: PLC0415 - what writes BibTeX does without it
 
     class Unnumbered(rispy.RisWriter):  # type: ignore[misc]  # rispy ships no types
-        """Without the line number before each entry, which the format does not know."""
+        """A writer without the line number before each entry, which is not part of the format."""
 
         def set_header(self, count: int) -> str:
             return ""
@@ -226,15 +226,15 @@ def _ris_record(paper: ExportedPaper) -> dict[str, str | list[str]]:
 
 
 def one_line(text: str) -> str:
-    """Without line breaks, tabs and control characters: in both formats a new line may begin a new field."""
+    """Return ``text`` without line breaks, tabs, control characters: a new line may begin a new field."""
     return " ".join("".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text).split())
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What a feed says of itself: ``id``, the same for ever; its own ``address``; when it was made.
+    """The metadata of a feed: an ``id`` that never changes, its ``address``, and when it was made.
 
-    ``made_at`` is in Unix seconds; ``home`` is the address of the page, which shows papers that have none.
+    ``made_at`` is in Unix seconds; ``home`` is the address of the page that shows papers without an address.
     """
 
     id: str
@@ -245,7 +245,7 @@ class Feed:
 
 
 def to_atom(feed: Feed, papers: Sequence[tuple[ExportedPaper, int]]) -> bytes:
-    """A feed (RFC 4287) of papers, each with the Unix seconds at which it came; the last ones first."""
+    """Return a feed (RFC 4287) of papers, newest first; each comes with the Unix seconds of its addition."""
     newest_first = sorted(papers, key=lambda each: (-each[1], each[0].id))
     root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
     _add(root, "id", f"urn:akin:query:{feed.id}")
@@ -271,7 +271,7 @@ def to_atom(feed: Feed, papers: Sequence[tuple[ExportedPaper, int]]) -> bytes:
 
 
 def _add(parent: ET.Element, name: str, text: str) -> None:
-    # Neither control characters nor these two are allowed in XML, however they are written.
+    # XML allows neither control characters nor these two, not even escaped.
     ET.SubElement(parent, name).text = one_line(_NO_XML.sub("", text))
 
 

@@ -1,4 +1,4 @@
-"""The formats an answer comes in, chosen by the request's Accept header (RFC 9110, section 12.5.1)."""
+"""The formats of answers, chosen by the request's Accept header (RFC 9110, section 12.5.1)."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,7 +7,7 @@ from models.errors import AnswerFormatError
 
 
 class Format(StrEnum):
-    """A media type that papers come in; of those a client likes equally, the first here is taken."""
+    """A media type of papers; if a client accepts several equally, the first one offered is used."""
 
     JSON = "application/json"
     CSV = "text/csv"
@@ -22,19 +22,19 @@ BATCH_FORMATS = (Format.NDJSON, Format.CSV, Format.PARQUET)
 PAPER_FORMATS = (Format.JSON, Format.BIBTEX, Format.RIS)
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _JSON: Final = ("application/json", "application/problem+json")
-# How the formats that also have an address of their own end: GET /v1/papers/{id}.bib.
+# The suffixes of addresses that select a format: GET /v1/papers/{id}.bib.
 SUFFIXES = {".bib": Format.BIBTEX, ".ris": Format.RIS}
 
 
 def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
-    """The one of ``offered`` that ``accept`` likes best; the first where it names none at all.
+    """Return the format of ``offered`` that ``accept`` prefers; the first if ``accept`` is empty.
 
-    Raises AnswerFormatError where it wants none of them.
+    Raises AnswerFormatError if ``accept`` allows none of them.
     """
     ranges = [_media_range(part) for part in accept.lower().split(",") if part.strip()]
     if not ranges:
         return offered[0]
-    best = max(offered, key=lambda form: _quality(form, ranges))  # of equals the first
+    best = max(offered, key=lambda form: _quality(form, ranges))  # the first of equals
     if _quality(best, ranges) == 0:
         raise AnswerFormatError(
             f"The Accept header allows no format of this response; it is available as {', '.join(offered)}. "
@@ -44,14 +44,14 @@ def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
 
 
 def wants_page(accept: str) -> bool:
-    """Whether ``accept`` is a browser's that shows a page: it names HTML, and likes JSON less."""
+    """Return whether ``accept`` is that of a browser showing a page: it names HTML and prefers it to JSON."""
     ranges = [_media_range(part) for part in accept.lower().split(",") if part.strip()]
     liked = {kind: max((q for name, q in ranges if name in kind), default=0.0) for kind in (_HTML, _JSON)}
     return liked[_HTML] > liked[_JSON]
 
 
 def _media_range(part: str) -> tuple[str, float]:
-    """A range and how much it is liked, from 0 to 1; 0 for what cannot be read."""
+    """Return a media range and its quality, from 0 to 1; 0 if the quality cannot be read."""
     name, *parameters = (piece.strip() for piece in part.split(";"))
     for parameter in parameters:
         key, _, value = parameter.partition("=")
@@ -65,7 +65,7 @@ def _media_range(part: str) -> tuple[str, float]:
 
 
 def _quality(form: Format, ranges: list[tuple[str, float]]) -> float:
-    """What the most specific range that covers ``form`` gives it; 0 where none does."""
+    """Return the quality of the most specific range that covers ``form``; 0 if none covers it."""
     for covering in (form.value, f"{form.partition('/')[0]}/*", "*/*"):
         given = [quality for name, quality in ranges if name == covering]
         if given:

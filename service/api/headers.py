@@ -14,12 +14,12 @@ SECURITY: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-# For whatever is no page: should a browser be made to show it, nothing in it runs or loads.
+# For every response that is not a page: even if a browser shows it, nothing in it runs or loads.
 NOTHING_RUNS: Final = "default-src 'none'; frame-ancestors 'none'"
 
 
 def with_standard_headers(send: Send, request: Request) -> Send:
-    """Sends the response to ``request`` with those headers that it does not have."""
+    """Return a ``send`` that adds the standard headers that the response to ``request`` does not have."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -32,11 +32,11 @@ def with_standard_headers(send: Send, request: Request) -> Send:
 
 
 def _standard_headers(request: Request, media_type: str) -> dict[str, str]:
-    """What every response carries: the request's id, the generation that answered, and how to treat it."""
+    """Return the headers of every response: request id, generation, allowance, caching and security."""
     headers = {
         "X-Request-ID": request.state.request_id,
         "X-Akin-Generation": request.state.engine.snapshot.generation,
-        # No cache in between keeps what a key, perhaps added by a proxy, opened.
+        # No shared cache may store an answer that was given for a key, which a proxy may have added.
         "Cache-Control": "private, no-cache",
         **SECURITY,
         **getattr(request.state, "allowance", {}),
@@ -44,5 +44,5 @@ def _standard_headers(request: Request, media_type: str) -> dict[str, str]:
     if not media_type.startswith("text/html"):
         headers["Content-Security-Policy"] = NOTHING_RUNS
     if services_of(request.app).draining:
-        headers["Connection"] = "close"  # the next request goes to a process that stays
+        headers["Connection"] = "close"  # so that the next request goes to another process
     return headers

@@ -1,4 +1,4 @@
-"""Reads and validates JSON bodies in a thread, outside the event loop."""
+"""Reading and validation of JSON bodies in a thread, outside the event loop."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -19,10 +19,10 @@ _WHERE = ("body",)
 
 
 class JSONBodyRoute(APIRoute):
-    """A route whose body is made a model in a thread; FastAPI would do it on the event loop."""
+    """A route that validates its body in a thread; FastAPI would do it on the event loop."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
+        """Return the handler of a request."""
         handle, field = super().get_route_handler(), self.body_field
         if field is None:
             return handle
@@ -30,7 +30,7 @@ class JSONBodyRoute(APIRoute):
         async def handle_read(request: Request) -> Response:
             content = await request.body()
             if not content or not _is_json(request.headers.get("content-type", "")):
-                return await handle(request)  # refused there, without a look into the body
+                return await handle(request)  # FastAPI refuses it without parsing the body
             body = await to_thread.run_sync(partial(_model, content, field))
             return await handle(_ReadRequest(request, body))
 
@@ -38,7 +38,7 @@ class JSONBodyRoute(APIRoute):
 
 
 class _ReadRequest(Request):
-    """A request whose body was read: FastAPI takes the model as it is."""
+    """A request with a validated body, which FastAPI uses unchanged."""
 
     def __init__(self, request: Request, body: Any) -> None:
         super().__init__(request.scope, request.receive)
@@ -52,7 +52,10 @@ class _ReadRequest(Request):
 
 
 def _model(content: bytes, field: ModelField) -> Any:
-    """Raises RequestValidationError, BodyTooLargeError, HTTPException 400."""
+    """Return the model of a body.
+
+    Raises RequestValidationError, InputError, BodyTooLargeError, HTTPException 400.
+    """
     try:
         given = parsed(content)
     except json.JSONDecodeError as error:

@@ -38,12 +38,12 @@ _SCHEMES: Final = {
 
 
 class DocumentedAPI(FastAPI):
-    """An application whose document tells of keys and headers, which no endpoint knows of."""
+    """An application that adds keys and headers, which no endpoint declares, to its OpenAPI document."""
 
-    _written: tuple[str, bytes] | None = None  # for which root path
+    _written: tuple[str, bytes] | None = None  # the root path, and the document for it
 
     def written(self, root_path: str) -> bytes:
-        """The document as JSON for a service at ``root_path``, written once: anybody may ask for it."""
+        """Return the document as JSON for a service at ``root_path``; cached, as anyone may request it."""
         if self._written is None or self._written[0] != root_path:
             document = self.openapi()
             served = document | {"servers": [{"url": root_path}]} if root_path else document
@@ -51,7 +51,7 @@ class DocumentedAPI(FastAPI):
         return self._written[1]
 
     def openapi(self) -> dict[str, Any]:
-        """The document, made once."""
+        """Return the document, built once."""
         if self.openapi_schema is None:
             document = super().openapi()
             components = document.setdefault("components", {})
@@ -82,7 +82,7 @@ class DocumentedAPI(FastAPI):
 
 
 def _shared(errors: dict[str, Any], status: str, response: dict[str, Any]) -> dict[str, str]:
-    """A reference to ``response``, which is described once for all operations that may answer so."""
+    """Return a reference to ``response``, which is described once for all operations that may send it."""
     name = next((name for name, each in errors.items() if each == response), None)
     if name is None:
         n_before = sum(each.startswith(f"Problem{status}") for each in errors)
@@ -92,7 +92,7 @@ def _shared(errors: dict[str, Any], status: str, response: dict[str, Any]) -> di
 
 
 def _security(policy: Policy | None) -> list[dict[str, list[str]]]:
-    """The keys that an operation takes, with the scope they need; none, too, while no key was made."""
+    """Return the keys that an operation accepts, with their scope; also no key, for while none exists."""
     if policy is None or policy.scope is None:
         return []
     return [{}, *({scheme: [policy.scope.value]} for scheme in _SCHEMES)]

@@ -15,5 +15,5 @@ _DETAILS: Final[dict[type[AkinError], str]] = {
 
 
 def public_detail(error: AkinError) -> str:
-    """What an answer says of ``error``: its own words unless they may name what is inside."""
+    """Return the message of ``error`` for clients: its text, unless that may name internals."""
     return next((_DETAILS[cls] for cls in type(error).__mro__ if cls in _DETAILS), str(error))

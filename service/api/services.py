@@ -1,4 +1,4 @@
-"""The parts of one running service, which routes and middleware work with."""
+"""The parts of a running service that routes and middleware use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from service.store import LazyStore
 
 @dataclass(slots=True)
 class Services:
-    """What there is while the service runs.
+    """The parts of the service while it runs.
 
-    ``degradations`` are asked at each look at /readyz and /metrics, and answer from memory. ``draining`` is
-    set once the process is asked to end.
+    ``degradations`` are called for each request of /readyz and /metrics, and answer from memory. ``draining``
+    is set when the process begins to shut down.
     """
 
     settings: Settings
@@ -45,21 +45,21 @@ class Services:
     draining: bool = False
 
     def degraded(self) -> list[Degradation]:
-        """What does not work at the moment."""
+        """Return the parts that do not work at the moment."""
         return [each for source in self.degradations for each in source()]
 
 
 def services_of(app: FastAPI) -> Services:
-    """The services of an application that has started."""
+    """Return the services of an application that has started."""
     services: Services = app.state.services
     return services
 
 
 def public_address(request: Request) -> str:
-    """Where others reach the service, without a slash at its end, for links that are read elsewhere.
+    """Return the address of the service for links that are read elsewhere, without a trailing slash.
 
-    Where no setting says it, it is as the request asked: its host, and its scheme, or that which a proxy on
-    this machine names.
+    If the settings do not give it, it is that of the request: its host, and its scheme or the one that a
+    proxy on this machine names.
     """
     address = services_of(request.app).settings.public_url or str(request.base_url)
     return address.rstrip("/")

@@ -1,1 +1,1 @@
-"""Searches by the thousand: scheduler, workers, stored content and files."""
+"""Batches of thousands of searches: scheduler, workers, and the stored queries and results."""

@@ -1,4 +1,4 @@
-"""Answers the queries of a chunk, one after another."""
+"""Answering the queries of a chunk, one after another."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,18 +17,18 @@ from service.observability.logging import raised_at
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery
 
-# Submissions are compared together as long as there are no more of them: the papers are then read once.
+# Submissions x papers that are compared together: the papers are then read only once.
 _MOST_COMPARISONS: Final = 400_000
 _LESS_OF_A_MATCH: Final = "match with fewer profiles at a time"
-# What an outage raises: the chunk is done again, and no query of it has a problem.
+# Errors of an outage: the chunk is done again, and none of its queries gets a problem.
 _OUTAGES: Final = (AkinError, OSError, MemoryError)
 _log = structlog.get_logger(__name__)
 
 
 class Answerer:
-    """Answers the queries of chunks; ``cursors`` are those of the service.
+    """The answering of the queries of chunks; ``cursors`` are those of the service.
 
-    What the submissions of a match share is looked up once for chunks of one batch that follow each other.
+    The data shared by the submissions of a match is looked up once for consecutive chunks of one batch.
     """
 
     def __init__(self, cursors: Cursors) -> None:
@@ -36,13 +36,13 @@ class Answerer:
         self._matcher: tuple[str, Matcher] | None = None
 
     def let_go(self) -> None:
-        """Forgets the match worked on last, and with it its generation."""
+        """Release the match worked on last, and with it its generation."""
         self._matcher = None
 
     def results(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
-        """The outcome of each query, in order, found within the deadline of its own turn.
+        """Yield the outcome of each query, in order; each has the deadline of its own turn.
 
-        Some submissions of a match are compared together, at the turn of the first of them.
+        Several submissions of a match are compared together, in the turn of the first of them.
         """
         shared = shared_of(chunk)
         answered = self._matched if is_match(shared) else self._ranked
@@ -107,16 +107,16 @@ class Answerer:
 
 
 def _whole(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
-    """What the whole collection answers; raises as ``SearchEngine.search`` does."""
+    """Return the answer of the whole collection; raises as ``SearchEngine.search`` and ShardAwayError."""
     answer = engine.search(query)
     if answer.coverage < 1:
-        # Kept for days: it waits for the whole, and nothing of this chunk counts until then.
+        # Results are kept for days, so the chunk waits for all shards; nothing of it counts until then.
         raise ShardAwayError("A part of the collection is unavailable; the batch continues once it is back.")
     return answer
 
 
 def _unforeseen(error: Exception, chunk: LeasedChunk, number: int) -> InternalError:
-    """What a query is told of an error that nobody foresaw; where it was raised is logged."""
+    """Return the problem of a query for an unexpected error, and log where it was raised."""
     _log.error(
         "unexpected_error",
         job=chunk.job_id,

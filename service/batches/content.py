@@ -1,4 +1,4 @@
-"""A batch as it is stored: its queries in chunks, and their results, as JSON of the core's own types."""
+"""A batch as it is stored: its queries in chunks, and their results, as JSON of the domain types."""
 
 import hashlib
 import json
@@ -16,19 +16,19 @@ from service.match.query import MatchedSubmission, MatchQuery, Submission
 from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50
-_CHUNK_PAPERS: Final = 500  # of all its answers together: what a worker and a reader hold in memory
-_PROFILE: Final = 0.05  # what a profile without reasons takes, as a share of a paper's answer
+_CHUNK_PAPERS: Final = 500  # of all answers of a chunk: what a worker and a reader hold in memory
+_PROFILE: Final = 0.05  # the size of a profile without reasons, relative to that of a paper
 _QUERY: Final = TypeAdapter(SearchQuery)
-_NAME: Final = "name"  # beside the fields of a query, of which none is called so
+_NAME: Final = "name"  # next to the fields of a query, none of which has this name
 _MATCH: Final = TypeAdapter(MatchQuery)
-_MATCH_KEY: Final = "match"  # around what the submissions of a match share
+_MATCH_KEY: Final = "match"  # the key of what the submissions of a match share
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a batch asks for: ``queries``, or the first of them for each paper of ``seeds``.
+    """The content of a batch: ``queries``, or the first of them for each paper of ``seeds``.
 
-    ``names`` are what the results of recommendations are known by, one a query; no names: they are searches.
+    ``names`` are the names of recommendations, one per query; without names, the queries are searches.
     """
 
     queries: tuple[SearchQuery, ...]
@@ -38,14 +38,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """One query of a batch: a search where ``name`` is ``None``, else recommendations of that name."""
+    """One query of a batch: a search if ``name`` is ``None``, else recommendations of that name."""
 
     query: SearchQuery
     name: str | None = None
 
     @property
     def paper_id(self) -> str | None:
-        """The paper that a search starts from, where it is one of the collection."""
+        """The paper that a search starts from, if it is one of the collection."""
         return self.query.seeds[0].paper_id if self.name is None else None
 
 
@@ -53,8 +53,8 @@ class NamedQuery:
 class BatchResult:
     """The outcome of query number ``seed``: an answer and the cursor of its next page, or an error.
 
-    ``error`` is the name of a class of ``models.errors``, ``message`` what it said. ``name`` is that of
-    recommendations. Of a match it is ``matched``, or an error, and ``of_match`` is true.
+    ``error`` is the name of a class of ``models.errors``, ``message`` is its message. ``name`` is that of
+    recommendations. A submission of a match has ``matched`` or an error, and ``of_match`` is true.
     """
 
     seed: int
@@ -68,12 +68,12 @@ class BatchResult:
     of_match: bool = False
 
     def with_error(self, error: AkinError) -> "BatchResult":
-        """Why there is no answer to the query."""
+        """Return this result with the error that the query ended in."""
         return replace(self, error=type(error).__name__, message=str(error))
 
     @property
     def problem(self) -> AkinError | None:
-        """The error as it was raised, if one was."""
+        """The error as it was raised; ``None`` if there was none."""
         if self.error is None:
             return None
         error: AkinError = getattr(models.errors, self.error)(self.message)
@@ -85,7 +85,7 @@ _RESULT: Final = TypeAdapter(BatchResult)
 
 
 def new_job(asked: Asked | MatchQuery, *, owner: str, idempotency_key: str | None, generation: str) -> NewJob:
-    """The job of answering what a batch asks for; equal requests have the same hash however written."""
+    """Return the job of a batch; equal requests have the same hash, however they are written."""
     chunks: Iterator[Sequence[object]]
     if isinstance(asked, MatchQuery):
         common = replace(asked, submissions=(), conflicts=())
@@ -136,58 +136,58 @@ def _cut(asked: Asked) -> Iterator[Sequence[dict[str, Any]]]:
 
 
 def shared_of(chunk: LeasedChunk | StoredResults) -> dict[str, Any]:
-    """What the queries of a chunk share, as it is stored."""
+    """Return the fields that the queries of a chunk share, as they are stored."""
     shared: dict[str, Any] = json.loads(unpacked(chunk.shared))
     return shared
 
 
 def is_match(shared: Mapping[str, Any]) -> bool:
-    """Whether the queries that share this are the submissions of a match."""
+    """Return whether the queries that share these fields are the submissions of a match."""
     return _MATCH_KEY in shared
 
 
 def match_of(shared: Mapping[str, Any]) -> MatchQuery:
-    """What the submissions of a match share: profiles, and what to tell."""
+    """Return what the submissions of a match share: the profiles, and what to return."""
     return _MATCH.validate_python(shared[_MATCH_KEY])
 
 
 def submissions_of(chunk: LeasedChunk) -> Iterator[Submission]:
-    """The submissions of a chunk that is part of a match, in order."""
+    """Yield the submissions of a chunk of a match, in order."""
     return map(_SUBMISSION.validate_python, json.loads(unpacked(chunk.queries)))
 
 
 def queries_of(chunk: LeasedChunk | StoredResults, shared: Mapping[str, Any]) -> Iterator[NamedQuery]:
-    """What a chunk asks for, in order, each read when its turn comes."""
+    """Yield the queries of a chunk, in order; each is parsed when its turn comes."""
     queries = json.loads(unpacked(chunk.queries))
     if not isinstance(queries[0], str):
         for plain in queries:
             name = plain.pop(_NAME, None)
             yield NamedQuery(_QUERY.validate_python(plain), name)
         return
-    # What they share is read once: it may hold lists of thousands of ids.
+    # Shared fields are parsed once: they may hold lists of thousands of ids.
     common = _QUERY.validate_python(shared)
     for paper_id in queries:
         yield NamedQuery(common.of_paper(paper_id))
 
 
 def stored_results(results: Sequence[BatchResult]) -> bytes:
-    """The results of a chunk as they are kept: a line each, compressed."""
+    """Return the results of a chunk as they are stored: one line each, compressed."""
     return packed(b"\n".join(map(_RESULT.dump_json, results)))
 
 
 def read_results(stored: bytes, start: int, stop: int) -> list[BatchResult]:
-    """The results ``start`` to ``stop`` of a chunk."""
+    """Return the results ``start`` to ``stop`` (exclusive) of a chunk."""
     return [_RESULT.validate_json(line) for line in unpacked(stored).split(b"\n")[start:stop]]
 
 
 def packed(content: bytes) -> bytes:
-    """``content`` compressed (Zstandard)."""
+    """Compress ``content`` (Zstandard)."""
     compressed: bytes = pa.compress(content, codec="zstd", asbytes=True)
     return compressed
 
 
 def unpacked(compressed: bytes) -> bytes:
-    """What ``packed`` was given."""
+    """Return the content that ``packed`` compressed."""
     with pa.input_stream(pa.py_buffer(compressed), compression="zstd") as stream:
         content: bytes = stream.read()
     return content
@@ -199,5 +199,5 @@ def _plain(query: SearchQuery) -> dict[str, Any]:
 
 
 def _dumped(value: object) -> bytes:
-    """JSON in ASCII: it holds any text, lone surrogates too; sets are sorted."""
+    """Return JSON in ASCII, which can hold any text, even lone surrogates; sets are sorted."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=sorted).encode("ascii")

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """How far a job is; the last two are final."""
+    """The state of a job; the last two are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -15,15 +15,15 @@ class JobState(StrEnum):
 
     @property
     def active(self) -> bool:
-        """Whether its queries are still to be worked off."""
+        """Whether queries of the job are still to be answered."""
         return self in {JobState.QUEUED, JobState.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is known of a job: how many queries, how many are done, and how many of these ended in a problem.
+    """A job: how many queries it has, how many are done, and how many of these ended in a problem.
 
-    Times are Unix seconds. ``error`` says why it failed.
+    Times are Unix seconds. ``error`` says why the job failed.
     """
 
     id: str
@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class ChunkContent:
-    """The queries of a chunk as bytes that only who answers them reads, and how many they are."""
+    """The queries of a chunk, as bytes that only the worker decodes, and their number."""
 
     n_queries: int
     queries: bytes
@@ -48,7 +48,7 @@ class ChunkContent:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to be: whose, of what content, on which generation."""
+    """A job to be stored: its owner, content and generation."""
 
     owner: str
     idempotency_key: str | None
@@ -60,7 +60,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class LeasedChunk:
-    """A chunk that one worker may work on: the queries from number ``first`` on, and what all share."""
+    """A chunk leased to one worker: the queries starting with number ``first``, and what they share."""
 
     job_id: str
     number: int
@@ -74,7 +74,7 @@ class LeasedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How many chunks wait to be worked on, and how many are being worked on."""
+    """The number of chunks that wait for a worker, and of those that a worker holds."""
 
     n_waiting: int
     n_leased: int
@@ -84,7 +84,7 @@ class Backlog:
 class StoredResults:
     """The results of the chunk whose first query is number ``first``.
 
-    ``queries`` and what they share, as of LeasedChunk, where they were asked for.
+    ``queries`` and ``shared`` are those of LeasedChunk, if they were requested.
     """
 
     first: int

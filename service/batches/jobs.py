@@ -1,8 +1,8 @@
 """The store of batch jobs in the catalog's database.
 
-The rows are the truth, whoever works: a chunk is leased to one worker at a time, and its results and the fact
-that it is done are written in one transaction, which the lease guards. Whatever is killed, and whatever was
-started twice, each query is answered in the output exactly once.
+The rows are the only state: a chunk is leased to one worker at a time, and its results and the fact that it
+is done are written in one transaction, guarded by the lease. Even if workers are killed, or work is started
+twice, each query is answered in the output exactly once.
 """
 
 import re
@@ -31,8 +31,8 @@ from service.batches.turns import (
 )
 from service.timings import LEASE_S
 
-MAX_ATTEMPTS: Final = 10  # a chunk that ended so many workers fails its job
-_REMOVED_TOGETHER: Final = 500  # a statement takes 32,766 ids, and others that write wait meanwhile
+MAX_ATTEMPTS: Final = 10  # a chunk that this many workers did not finish fails its job
+_REMOVED_TOGETHER: Final = 500  # a statement takes 32,766 ids at most, and other writers wait meanwhile
 _ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 
@@ -40,9 +40,9 @@ _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 class Jobs(Store):
     """The jobs of one database; open them with ``Jobs.open``.
 
-    Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
-    gives Unix seconds; a lease lasts ``lease_s``. Where clocks of workers differ, work may be done twice; it
-    still counts once.
+    Every method raises ``StorageError`` if the database cannot be reached, read or written. ``clock`` gives
+    Unix seconds; a lease lasts ``lease_s`` seconds. If the clocks of workers differ, work may be done twice,
+    but it counts once.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Jobs(Store):
         self._clock = clock
 
     def add(self, new: NewJob, *, most: int, most_of_owner: int, kept: Kept | None = None) -> Job:
-        """Stores a job, or finds that of the same owner with the same key and content, unless it failed.
+        """Store a job, or return the owner's earlier one with the same key and content, unless that failed.
 
         Raises:
             IdempotencyError: the key was used with other content.
-            RateLimitedError: the owner has ``most_of_owner`` unfinished jobs, or as much is ``kept`` already.
+            RateLimitedError: the owner has ``most_of_owner`` unfinished jobs, or holds all ``kept`` allows.
             OverloadedError: there are ``most`` unfinished jobs.
         """
-        with self.database.reading() as connection:  # nobody who writes waits for it
+        with self.database.reading() as connection:  # no writer waits for this
             held = None if kept is None else Held.by(connection, new.owner, but=new.idempotency_key)
         with self.database.writing() as connection:
             earlier = _earlier(connection, new)
@@ -89,12 +89,12 @@ class Jobs(Store):
             return _job(connection, JobRow.id == job_id)
 
     def get(self, job_id: str, *, owner: str | None) -> Job:
-        """One job, of ``owner`` or (``None``) of anybody; raises BatchNotFoundError."""
+        """Return one job, of ``owner`` or (``None``) of anybody; raises BatchNotFoundError."""
         with self.database.reading() as connection:
             return _job(connection, _of(job_id, owner))
 
     def remove(self, job_id: str, *, owner: str | None) -> None:
-        """Ends a job where it is not finished, and forgets it; raises BatchNotFoundError."""
+        """Cancel a job if it is not finished, and remove it; raises BatchNotFoundError."""
         with self.database.writing() as connection:
             job = _job(connection, _of(job_id, owner))
             if job.state.active:
@@ -102,12 +102,12 @@ class Jobs(Store):
             _remove(connection, [job.id])
 
     def fail(self, job_id: str, reason: str) -> None:
-        """Ends an unfinished job that cannot be carried out."""
+        """End an unfinished job that cannot be carried out."""
         with self.database.writing() as connection:
             self._end(connection, job_id, JobState.FAILED, reason)
 
     def claim(self) -> LeasedChunk | None:
-        """Leases the chunk whose turn it is; ``None`` where none waits."""
+        """Lease the next chunk; return ``None`` if none waits, or if the next one had too many attempts."""
         with self.database.reading() as connection:
             if _waiting(connection, self._now_ms()) == 0:
                 return None
@@ -126,21 +126,21 @@ class Jobs(Store):
             return self._lease(connection, job_id, number)
 
     def renew(self, chunk: LeasedChunk) -> bool:
-        """Keeps a lease for ``lease_s`` more; whether the work still counts."""
+        """Extend a lease to ``lease_s`` seconds from now; return whether the work still counts."""
         until = self._now_ms() + int(self.lease_s * 1000)
         with self.database.writing() as connection:
             return _if_held(connection, chunk, lease_until=until)
 
     def release(self, chunk: LeasedChunk) -> None:
-        """Gives a chunk back unfinished, for another worker to take at once."""
+        """Give a chunk back unfinished, so that another worker can take it at once."""
         with self.database.writing() as connection:
             attempts = JobChunkRow.attempts - 1
             _if_held(connection, chunk, lease=None, lease_until=self._now_ms(), attempts=attempts)
 
     def finish(self, chunk: LeasedChunk, results: bytes, *, n_problems: int) -> bool:
-        """Stores the results of a chunk and that it is done; whether they count.
+        """Store the results of a chunk and mark it as done; return whether they count.
 
-        They do not where the job has ended, or the lease has passed to another worker.
+        They do not count if the job has ended, or the lease has passed to another worker.
         """
         with self.database.writing() as connection:
             done = {"results": results, "done": True, "lease": None, "lease_until": self._now_ms()}
@@ -163,26 +163,26 @@ class Jobs(Store):
             return True
 
     def generations(self) -> set[str]:
-        """Those that unfinished jobs are answered from."""
+        """Return the generations that unfinished jobs are answered from."""
         with self.database.reading() as connection:
             return set(connection.scalars(select(JobRow.generation).where(ACTIVE).distinct()))
 
     def backlog(self) -> Backlog:
-        """What there is to do, and how much of it is under way."""
+        """Return how many chunks wait, and how many are leased."""
         now_ms = self._now_ms()
         with self.database.reading() as connection:
             n_leased = select(func.count()).select_from(JobChunkRow).join(JobRow).where(is_leased(now_ms))
             return Backlog(_waiting(connection, now_ms), connection.execute(n_leased).scalar_one())
 
     def n_ready(self, job: Job) -> int:
-        """How many queries from the first on are done without a gap."""
+        """Return how many queries are done without a gap, counted from the first."""
         gap = select(func.min(JobChunkRow.first)).where(JobChunkRow.job_id == job.id, ~JobChunkRow.done)
         with self.database.reading() as connection:
             first_undone = connection.execute(gap).scalar_one()
         return job.n_queries if first_undone is None else int(first_undone)
 
     def results(self, job_id: str, number: int, *, with_queries: bool = False) -> StoredResults | None:
-        """The results of the chunk that holds query ``number``; ``None`` where it is not done."""
+        """Return the results of the chunk that holds query ``number``, or ``None`` if it is not done."""
         holds = and_(JobChunkRow.first <= number, number < JobChunkRow.first + JobChunkRow.n_queries)
         statement = select(JobChunkRow.first, JobChunkRow.n_queries, JobChunkRow.results)
         if with_queries:
@@ -193,9 +193,9 @@ class Jobs(Store):
         return None if row is None else StoredResults(**row._asdict())
 
     def expire(self, *, max_age_s: int) -> bool:
-        """Removes jobs that were finished more than ``max_age_s`` ago; whether all of them.
+        """Remove jobs finished more than ``max_age_s`` seconds ago; return whether all of them are removed.
 
-        At most some at a time, so that other work goes on.
+        Removes a limited number at a time, so that other work can go on.
         """
         old = select(JobRow.id).where(JobRow.finished_at < int(self._clock()) - max_age_s)
         with self.database.reading() as connection:
@@ -227,7 +227,7 @@ class Jobs(Store):
 
 
 def _of(job_id: str, owner: str | None) -> ColumnElement[bool]:
-    if not _ID.fullmatch(job_id):  # not every text can be asked of every database
+    if not _ID.fullmatch(job_id):  # not every database accepts every text
         raise _not_found()
     return JobRow.id == job_id if owner is None else and_(JobRow.id == job_id, JobRow.owner == owner)
 
@@ -276,7 +276,7 @@ def _waiting(connection: Connection, now_ms: int) -> int:
 
 
 def _if_held(connection: Connection, chunk: LeasedChunk, **values: Any) -> bool:
-    """Changes the row of a chunk where its lease is still the worker's and its job has not ended."""
+    """Change the row of a chunk if its lease still holds and its job has not ended; return whether."""
     held = update(JobChunkRow).where(
         JobChunkRow.job_id == chunk.job_id,
         JobChunkRow.number == chunk.number,

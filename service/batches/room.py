@@ -1,4 +1,4 @@
-"""How many batches there may be, and how much those of one caller may hold."""
+"""Limits: how many batches there may be, and how much those of one caller may hold."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -10,24 +10,24 @@ from models.errors import OverloadedError, RateLimitedError
 from service.batches.turns import ACTIVE
 
 _RETRY_AFTER_S: Final = 30  # a batch takes seconds to minutes
-_FULL_RETRY_AFTER_S: Final = 3_600  # what is kept goes with the days
+_FULL_RETRY_AFTER_S: Final = 3_600  # stored batches are only removed after days
 _MIB: Final = 1 << 20
-_NAMED: Final = 5  # of the batches that may be deleted
-_PART_BYTES: Final = 4_096  # what a chunk without content takes at most, its row and its place in the indexes
+_NAMED: Final = 5  # how many of the batches that may be deleted a message names
+_PART_BYTES: Final = 4_096  # the most a chunk takes besides its content, for row and indexes
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the batches of a caller hold, finished or not, and the ``oldest`` finished ones."""
+    """The bytes that the batches of a caller hold, finished or not, and the ``oldest`` finished ones."""
 
     n_bytes: int
     oldest: tuple[str, ...]
 
     @classmethod
     def by(cls, connection: Connection, owner: str, *, but: str | None) -> Self:
-        """Queries, results, and some for each chunk, ``but`` for those of the key that is sent again.
+        """Sum up queries, results and an overhead per chunk, except the batch with idempotency key ``but``.
 
-        No content is read for it: both databases know how long it is.
+        The content is not read: both databases store its length.
         """
         results = func.coalesce(func.length(JobChunkRow.results), 0)
         of_chunk = func.length(JobChunkRow.queries) + results + _PART_BYTES
@@ -44,13 +44,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How much the batches of one caller may hold, and for how long finished ones are kept."""
+    """The MiB that the batches of one caller may hold, and the days for which finished ones are kept."""
 
     mib: int
     days: int
 
     def expect_room(self, held: Held) -> None:
-        """Raises RateLimitedError where a caller whose batches are ``held`` may not send another."""
+        """Raise RateLimitedError if a caller whose batches are ``held`` may not send another one."""
         if held.n_bytes >= self.mib * _MIB:
             oldest = f" (the oldest finished: {', '.join(held.oldest)})" if held.oldest else ""
             raise RateLimitedError(
@@ -62,7 +62,7 @@ class Kept:
 
 
 def expect_room(connection: Connection, owner: str, *, most: int, most_of_owner: int) -> None:
-    """Raises RateLimitedError, OverloadedError where so many jobs are unfinished."""
+    """Raise RateLimitedError for ``most_of_owner`` unfinished jobs, OverloadedError for ``most`` of all."""
     unfinished = select(func.count()).select_from(JobRow).where(ACTIVE)
     if connection.execute(unfinished.where(JobRow.owner == owner)).scalar_one() >= most_of_owner:
         raise RateLimitedError(

@@ -1,4 +1,4 @@
-"""Batches of the service: started, watched, ended, and worked off in the background."""
+"""The batches of the service: started, watched, ended, and answered in the background."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
 
-_POLL_S: Final = 1.0  # how often work is looked for that another process left, or started
+_POLL_S: Final = 1.0  # how often to look for work that another process left or started
 _EXPIRE_EVERY_S: Final = 600.0
 _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
@@ -40,9 +40,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Batches:
-    """The jobs of a catalog, opened when first needed, and what has ``worker`` do them.
+    """The jobs of a catalog, opened on first use, and the background task that has ``worker`` answer them.
 
-    Every method raises StorageError while the database is away; the work waits for it.
+    Every method raises StorageError while the database is unavailable; the work waits for it.
     """
 
     def __init__(self, settings: Settings, worker: ChunkWorker, timings: Timings = USUAL) -> None:
@@ -64,10 +64,10 @@ class Batches:
         self.degradations = self._working.degradations
 
     def start(self, new: NewJob) -> Job:
-        """Stores a job and has it done; raises as ``Jobs.add``."""
+        """Store a job and wake the worker; raises what ``Jobs.add`` raises."""
         most_of_owner = max(1, self._most // _OF_ONE_CALLER)
         jobs = self._store.get()
-        with locked(self._keeping):  # until the job is stored nothing else says that its generation is needed
+        with locked(self._keeping):  # until the job is stored, only this keeps its generation
             self._kept.keep(new.generation)
             kept = self._kept_of_owner
             job = jobs.add(new, most=self._most, most_of_owner=most_of_owner, kept=kept)
@@ -75,18 +75,18 @@ class Batches:
         return job
 
     def jobs(self) -> Jobs:
-        """The jobs there are; raises BatchNotFoundError where there never was one."""
+        """Return the store of jobs; raises BatchNotFoundError if there never was a job."""
         if not self._store.is_there:
             raise BatchNotFoundError("This service has no batches.")
         return self._store.get()
 
     @contextmanager
     def worked_off(self) -> Iterator[None]:
-        """Sees to the jobs until the context ends, those of an earlier process included."""
+        """Work on the jobs until the context ends, including those of an earlier process."""
         with ExitStack() as ending:
             ending.callback(self._store.close)
             ending.callback(self._kept.keep_only, ())
-            # Before requests come: what opening a database loads should not be loaded beside them.
+            # Before requests come: opening the database loads modules, which should not slow down requests.
             with suppress(StorageError, BatchNotFoundError):
                 self._look()
             ending.enter_context(self._working)
@@ -94,31 +94,31 @@ class Batches:
             yield
 
     def stop(self) -> None:
-        """Begin nothing more, and end what is under way; ``worked_off`` then ends soon."""
+        """Begin nothing more, and end the work under way; ``worked_off`` then ends soon."""
         self._working.stop()
         self.worker.stop()
 
     def _look(self) -> Jobs:
-        """The jobs, whose generations are kept from now on, and no other."""
+        """Return the store of jobs, after keeping the generations of unfinished jobs and no others."""
 
         def looked_at() -> Jobs:
             jobs = self.jobs()
             with locked(self._keeping):
-                if not self._working.stopped:  # nothing is kept by one that outlasts its time
+                if not self._working.stopped:  # a call that outlives the service keeps nothing
                     self._kept.keep_only(jobs.generations())
             return jobs
 
         return with_deadline(ASIDE_S, looked_at)
 
     def _work_off(self) -> None:
-        """Does one part of what waits, and then, where there may be more, another."""
+        """Work on one chunk, and then at once on another if there may be more."""
         if self._store.is_there and self._see_to_jobs():
             self._working.wake()
         else:
             self.worker.rest()
 
     def _see_to_jobs(self) -> bool:
-        """Whether there may be more to do at once."""
+        """Remove old jobs, answer one chunk if any waits, and return whether there may be more to do."""
         jobs = self._look()
         if time.monotonic() >= self._expire_at:
             self._expire(jobs)
@@ -127,7 +127,7 @@ class Batches:
         return self.worker.work_one(jobs)
 
     def _expire(self, jobs: Jobs) -> None:
-        """Removes some of what is too old; where that fails work goes on, and it is tried again some time."""
+        """Remove some of the jobs that are too old; if that fails, work goes on and it is retried later."""
         later = True
         try:
             later = jobs.expire(max_age_s=self._kept_of_owner.days * _DAY_S)
@@ -137,7 +137,7 @@ class Batches:
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
 
     def _unattended(self, jobs: Jobs) -> bool:
-        """Whether something waits that no worker has taken for a while."""
+        """Return whether chunks have waited for a while without any worker taking one."""
         backlog = jobs.backlog()
         if not backlog.n_waiting or backlog.n_leased:
             self._unattended_since = None

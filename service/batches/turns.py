@@ -1,6 +1,6 @@
-"""Whose chunk is next: callers take turns, and so do the batches of one caller.
+"""The choice of the next chunk: callers take turns, and so do the batches of one caller.
 
-A chunk keeps the moment its lease ended, and so it is known when its job and its owner last had their turn:
+A chunk stores the time its lease ended, which tells when its job and its owner last had their turn:
 ``lease_until`` of a chunk that nobody holds is in the past.
 """
 
@@ -15,22 +15,22 @@ ACTIVE: Final = JobRow.state.in_([state for state in JobState if state.active])
 
 
 def is_waiting(now_ms: int) -> ColumnElement[bool]:
-    """Whether a chunk, joined with its job, is still to be done and nobody holds it."""
+    """Return the condition that a chunk, joined with its job, is still to be done and nobody holds it."""
     free = or_(JobChunkRow.lease.is_(None), JobChunkRow.lease_until < now_ms)
     return and_(ACTIVE, ~JobChunkRow.done, free)
 
 
 def is_leased(now_ms: int) -> ColumnElement[bool]:
-    """Whether a worker holds a chunk, joined with its job, and works on it."""
+    """Return the condition that a worker holds a chunk, joined with its job, and works on it."""
     held = and_(JobChunkRow.lease.is_not(None), JobChunkRow.lease_until >= now_ms)
     return and_(ACTIVE, ~JobChunkRow.done, held)
 
 
 def next_chunk(connection: Connection, now_ms: int) -> tuple[str, int] | None:
-    """The job and number of the chunk whose turn it is; ``None`` where none waits.
+    """Return the job and number of the next chunk, or ``None`` if none waits.
 
-    First comes the owner who had a chunk least recently, then the job of that owner which had one least
-    recently, of equals the one that was sent first. Who has one under way had it last.
+    The owner who had a chunk least recently comes first, then the job of that owner which had one least
+    recently, and among equals the one that was sent first. A chunk under way counts as the most recent.
     """
     turn = func.coalesce(func.max(JobChunkRow.lease_until), 0)
     number = func.min(case((is_waiting(now_ms), JobChunkRow.number)))
@@ -49,17 +49,17 @@ def next_chunk(connection: Connection, now_ms: int) -> tuple[str, int] | None:
 
 
 def first_turn(connection: Connection, owner: str, now_ms: int) -> int:
-    """From when the turn of a new job counts: as its owner's does; for one with no other job from now."""
+    """Return the time (ms) that a new job last had its turn: that of its owner, or now without other jobs."""
     last = select(func.max(JobChunkRow.lease_until)).join(JobRow).where(ACTIVE, JobRow.owner == owner)
     turn = connection.execute(last).scalar_one()
     return now_ms if turn is None else min(turn, now_ms)
 
 
 def pass_turn_on(connection: Connection, job_id: str, now_ms: int) -> None:
-    """Has the turn of a job that ends count for its owner: the youngest of the owner's others keeps it.
+    """Pass the turn of a job that ends on to the owner's youngest other job, so that the owner keeps it.
 
-    Who sends many short batches would else be, with each, somebody who never had a turn. Were it kept by an
-    older one, that would wait for all younger ones.
+    Otherwise a caller with many short batches would, with each, count as one who never had a turn. If an
+    older job took the turn, that job would wait for all younger ones.
     """
     turn = func.max(JobChunkRow.lease_until)
     last = connection.execute(select(turn).where(JobChunkRow.job_id == job_id)).scalar_one()
@@ -69,14 +69,14 @@ def pass_turn_on(connection: Connection, job_id: str, now_ms: int) -> None:
     other = connection.execute(youngest).scalar_one_or_none()
     if last is None or other is None:
         return
-    last = min(last, now_ms)  # one under way ends now
+    last = min(last, now_ms)  # a turn under way ends now
     first = and_(JobChunkRow.job_id == other, JobChunkRow.number == 0)
     earlier = func.coalesce(JobChunkRow.lease_until, 0) < last
     connection.execute(update(JobChunkRow).where(first, earlier).values(lease_until=last))
 
 
 def end_turns_of_the_future(connection: Connection, now_ms: int) -> None:
-    """Those of a worker whose clock was ahead, or of a clock that was put back: their owner would wait."""
+    """End turns set by a clock that was ahead, or that was put back since: their owner would wait."""
     active = JobChunkRow.job_id.in_(select(JobRow.id).where(ACTIVE))
     ahead = and_(active, JobChunkRow.lease.is_(None), JobChunkRow.lease_until > now_ms)
     connection.execute(update(JobChunkRow).where(ahead).values(lease_until=now_ms))

@@ -1,4 +1,4 @@
-"""Works batches off, a chunk at a time: in a thread of the service or in a process of its own."""
+"""The worker that answers batches, a chunk at a time, in a thread of the service or in a separate process."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Attempt:
-    """The work of one worker on one chunk; other threads may give it up."""
+    """The work of one worker on one chunk; other threads may abandon it."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -42,30 +42,30 @@ class _Attempt:
 
     @property
     def given_up(self) -> bool:
-        """Whether what it comes to is not wanted any more."""
+        """Whether the results are no longer needed."""
         return self._given_up.is_set()
 
     def begin_query(self) -> None:
-        """Gives the next query a deadline of its own, in this thread."""
+        """Set a new deadline for the next query, in this thread."""
         self._deadline = Deadline(self._deadline_s)
         set_deadline(self._deadline)
 
     def give_up(self, *, lost: bool) -> None:
-        """Ends the query under way; ``lost``: the chunk is another's by now, or nobody's."""
+        """End the query under way; ``lost``: the chunk has passed to another worker, or its job has ended."""
         self.lost = lost
         self._given_up.set()
         self._deadline.abandon()
 
 
 class ChunkWorker:
-    """Answers the queries of chunks, one after another, as a request of its own for each would.
+    """A worker that answers the queries of chunks, one after another, as a separate request would.
 
     Args:
-        engines: those of the generations that batches were started on.
-        cursors: as those of the service, so that a client may go on with page two there.
-        deadline_s: how long one query is worked on.
-        idle: whether nobody is kept waiting by the next query.
-        patience_s: how long one query gives way to others.
+        engines: the engines of the generations that batches were started on.
+        cursors: those of the service, so that a client can continue with page two there.
+        deadline_s: the time limit of one query, in seconds.
+        idle: returns whether the next query would keep nobody waiting.
+        patience_s: how long one query gives way to others, in seconds.
     """
 
     def __init__(
@@ -86,20 +86,20 @@ class ChunkWorker:
         self.under_way: set[_Attempt] = set()
 
     def stop(self) -> None:
-        """Ends the work under way at once; its chunk goes to another worker, or is done anew later."""
+        """End the work under way at once; its chunk goes to another worker, or is done again later."""
         self._stopping.set()
         for attempt in tuple(self.under_way):
             attempt.give_up(lost=False)
 
     def rest(self) -> None:
-        """Nothing is left to do for now: the generation worked on last may be cleared away."""
+        """Release the generation worked on last, as nothing is left to do for now."""
         self._answerer.let_go()
         self._engines.let_go()
 
     def work_one(self, jobs: Jobs) -> bool:
-        """Works on the next chunk; whether there was one. Raises StorageError: nothing of it counts then.
+        """Work on the next chunk; return whether there was one. If StorageError is raised, none of it counts.
 
-        Where a shard is away it gives the chunk back, which costs no attempt, and there was none.
+        If a shard is away, the chunk is given back, which costs no attempt, and the result is ``False``.
         """
         chunk = None if self._stopping.is_set() else jobs.claim()
         if chunk is None:
@@ -113,7 +113,7 @@ class ChunkWorker:
         return True
 
     def _work_on(self, chunk: LeasedChunk, jobs: Jobs) -> None:
-        """Stores the results of a chunk, or gives it back; raises StorageError, ShardAwayError."""
+        """Store the results of a chunk, or give it back; raises StorageError, ShardAwayError."""
         try:
             engine = self._engines.engine_for(chunk.generation)
         except (SnapshotError, EncoderMismatchError) as error:
@@ -121,7 +121,7 @@ class ChunkWorker:
             jobs.fail(chunk.job_id, f"Generation {chunk.generation} no longer exists; start the batch again.")
             return
         with self._attempt(jobs, chunk) as attempt:
-            # In a context of its own: what is stored of it has more time than its last query has left.
+            # In a separate context: the deadline of the last query must not limit the storing of results.
             results = copy_context().run(self._results, engine, chunk, attempt)
         if not attempt.given_up:
             n_problems = sum(result.error is not None for result in results)
@@ -130,7 +130,7 @@ class ChunkWorker:
             jobs.release(chunk)
 
     def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
-        """The outcome of each query, as far as the attempt came."""
+        """Return the outcome of each query; fewer if the attempt was given up."""
         results: list[BatchResult] = []
         outcomes = self._answerer.results(chunk, engine)
         while len(results) < chunk.n_queries:
@@ -148,7 +148,7 @@ class ChunkWorker:
 
     @contextmanager
     def _attempt(self, jobs: Jobs, chunk: LeasedChunk) -> Iterator[_Attempt]:
-        """Renews the lease of a chunk until the context ends, or work on it no longer counts."""
+        """Renew the lease of a chunk until the context ends, or until the work no longer counts."""
         attempt = _Attempt(self._deadline_s)
 
         def renew() -> None:

@@ -1,1 +1,1 @@
-"""What was computed once: in memory, in Redis, and by whoever asks first."""
+"""The cache of computed values, in memory and in Redis; equal concurrent requests are computed once."""

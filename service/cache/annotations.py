@@ -1,4 +1,4 @@
-"""Caches the vectors and facets of pasted papers."""
+"""The cache of the vectors and facets of pasted papers."""
 
 import pkgutil
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from models.types import EncodedPaper, EncoderSpec, Paper, Precision, Sentence
 from service.cache.digests import digest_of
 from service.cache.store import Cache
 
-_DEVICES: Final = "models.encoders.devices"  # by name: it brings torch along
+_DEVICES: Final = "models.encoders.devices"  # by name, as it imports torch
 
 
 class CachedEncoder:
-    """An encoder that keeps what it made of papers, hidden layers aside.
+    """An encoder that caches encoded papers, except hidden layers.
 
-    Papers encoded together are kept together, for their company changes the last digits of their vectors: so
-    the same call gives the same bits, kept or not. ``device`` is what the encoder computes on and, where that
-    is not float32, in which number format.
+    Papers encoded together are cached together, since batching changes the last digits of their vectors: so
+    the same call gives the same bits, cached or not. ``device`` is the device that the encoder computes on
+    and, if it is not float32, the number format.
     """
 
     def __init__(self, encoder: Encoder, cache: Cache, *, device: str) -> None:
@@ -32,11 +32,11 @@ class CachedEncoder:
 
     @property
     def spec(self) -> EncoderSpec:
-        """The encoder's."""
+        """The spec of the wrapped encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """As the encoder; what hidden layers are asked for is not kept."""
+        """Encode papers like the wrapped encoder; calls that request hidden layers are not cached."""
         if layers or not papers:
             return self._encoder.encode(papers, layers=layers)
         name = _name("encoded", (self.spec.fingerprint, self._device), papers)
@@ -45,7 +45,7 @@ class CachedEncoder:
 
 
 class CachedAnnotator(Annotator):
-    """An annotator that keeps what it made of papers, hidden layers aside; together as CachedEncoder does."""
+    """An annotator that caches annotated papers, except hidden layers; together, as CachedEncoder does."""
 
     def __init__(self, annotator: Annotator, cache: Cache, *, device: str) -> None:
         super().__init__(
@@ -58,7 +58,7 @@ class CachedAnnotator(Annotator):
         self._made_by = (*fingerprints(annotator), device)
 
     def annotate(self, papers: Sequence[Paper]) -> list[AnnotatedPaper]:
-        """As the annotator."""
+        """Annotate papers like the wrapped annotator."""
         if not papers:
             return []
         kept = self._cache.value(_name("annotated", self._made_by, papers), lambda: self._pack(papers))
@@ -77,7 +77,7 @@ class CachedAnnotator(Annotator):
 
 
 def computing_on(device: str, precision: Precision) -> str:
-    """The kind of device and the precision that these settings come to here.
+    """Return the type of device and the precision that these settings mean on this machine.
 
     Never "auto": processes that share a Redis may run on machines that differ in both. Raises EncoderError.
     """
@@ -91,16 +91,16 @@ def computing_on(device: str, precision: Precision) -> str:
 def load_cached(
     load: Callable[[], Annotator], cache: Cache, *, device: str, precision: Precision
 ) -> CachedAnnotator:
-    """What ``load`` gives, behind the cache; ``device`` and ``precision`` as for ``load_encoder``."""
+    """Return the annotator of ``load``, cached; ``device`` and ``precision`` as for ``load_encoder``."""
     annotator = load()
     computed_on = computing_on(device, precision)
-    # Once past the cache: what is kept in Redis must not leave the encoder cold for the next paper.
+    # Bypasses the cache: a value from Redis would leave the encoder cold for the next paper.
     annotator.annotate([Paper("", "", "Warm.", (Sentence("Warm.", 0, 5),))])
     return CachedAnnotator(annotator, cache, device=computed_on)
 
 
 def fingerprints(annotator: Annotator) -> tuple[str, str, str]:
-    """What decides, with the device, every bit an annotator gives."""
+    """Return the fingerprints that, with the device, decide every bit of an annotator's results."""
     functions = annotator.function_spec
     return (
         annotator.encoder.spec.fingerprint,
@@ -115,13 +115,13 @@ def _read_off(annotated: AnnotatedPaper) -> dict[str, np.ndarray]:
 
 
 def _name(kind: str, made_by: tuple[str, ...], papers: Sequence[Paper]) -> str:
-    """By what encoders and taggers read: titles and sentences."""
+    """Return a cache name from the parts of papers that encoders and taggers read: titles and sentences."""
     texts = tuple((paper.title, *(sentence.text for sentence in paper.sentences)) for paper in papers)
     return f"{kind}:{digest_of((made_by, texts)).hex()}"
 
 
 def _packed(papers: Sequence[tuple[EncodedPaper, dict[str, np.ndarray]]]) -> bytes:
-    """Arrays under ``number.name`` in the safetensors format, which holds nothing but arrays."""
+    """Return the arrays as ``number.name`` in the safetensors format, which can hold only arrays."""
     arrays: dict[str, np.ndarray] = {}
     for number, (encoded, others) in enumerate(papers):
         own = {
@@ -135,7 +135,7 @@ def _packed(papers: Sequence[tuple[EncodedPaper, dict[str, np.ndarray]]]) -> byt
 
 
 def _unpacked(packed: bytes, n_papers: int) -> list[tuple[EncodedPaper, dict[str, np.ndarray]]]:
-    # Copies: what they are views of is shared by all who ask for it.
+    # Copies, since the arrays are views of a value that all callers share.
     papers: list[dict[str, np.ndarray]] = [{} for _ in range(n_papers)]
     for place, array in load(packed).items():
         number, _, name = place.partition(".")

@@ -1,4 +1,4 @@
-"""Digests: short names for a search and for a generation that all processes agree on."""
+"""Digests: short names of searches and generations, the same in all processes."""
 
 import hashlib
 import json
@@ -9,20 +9,20 @@ from indexer.snapshot.manifest import Manifest
 
 
 def digest_of(content: object) -> bytes:
-    """SHA-256 of domain values, of plain ones, or of tuples of them; sets are put in order."""
+    """Return the SHA-256 of domain values, of plain ones, or of tuples of them; sets are sorted."""
     return hashlib.sha256(json.dumps(content, default=_plain, sort_keys=True).encode()).digest()
 
 
 def generation_digest(manifest: Manifest) -> bytes:
-    """16 bytes of its whole content's SHA-256, for a folder emptied and filled anew counts from 1 again."""
+    """Return 16 bytes of the SHA-256 of the manifest: in a folder emptied and filled again, names repeat."""
     return hashlib.sha256(manifest.to_json()).digest()[:16]
 
 
 def content_digest(manifest: Manifest) -> bytes:
-    """16 bytes of the SHA-256 of what searches read, whatever the generation and its segments are called.
+    """Return 16 bytes of the SHA-256 of what searches read, whatever the names of generation and segments.
 
-    Two generations with the same files have the same digest: in another folder, or after a change that
-    changed nothing.
+    Two generations with the same files have the same digest: in another folder, or after a change without
+    effect.
     """
     segments = [
         (each.backend, sorted(each.files.items()), manifest.files.get(deleted_file(each.name)))

@@ -1,4 +1,4 @@
-"""A Redis client with short timeouts that works without Redis when it is unavailable."""
+"""A Redis client with short timeouts, which carries on without Redis when it is unavailable."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from service.degradation import Degradation, Outage
 if TYPE_CHECKING:
     from redis import ConnectionPool, Redis
 
-PREFIX: Final = "akin:1:"  # of every key, counted up when values come to mean something else
+PREFIX: Final = "akin:1:"  # of every key; the number increases when the meaning of values changes
 TIMEOUT_S: Final = (
-    0.05  # for one read from, or connection to, a server in the same network: a hundred times its usual
+    0.05  # for one read or connection to a server in the same network: a hundred times the usual time
 )
-# For a call in all: names that do not resolve and answers that trickle in are no matter of single reads.
+# For a whole call: timeouts of single reads do not cover name resolution and answers that trickle in.
 _MOST_S: Final = 0.25
 _THREADS: Final = 8
-# After so many failures in a row it is away: one may be a busy moment.
+# Redis counts as away after this many failures in a row: a single one may be a busy moment.
 _MOST_FAILURES: Final = 3
 AWAY: Final = Degradation(
     "redis",
@@ -35,19 +35,19 @@ REFUSES: Final = Degradation(
     "Give Akin a Redis that is no replica, has memory and disk left and the replicas it needs, and a user "
     "that may write; its error is in the log.",
 )
-# How answers begin that refuse all that is written and have no class of their own: it could not save its
+# The first words of errors that refuse all writes and have no class of their own: Redis could not save its
 # memory to disk, or has too few replicas.
 _REFUSED_IN_WORDS: Final = frozenset({"MISCONF", "NOREPLICAS"})
-# What is written to find out whether it stores again.
+# The key that is written to find out whether Redis stores values again.
 _PROBE: Final = f"{PREFIX}probe"
 _Answer = TypeVar("_Answer")
 
 
 class RedisStore:
-    """A client of the Redis at ``url`` that never raises for its absence; connects when first asked.
+    """A client of the Redis at ``url`` that never raises if Redis is unavailable; connects on first use.
 
-    While it is away one call in ``pause_s`` seconds finds out whether it still is. ``clock`` gives seconds
-    that only ever rise. Raises InputError for a URL that is none, MissingPackageError.
+    While Redis is away, one call every ``pause_s`` seconds checks whether it is back. ``clock`` is monotonic,
+    in seconds. Raises InputError for an invalid URL, MissingPackageError.
     """
 
     def __init__(
@@ -68,35 +68,35 @@ class RedisStore:
         self._client = redis_client(url, timeout_s=timeout_s)
         exceptions = import_module("redis.exceptions")
         self._faults = (exceptions.RedisError, OSError)  # TimeoutError is an OSError
-        # It answered, if only to refuse (a key of another type): it is not away.
+        # Redis answered, if only with a refusal (a key of another type): it is not away.
         self._refusals = exceptions.ResponseError
-        # But this it does to all that is written.
+        # These errors, in contrast, refuse all writes.
         self._refuses = (
             exceptions.ReadOnlyError,
             exceptions.OutOfMemoryError,
             exceptions.NoPermissionError,
         )
         self._must_write = False
-        # A thread of its own for each call: how long a name takes to resolve is not ours to bound.
+        # Each call has its own thread, since the time to resolve a host name cannot be limited.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="redis")
         self._lock = Lock()
         self.errors = 0
 
     @property
     def pool(self) -> "ConnectionPool":
-        """Its connections, for libraries that talk to Redis themselves, inside ``ask``."""
+        """The connections, for libraries that talk to Redis themselves, inside ``ask``."""
         return self._client.connection_pool
 
     def get(self, key: str) -> bytes | None:
-        """The value under a key; none where there is none, or no Redis."""
+        """Return the value of a key; ``None`` if there is no value, or no Redis."""
         return self.ask(lambda client: cast("bytes | None", client.get(key)), None)
 
     def put(self, key: str, value: bytes, *, keep_s: int) -> None:
-        """Keeps a value for some seconds, if it can."""
+        """Store a value for ``keep_s`` seconds, if Redis is available."""
         self.ask(lambda client: bool(client.set(key, value, ex=keep_s)), False)
 
     def ask(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
-        """What ``work`` gets from the client, or ``otherwise`` where Redis does not respond in time."""
+        """Return the result of ``work`` on the client, or ``otherwise`` if Redis fails or is too slow."""
         if not self.may_ask():
             return otherwise
         future = self._threads.submit(self._done, work)
@@ -110,7 +110,7 @@ class RedisStore:
         return answer
 
     async def ask_aside(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
-        """The same for the event loop, which goes on meanwhile."""
+        """Do the same as ``ask`` without blocking the event loop."""
         if not self.may_ask():
             return otherwise
         future = self._threads.submit(self._done, work)
@@ -123,22 +123,22 @@ class RedisStore:
         return answer
 
     def close(self) -> None:
-        """Closes the connections; asking again opens new ones."""
+        """Close the connections; the next call opens new ones."""
         self._client.close()
         self.pool.disconnect()
 
     def may_ask(self) -> bool:
-        """Whether Redis is asked now: always, but in an outage once in a while, by one of all threads."""
+        """Return whether to call Redis now: always, but in an outage only one thread once in ``pause_s``."""
         if self.outage.problem is None:
             return True
         with self._lock:
             may = self._clock() >= self._not_before
-            if may:  # the others do without until it is known what comes of it
+            if may:  # the other threads do without Redis until this call has ended
                 self._not_before = self._clock() + self._pause_s
             return may
 
     def _done(self, work: "Callable[[Redis], _Answer]") -> _Answer:
-        """What ``work`` gets; after a refusal only where something can be stored again."""
+        """Return the result of ``work``; after refused writes, only if a probe can be stored again."""
         if self._must_write:
             self._client.set(_PROBE, b"", ex=1)
         return work(self._client)
@@ -162,7 +162,7 @@ class RedisStore:
             self.outage.begin(type(error).__name__)
 
     def _refused(self, error: Exception) -> str | None:
-        """The name of an error with which Redis refuses all that is written; ``None`` for any other."""
+        """Return the name of an error with which Redis refuses all writes; ``None`` for any other error."""
         word = str(error).partition(" ")[0]
         if isinstance(error, self._refusals) and word in _REFUSED_IN_WORDS:
             return word
@@ -170,9 +170,9 @@ class RedisStore:
 
 
 def redis_client(url: str, *, timeout_s: float) -> "Redis":
-    """A client that asks once and waits ``timeout_s``; it connects when first asked.
+    """Return a client without retries that waits ``timeout_s``; it connects on first use.
 
-    Raises InputError for a URL that is none, MissingPackageError.
+    Raises InputError for an invalid URL, MissingPackageError.
     """
     with needed("AKIN_REDIS_URL", extra="redis"):
         from redis import Redis  # noqa: PLC0415 - optional
@@ -185,7 +185,7 @@ def redis_client(url: str, *, timeout_s: float) -> "Redis":
             socket_connect_timeout=timeout_s,
             retry=Retry(
                 NoBackoff(), 0
-            ),  # the library's own would wait for seconds; who asks again asks later
+            ),  # the library's default would wait for seconds; callers try again later
         )
     except ValueError as error:  # never the URL itself: it may hold a password
         raise InputError(

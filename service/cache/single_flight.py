@@ -1,4 +1,4 @@
-"""Single flight: computes equal concurrent requests once."""
+"""Single flight: equal concurrent requests are computed once."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -7,11 +7,11 @@ from threading import Lock
 from models.errors import DeadlineError
 from service.context import check_deadline
 
-_LOOK_S = 0.05  # how often one who waits looks at its own deadline: gone clients leave within 100 ms
+_LOOK_S = 0.05  # how often a waiting caller checks its deadline: clients that left end within 100 ms
 
 
 class Flights:
-    """Work under way in this process, by name; safe to share between threads."""
+    """The work under way in this process, by name; safe to share between threads."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, Future[bytes]] = {}
@@ -19,10 +19,10 @@ class Flights:
         self.n_joined = 0
 
     def run(self, name: str, work: Callable[[], bytes]) -> bytes:
-        """What ``work`` gives, done here or by whoever is already at it under this ``name``.
+        """Return the result of ``work``, done here or by the caller already working under this ``name``.
 
-        Who does it may be given up: then one of those who wait takes over. What else goes wrong would go
-        wrong again, so it is raised to all of them. Raises DeadlineError for whose own time is up.
+        If that caller runs out of time, one of those waiting takes over. Any other error would happen again,
+        so it is raised to all of them. Raises DeadlineError to a caller whose own time is up.
         """
         while True:
             with self._lock:

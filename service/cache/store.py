@@ -1,6 +1,6 @@
-"""The cache: values in this process and, where there is one, in Redis; equal values are made once.
+"""The cache: values in this process and, if there is one, in Redis; equal values are made once.
 
-Nothing in it is needed: whatever is away, slow, full, damaged or foreign is a miss.
+The service works without it: anything unavailable, slow, full, damaged or foreign is a miss.
 """
 
 import hmac
@@ -18,9 +18,9 @@ from service.degradation import Degradation
 from service.secret import read_secret
 from service.settings import Settings
 
-KEEP_S: Final = 3_600  # in Redis: bounds what generations gone and readers' texts leave behind there
-_MOST_VALUE_BYTES: Final = 1 << 20  # larger ones would push out many, and take Redis' time from others
-# What Python takes for an entry beside the value: its name, the two objects' headers, the places in the map.
+KEEP_S: Final = 3_600  # in Redis: limits how long values of old generations and of readers' texts remain
+_MOST_VALUE_BYTES: Final = 1 << 20  # larger ones would evict many others, and keep Redis busy
+# What an entry takes in Python besides the value: its name, two object headers, its place in the map.
 _ENTRY_BYTES: Final = 300
 _TAG_BYTES: Final = 16
 _MIB: Final = 1 << 20
@@ -28,11 +28,11 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What came of all look-ups so far, and what is kept now.
+    """The outcomes of all look-ups so far, and the size of the cache now.
 
-    ``redis_misses`` include values that were damaged or foreign (``redis_refused``) and the time Redis was
-    away. ``joined`` look-ups waited for another that was making the same value.
-    ``redis_errors`` are those of rate limits too.
+    ``redis_misses`` include values that were damaged or foreign (``redis_refused``) and look-ups while Redis
+    was away. ``joined`` look-ups waited for another one that was making the same value.
+    ``redis_errors`` include those of rate limits.
     """
 
     memory_hits: int = 0
@@ -47,10 +47,10 @@ class CacheStats:
 
 
 class Cache:
-    """Values by name, ``memory_mib`` of them in this process and the same in ``redis``.
+    """Values by name, up to ``memory_mib`` MiB of them in this process, and also in ``redis``.
 
-    ``key`` proves that a value in Redis was put there under its name by a service with the same secret, and
-    keeps names from telling what was asked.
+    ``key`` proves that a value in Redis was stored under its name by a service with the same secret, and
+    hides from the names what was asked.
     """
 
     def __init__(self, *, memory_mib: int, redis: RedisStore | None = None, key: bytes = b"") -> None:
@@ -67,16 +67,16 @@ class Cache:
     def value(
         self, name: str, make: Callable[[], bytes], *, keep: Callable[[], bool] = lambda: True
     ) -> bytes:
-        """The value of ``name``; made, by one of those who ask at the same time, where it is not kept.
+        """Return the cached value of ``name``; if there is none, one of the concurrent callers makes it.
 
-        ``keep`` is asked once it is made: whether others shall get it later.
-        Raises what ``make`` raises, and DeadlineError where it takes too long.
+        ``keep`` is called after that and says whether to cache the value.
+        Raises what ``make`` raises, and DeadlineError if it takes too long.
         """
         kept = self._kept(name)
         return kept if kept is not None else self._flights.run(name, lambda: self._made(name, make, keep))
 
     def stats(self) -> CacheStats:
-        """The counters as they are now."""
+        """Return the current counters."""
         redis = self.redis
         return CacheStats(
             **self._counts,
@@ -88,15 +88,15 @@ class Cache:
         )
 
     def lookups(self) -> dict[tuple[str, ...], float]:
-        """Look-ups so far by layer and outcome."""
+        """Return the number of look-ups so far by layer and outcome."""
         return {tuple(name.split("_")): float(count) for name, count in self._counts.items()}
 
     def degradations(self) -> list[Degradation]:
-        """That Redis is done without."""
+        """Return the outage of Redis, if there is one."""
         return [] if self.redis is None else self.redis.outage.degradations()
 
     def close(self) -> None:
-        """Closes the connections to Redis."""
+        """Close the connections to Redis."""
         if self.redis is not None:
             self.redis.close()
 
@@ -105,7 +105,7 @@ class Cache:
             return self._memory.get(name)
 
     def _keep(self, name: str, value: bytes) -> None:
-        with self._lock, suppress(ValueError):  # larger than all that may be kept
+        with self._lock, suppress(ValueError):  # larger than the whole cache
             self._memory[name] = value
 
     def _kept(self, name: str) -> bytes | None:
@@ -119,7 +119,7 @@ class Cache:
         return value
 
     def _made(self, name: str, make: Callable[[], bytes], keep: Callable[[], bool]) -> bytes:
-        # Another may have made it between our look and our turn.
+        # Another caller may have made it between the look-up and now.
         value = self._recent(name)
         if value is not None:
             return value
@@ -141,7 +141,7 @@ class Cache:
         return hmac.digest(self._key, name.encode() + b"\0" + value, "sha256")[:_TAG_BYTES]
 
     def _open(self, name: str, tagged: bytes | None) -> bytes | None:
-        """The value without its tag, if it is whole, of this name and of this service."""
+        """Return the value without its tag, or ``None`` if it is damaged, of another name or service."""
         if tagged is None:
             return None
         tag, value = tagged[:_TAG_BYTES], tagged[_TAG_BYTES:]
@@ -153,13 +153,13 @@ class Cache:
 
 
 def open_cache(settings: Settings) -> Cache:
-    """The cache that ``settings`` ask for; connects to nothing yet.
+    """Return the cache defined by ``settings``; it does not connect to Redis yet.
 
     Raises InputError, MissingPackageError; StorageError for a damaged secret.
     """
     if settings.redis is None:
         return Cache(memory_mib=settings.cache_mib)
     secret = read_secret(settings.data, settings.secret)
-    # Of the secret only what is meant for the cache.
+    # Not the secret itself, but a key derived from it for the cache.
     key = hmac.digest(secret.key, b"akin cache", "sha256")
     return Cache(memory_mib=settings.cache_mib, redis=RedisStore(settings.redis), key=key)

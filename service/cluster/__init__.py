@@ -1,1 +1,1 @@
-"""Serving on a cluster: the indexes and vectors of a collection on several machines, by Ray."""
+"""Serving on a cluster: the indexes and vectors of a collection on several machines, with Ray."""

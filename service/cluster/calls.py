@@ -1,4 +1,4 @@
-"""Calls of the processes that hold shards: begun, waited for, cancelled; and what their errors mean."""
+"""Calls to the processes that hold shards: waiting, cancelling, and the meaning of their errors."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -11,16 +11,16 @@ from service.cluster.replicas import Replica
 from service.cluster.shard import Generation
 from service.context import check_deadline
 
-# Between two looks at the deadline of a request, and whether those who are asked are still there.
+# Between two checks of the deadline of a request, and of whether the called processes are still there.
 _SLICE_S: Final = 0.1
 
 log = structlog.get_logger(__name__)
 
 
 def result_of(ray: Any, ref: Any, *, timeout_s: float = 0.0) -> Any:
-    """What a call gives; raises what the method raises, InternalError where nobody foresaw that.
+    """Return the result of a call; raises what the method raises, or InternalError for unexpected errors.
 
-    ShardAwayError where the process does not answer, or has not the generation.
+    Raises ShardAwayError if the process does not answer in ``timeout_s``, or does not have the generation.
     """
     errors = ray.exceptions
     try:
@@ -36,17 +36,17 @@ def result_of(ray: Any, ref: Any, *, timeout_s: float = 0.0) -> Any:
 
 
 def _unforeseen(error: Any) -> InternalError:
-    """What a request is told of an error that nobody foresaw; where it was raised is logged."""
-    # Without its message, which may hold what a reader sent.
+    """Return the error that a request gets for an unexpected error, and log where that was raised."""
+    # Without the message of the error, which may hold what a reader sent.
     lines = [line for line in str(error).splitlines() if line.startswith("  ")]
     log.error("shard_failed", error=type(error.cause).__name__, exception="\n".join(lines))
     return InternalError("Something went wrong on our side, in a shard. The log has the details.")
 
 
 def ended(ray: Any, begun: Mapping[Any, Replica], generation: Generation) -> list[Any]:
-    """Those of the calls that end before whoever is asked goes away.
+    """Return the calls that end before the called process goes away.
 
-    Raises DeadlineError; ShardAwayError where none can be asked any more.
+    Raises DeadlineError; ShardAwayError if this machine has left the cluster.
     """
     done: list[Any] = []
     left = list(begun)
@@ -54,16 +54,16 @@ def ended(ray: Any, begun: Mapping[Any, Replica], generation: Generation) -> lis
         check_deadline()
         try:
             more, left = ray.wait(left, num_returns=len(left), timeout=_SLICE_S)
-        except OSError as error:  # this machine is a node of the cluster no longer
+        except OSError as error:  # this machine is no longer a node of the cluster
             raise ShardAwayError("The cluster is gone.") from error
         done += more
         left = [ref for ref in left if generation in begun[ref].opened]
-    check_deadline()  # before a shard's own error, which knows only what was left of the time
+    check_deadline()  # first, as a shard's own error only names the time that was left
     return done
 
 
 def cancel(ray: Any, refs: Iterable[Any]) -> None:
-    """Nobody waits for these calls any more: those that have not begun never will."""
+    """Cancel calls that nobody waits for any more; those that have not begun never will."""
     for ref in refs:
         with suppress(ray.exceptions.RayError, OSError):
             ray.cancel(ref)

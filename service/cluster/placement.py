@@ -1,4 +1,4 @@
-"""Which shard has each segment of a generation, and whether the shards have opened it."""
+"""Placement: the shard of each segment of a generation, and whether the shards have opened it."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -9,15 +9,15 @@ from indexer.snapshot.manifest import Manifest
 from models.errors import AkinError, ShardAwayError
 from service.context import check_deadline
 
-# Between two looks at the deadline of whoever waits.
+# Between two checks of the deadline of a waiting caller.
 _LOOK_S = 0.1
 
 
 @dataclass(slots=True)
 class Placement:
-    """Which shard has each segment of a generation, by name; ``n_users`` snapshots need it.
+    """The shard of each segment of a generation, by the segment's name; ``n_users`` snapshots use it.
 
-    ``opening`` ends once the shards have opened it, or with why they could not.
+    ``opening`` is done once the shards have opened the generation, or holds the error if they could not.
     """
 
     homes: Mapping[str, int]
@@ -25,11 +25,11 @@ class Placement:
     opening: Future[None] = field(default_factory=Future)
 
     def names(self, shard: int) -> list[str]:
-        """The segments of one shard."""
+        """Return the names of the segments of one shard."""
         return [name for name, home in self.homes.items() if home == shard]
 
     def end_opening(self, error: BaseException | None = None) -> None:
-        """Tell those who wait that it is open, or why not."""
+        """End the wait of others: the generation is open, or could not be opened because of ``error``."""
         if error is None:
             self.opening.set_result(None)
         else:
@@ -37,9 +37,9 @@ class Placement:
             self.opening.set_exception(told)
 
     def expect_opened(self, *, timeout_s: float) -> None:
-        """Wait until another thread has had it opened.
+        """Wait until another thread has had the generation opened.
 
-        Raises what that raised, DeadlineError, ShardAwayError after ``timeout_s``.
+        Raises what the opening raised, DeadlineError, ShardAwayError after ``timeout_s``.
         """
         until = time.monotonic() + timeout_s
         while not wait([self.opening], timeout=_LOOK_S).done:
@@ -50,7 +50,7 @@ class Placement:
 
 
 def homes_of(manifest: Manifest, known: Iterable[Mapping[str, int]], *, n_shards: int) -> dict[str, int]:
-    """A shard for each segment: where it is by what is ``known``, or else that with the fewest rows."""
+    """Return a shard for each segment: the one in ``known``, or else the one with the fewest rows."""
     before = {name: home for homes in known for name, home in homes.items()}
     homes = {each.name: before[each.name] for each in manifest.segments if each.name in before}
     n_rows = [0] * n_shards

@@ -1,4 +1,4 @@
-"""Where the processes of shards go: which machines of a cluster there are, and how many each has room for."""
+"""The machines of a cluster for the processes of shards, and how many processes each has room for."""
 
 import time
 from collections import Counter
@@ -11,7 +11,7 @@ import structlog
 from indexer.cluster import machines
 from models.errors import InputError
 
-# How long machines have to join at the start, in seconds: they are often started together with the service.
+# How long to wait for machines to join, in seconds: they are often started together with the service.
 JOIN_S: Final = 30.0
 _LOOK_S: Final = 0.5
 
@@ -20,14 +20,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The machines that can have shards; ``n_gpus`` of each where a shard takes a GPU, else ``None``."""
+    """The machines that can have shards; ``n_gpus`` is the GPUs of each, ``None`` if shards use no GPU."""
 
     machines: Sequence[str]
     n_gpus: Mapping[str, int] | None
 
     @classmethod
     def of(cls, ray: Any, *, on_gpu: bool) -> "Places":
-        """Those that a cluster has now; raises InputError where none has a processor."""
+        """Return the current places of a cluster; raises InputError if no machine has a processor."""
         found = machines(ray)
         if not on_gpu:
             return cls(found, None)
@@ -37,10 +37,10 @@ class Places:
 
     @classmethod
     def expected(cls, ray: Any, *, n_shards: int, n_replicas: int, on_gpu: bool, join_s: float) -> "Places":
-        """Those of a cluster, as soon as there are as many as wanted, or after ``join_s``.
+        """Return the places of a cluster as soon as there are enough, or after ``join_s`` seconds.
 
-        That is a machine for each replica of a shard and for each of the shards that are asked for; or a GPU
-        for each process. Raises InputError where there are too few GPUs in the end.
+        Enough is as many machines as shards, and as replicas of a shard; on GPUs, one GPU for each process.
+        Raises InputError if there are too few GPUs in the end.
         """
         wanted = max(1, n_shards) * n_replicas if on_gpu else max(n_shards, n_replicas)
         until = time.monotonic() + join_s
@@ -66,14 +66,14 @@ class Places:
 
     @property
     def n_places(self) -> int:
-        """How many GPUs there are, or else machines."""
+        """The number of GPUs, or of machines if shards use no GPU."""
         return len(self.machines) if self.n_gpus is None else sum(self.n_gpus.values())
 
     def best(self, twins: Iterable[str], taken: Iterable[str]) -> str | None:
-        """The machine for one more process of a shard: one without its ``twins``, then the emptiest.
+        """Return the machine for one more process of a shard: one without its ``twins``, then the emptiest.
 
-        ``twins`` are the machines of the other processes of the shard, ``taken`` those of all processes; each
-        as often as it has one. ``None`` where all GPUs are taken.
+        ``twins`` are the machines of the other processes of the shard, ``taken`` those of all processes; a
+        machine is listed once per process. Returns ``None`` if all GPUs are taken.
         """
         beside, used = Counter(twins), Counter(taken)
         room = {

@@ -1,4 +1,4 @@
-"""The processes of shards: begun on the machines of a cluster, begun anew, and moved."""
+"""The processes of shards: started on the machines of a cluster, restarted, and moved."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from service.cluster.shard import Generation, Shard
 
 # Calls that one process works on at once: more than a service lets compute.
 _AT_ONCE: Final = 64
-LOOKS: Final = "looks"  # calls that it answers while it is busy with all of those
+LOOKS: Final = "looks"  # calls that a process answers even while it works on all of those
 
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """One process that holds a shard, the machine it is on, and the generations that it can be asked for."""
+    """One process that holds a shard, the machine it is on, and the generations that it can search."""
 
     shard: int
     machine: str
@@ -26,9 +26,9 @@ class Replica:
 
 
 class Replicas:
-    """``n_shards`` shards in ``n_replicas`` processes each, by shard; 0 shards: as many as there are places.
+    """``n_shards`` shards in ``n_replicas`` processes each, by shard; 0 shards: as many as there is room for.
 
-    With a device that is a GPU each process has one of its own.
+    If the device is a GPU, each process has its own GPU.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Replicas:
     ) -> None:
         self._ray = ray
         self._on_gpu = device.startswith("cuda")
-        # Started anew as often as it dies, on another machine where its own is gone.
+        # Restarted as often as it dies, on another machine if its own is gone.
         self._kind = ray.remote(
             num_cpus=HARDLY_ANY,
             num_gpus=1 if self._on_gpu else 0,
@@ -45,7 +45,7 @@ class Replicas:
             max_concurrency=_AT_ONCE,
             concurrency_groups={LOOKS: 1},
         )(Shard)
-        # Ray shows a process no GPU but its own, which is number 0 there.
+        # Ray shows a process only its own GPU, as number 0.
         self._given = (data.resolve(), "cuda" if self._on_gpu else "cpu")
         places = Places.expected(
             ray, n_shards=n_shards, n_replicas=n_replicas, on_gpu=self._on_gpu, join_s=join_s
@@ -67,14 +67,14 @@ class Replicas:
         return any(len(set(each)) < len(each) for each in on)
 
     def begin_anew(self, replica: Replica) -> None:
-        """Another process in place of one that has died; raises InputError where no machine is left."""
+        """Start another process instead of one that has died; raises InputError if no machine is left."""
         replica.machine = self._best(self._places(), replica.shard, but=replica) or replica.machine
         replica.actor = self._begun(replica.machine)
 
     def better(self, replica: Replica) -> str | None:
-        """The machine for a process that shares its own with a twin; ``None`` where it had better stay.
+        """Return a better machine for a process that shares its machine with a twin, or ``None`` to stay.
 
-        As the first of those that share one does.
+        The first of the processes that share a machine stays.
         """
         twins = self.of[replica.shard]
         on = [each.machine for each in twins]
@@ -84,7 +84,7 @@ class Replicas:
         return None if best in on else best
 
     def move(self, replica: Replica, machine: str) -> None:
-        """End a process, and begin another on that machine."""
+        """Kill a process, and start another on ``machine``."""
         self._ray.kill(replica.actor)
         replica.machine, replica.actor = machine, self._begun(machine)
 
@@ -92,7 +92,7 @@ class Replicas:
         return Places.of(self._ray, on_gpu=self._on_gpu)
 
     def _best(self, places: Places, shard: int, *, but: Replica | None = None) -> str | None:
-        """The machine for one more process of a shard, or for one in place of another."""
+        """Return the machine for one more process of a shard, or for one instead of ``but``."""
         twins = [each.machine for each in self.of[shard] if each is not but]
         return places.best(twins, [each.machine for each in self if each is not but])
 

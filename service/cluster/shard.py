@@ -1,4 +1,4 @@
-"""A shard: some segments of each generation, searched where it is; an actor of Ray, or a plain object."""
+"""A shard: some segments of each generation, searched in its process; a Ray actor, or a plain object."""
 
 import os
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from service.context import Deadline, check_deadline, with_deadline
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation by name and by what it holds (hex), for in a folder filled anew names come again."""
+    """A generation by name and digest of its content (hex), as names repeat if a folder is filled again."""
 
     name: str
     digest: str
@@ -31,10 +31,10 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class ShardLookup:
-    """What a segment is asked for, by name: the ``k`` rows nearest to ``queries``, to each or ``together``.
+    """A look-up in a segment, by name: the ``k`` rows nearest to each of ``queries``, or to all ``together``.
 
-    They are near in what sentences are about or, ``by_function``, in what they do. ``allowed`` are the flags
-    of its rows, eight to a byte; ``None`` for all.
+    Rows are compared by what sentences are about or, ``by_function``, by what they do. ``allowed`` are flags
+    of the rows, eight to a byte; ``None`` allows all.
     """
 
     segment: str
@@ -46,9 +46,9 @@ class ShardLookup:
 
 
 class Shard:
-    """Opens segments from the data folder, which must be there under the same path, and searches them.
+    """Segments opened from the data folder, which must be there under the same path, and their search.
 
-    Several threads may ask at once, and generations may be opened meanwhile.
+    Several threads may search at once, and generations may be opened meanwhile.
     """
 
     def __init__(self, data: Path, *, device: str) -> None:
@@ -58,9 +58,9 @@ class Shard:
         self._opening = Lock()
 
     def open(self, generation: Generation, names: Sequence[str]) -> None:
-        """Hold the segments with these ``names``, ready to be searched.
+        """Open the segments with these ``names``, ready to be searched.
 
-        Segments that it holds already are shared. Raises SnapshotCorruptError, SnapshotMissingError.
+        Segments that are open already are shared. Raises SnapshotCorruptError, SnapshotMissingError.
         """
         with self._opening:
             if generation not in self._opened:
@@ -80,29 +80,29 @@ class Shard:
                 self._opened[generation] = segments
 
     def close(self, generation: Generation) -> None:
-        """Hold a generation no longer."""
+        """Close a generation."""
         with self._opening:
             self._opened.pop(generation, None)
 
     def machine(self) -> str:
-        """The id of the machine that it is on, as an actor of Ray."""
+        """Return the id of the machine that the shard is on, as a Ray actor."""
         node: str = import_module("ray").get_runtime_context().get_node_id()
         return node
 
     def pid(self) -> int:
-        """The number of its process."""
+        """Return the process id."""
         return os.getpid()
 
     def opened(self) -> list[Generation]:
-        """The generations that can be searched."""
+        """Return the generations that can be searched."""
         return list(self._opened)
 
     def search(
         self, generation: Generation, lookups: Sequence[ShardLookup], left_s: float | None = None
     ) -> list[Hits]:
-        """The hits of each look-up, in order; raises SnapshotMissingError for another generation.
+        """Return the hits of each look-up, in order; raises SnapshotMissingError if it is not open.
 
-        Raises DeadlineError once the ``left_s`` seconds that the request has left are over.
+        Raises DeadlineError after ``left_s`` seconds, the time that the request has left.
         """
         segments = self._segments(generation)
         tasks = [partial(_hits, segments[each.segment], each) for each in lookups]
@@ -116,9 +116,9 @@ class Shard:
         wanted: Sequence[tuple[str, Int64[np.ndarray, "..."]]],
         left_s: float | None = None,
     ) -> list[np.ndarray]:
-        """The stored rows of segments, by their numbers, of shape (n, dim).
+        """Return stored rows of segments, by their numbers, of shape (n, dim).
 
-        Raises SnapshotMissingError; DeadlineError where no seconds are left.
+        Raises SnapshotMissingError; DeadlineError if no time is left.
         """
         segments = self._segments(generation)
         if left_s is not None:

@@ -1,4 +1,4 @@
-"""The shards of a service: which segments each holds, and which are unavailable."""
+"""The shards of a service: the segments each one holds, and which shards are unavailable."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -21,12 +21,12 @@ from service.cluster.shard import Generation
 from service.context import remaining_s
 from service.degradation import Degradation
 
-# How long a shard has to say that it is there, in seconds; whoever takes longer is away. A search may take as
-# long as its request.
+# How long a shard may take to say that it is there, in seconds; if it takes longer, it is away. A search may
+# take as long as its request.
 ANSWER_S: Final = 2.0
-# How long one may take to open a generation: it reads the indexes.
+# How long a process may take to open a generation, in seconds: it reads the indexes.
 OPEN_S: Final = 600.0
-# How often each is asked whether it is there.
+# How often each process is checked, in seconds.
 LOOK_S: Final = 0.5
 AWAY: Final = Degradation(
     "shards",
@@ -44,9 +44,9 @@ TOGETHER: Final = Degradation(
 class Shards:
     """``n_shards`` shards in ``n_replicas`` processes each, on the machines of a cluster.
 
-    0 shards: one for each machine with processors; on GPUs, as many as there are GPUs for. Machines that are
-    wanted have ``join_s`` to join. They live as long as this process, or until ``close``. Several threads may
-    ask. Raises what ``connect`` raises; InputError where there are fewer GPUs than processes.
+    0 shards: one for each machine with processors; on GPUs, as many as there are GPUs for. Missing machines
+    have ``join_s`` seconds to join. Shards live as long as this process, or until ``close``. Several threads
+    may call them. Raises what ``connect`` raises; InputError if there are fewer GPUs than processes.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class Shards:
         self._turns = itertools.count()
         self._homes: dict[str, int] = {}
         self._placements: dict[Generation, Placement] = {}
-        self._lock = RLock()  # whoever collects garbage may come in a second time
+        self._lock = RLock()  # reentrant, as garbage collection may call ``drop`` in a thread that holds it
         self._watching = ExitStack()
         self._watched = False
         self._look_s = look_s
 
     def serve(self, manifest: Manifest) -> Generation:
-        """Have the segments of a generation opened, each by one shard, until it is dropped.
+        """Have the segments of a generation opened, each by one shard, until the generation is dropped.
 
-        Raises ShardAwayError where some shard does not come up; what its opening raises.
+        Raises ShardAwayError if some shard does not come up; what its opening raises.
         """
         generation = Generation(manifest.generation, generation_digest(manifest).hex())
         with self._lock:
@@ -104,7 +104,7 @@ class Shards:
         return generation
 
     def _open_for_all(self, generation: Generation, placement: Placement) -> None:
-        """Have it opened, and tell those who need it too; raises as ``serve``."""
+        """Have a generation opened, and end the wait of other users; raises what ``serve`` raises."""
         try:
             self._open(generation, placement)
             self._watch()
@@ -114,7 +114,7 @@ class Shards:
         placement.end_opening()
 
     def _watch(self) -> None:
-        """Look after all of them from now on; they have started."""
+        """Begin to check all processes repeatedly, now that they have started."""
         with self._lock:
             watched, self._watched = self._watched, True
         for replica in () if watched else self.replicas:
@@ -122,7 +122,7 @@ class Shards:
             self._watching.enter_context(Repeating(look, every_s=self._look_s, failure=AWAY, at_once=False))
 
     def drop(self, generation: Generation) -> None:
-        """One user of a generation less; nobody holds it after the last."""
+        """Remove one user of a generation; after the last one, the shards close it."""
         with self._lock:
             placement = self._placements[generation]
             placement.n_users -= 1
@@ -130,11 +130,11 @@ class Shards:
                 del self._placements[generation]
 
     def homes(self, generation: Generation) -> Mapping[str, int]:
-        """Which shard has each segment of a generation that is served, by name."""
+        """Return the shard of each segment of a served generation, by the segment's name."""
         return self._placements[generation].homes
 
     def away(self, generation: Generation) -> frozenset[int]:
-        """The shards of which no process can be asked for a generation now."""
+        """Return the shards without any process that can search a generation now."""
         return frozenset(
             shard
             for shard, replicas in enumerate(self.replicas.of)
@@ -142,10 +142,10 @@ class Shards:
         )
 
     def call(self, method: str, generation: Generation, asked: Mapping[int, Any]) -> dict[int, Any]:
-        """What a method of each shard gives for what it is asked, all at the same time.
+        """Call a method of each shard in ``asked`` with its argument, all at once; return results by shard.
 
-        Where one process goes away, or fails as nobody foresaw, another of the same shard is asked. Raises
-        ShardAwayError where none is left, InternalError where the second fails too, DeadlineError, and what
+        If a process goes away, or fails unexpectedly, another one of the same shard is called. Raises
+        ShardAwayError if none is left, InternalError if the second one fails too, DeadlineError, and what
         the method raises.
         """
         answers: dict[int, Any] = {}
@@ -166,7 +166,7 @@ class Shards:
     def _answer(
         self, ref: Any, replica: Replica, answers: dict[int, Any], failed: dict[int, Replica]
     ) -> None:
-        """Note what a call gave, or that its process is away or has ``failed``; raises as ``call``."""
+        """Store the result of a call, or that its process is away or ``failed``; raises as ``call`` does."""
         try:
             answers[replica.shard] = result_of(self._ray, ref)
         except ShardAwayError:
@@ -177,25 +177,25 @@ class Shards:
             failed[replica.shard] = replica
 
     def degradations(self) -> list[Degradation]:
-        """Whether some of what is served has fewer processes to search it than it should, or machines."""
+        """Return AWAY if a process lacks a served generation, TOGETHER if twins share a machine."""
         served = list(self._placements)
         whole = all(generation in each.opened for each in self.replicas for generation in served)
         return [AWAY] * (not whole) + [TOGETHER] * self.replicas.together
 
     def close(self) -> None:
-        """End all of them."""
+        """Stop checking the processes, and kill them."""
         self._watching.close()
         for replica in self.replicas:
             self._ray.kill(replica.actor)
 
     def _placed(self, manifest: Manifest) -> dict[str, int]:
-        """A shard for each segment of one more generation; the caller has the lock."""
+        """Return a shard for each segment of one more generation; the caller holds the lock."""
         known = [self._homes, *(each.homes for each in self._placements.values())]
         self._homes = homes_of(manifest, known, n_shards=self.n_shards)
         return self._homes
 
     def _open(self, generation: Generation, placement: Placement) -> None:
-        """Open it in all processes; those that fail follow later, if one of each shard does not."""
+        """Open a generation in all processes; one of each shard must succeed, the others may follow later."""
         begun = {
             each.actor.open.remote(generation, placement.names(each.shard)): each for each in self.replicas
         }
@@ -211,7 +211,7 @@ class Shards:
             raise failures.get(shard, ShardAwayError("A shard went away as it was opened."))
 
     def _next(self, shard: int, generation: Generation, *, but: Replica | None) -> Replica:
-        """Whom to ask next, ``but`` for one that failed; raises ShardAwayError, InternalError."""
+        """Return the process to call next, except ``but``; raises ShardAwayError, InternalError."""
         there = [each for each in self.replicas.of[shard] if generation in each.opened and each is not but]
         if not there and but is not None:
             raise InternalError("Something went wrong on our side, in a shard. The log has the details.")
@@ -222,9 +222,9 @@ class Shards:
         return there[next(self._turns) % len(there)]
 
     def _look(self, replica: Replica) -> None:
-        """Find out where a process is and what it has opened, and have it open what else is served.
+        """Find out where a process is and what it has opened, and have it open the other served generations.
 
-        A generation that it cannot open leaves it the others.
+        If it cannot open one generation, it still has the others.
         """
         actor = replica.actor
         try:
@@ -242,13 +242,13 @@ class Shards:
             self._open_also(replica, {each: served[each] for each in served.keys() - held})
         except ShardAwayError as error:
             self._note(replica, gone=replica.opened)
-            if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # for good
+            if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # it will not restart
                 self.replicas.begin_anew(replica)
             raise
         self._spread(replica, served)
 
     def _open_also(self, replica: Replica, missing: Mapping[Generation, Placement]) -> None:
-        """Have one process open more generations; raises what the last that fails does."""
+        """Have one process open more generations; raises the error of the last one that fails."""
         failure: AkinError | None = None
         for generation, placement in missing.items():
             ref = replica.actor.open.remote(generation, placement.names(replica.shard))
@@ -265,9 +265,9 @@ class Shards:
             raise failure
 
     def _spread(self, replica: Replica, served: Iterable[Generation]) -> None:
-        """Move a process that shares its machine with a twin where there is another machine by now.
+        """Move a process that shares its machine with a twin, if there is another machine by now.
 
-        Another of its shard is asked meanwhile.
+        Another process of its shard answers meanwhile.
         """
         twins = [each for each in self.replicas.of[replica.shard] if each is not replica]
         if any(each.opened.issuperset(served) for each in twins) and (
@@ -279,6 +279,6 @@ class Shards:
     def _note(
         self, replica: Replica, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()
     ) -> None:
-        """Change what a process can be asked for by that alone: other threads may add to it meanwhile."""
+        """Add and remove generations of a process, and keep those that other threads add meanwhile."""
         with self._lock:
             replica.opened = replica.opened.difference(gone).union(added)

@@ -1,4 +1,4 @@
-"""A snapshot whose indexes and vectors are on the machines of a cluster; all else of it is here."""
+"""A snapshot whose indexes and vectors are on the machines of a cluster; everything else is local."""
 
 import weakref
 from collections import defaultdict
@@ -21,7 +21,7 @@ from service.settings import Settings
 
 
 def on_cluster(snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """A snapshot held by the shards that ``settings`` ask for; itself where they ask for none.
+    """Return a snapshot held by the shards that ``settings`` define, or ``snapshot`` without a cluster.
 
     Raises MissingPackageError, InputError, ShardAwayError.
     """
@@ -33,7 +33,7 @@ def on_cluster(snapshot: Snapshot, settings: Settings) -> Snapshot:
 
 @cache
 def _shards(address: str, data: Path, n_shards: int, n_replicas: int, device: str) -> Shards:
-    """Those of this process, which hold every generation that it opens."""
+    """Return the shards of this process, which hold every generation that it opens."""
     return Shards(address, data, n_shards=n_shards, n_replicas=n_replicas, device=device)
 
 
@@ -41,7 +41,7 @@ def _shards(address: str, data: Path, n_shards: int, n_replicas: int, device: st
 class _Held:
     """A generation as shards hold it: by number, the name of each segment and the shard that has it.
 
-    Nothing in it leads back to the snapshot, which is let go of as soon as nobody uses it.
+    It has no reference to the snapshot, which is released as soon as nobody uses it.
     """
 
     shards: Shards
@@ -50,7 +50,7 @@ class _Held:
     homes: Sequence[int]
 
     def look_up(self, lookups: Sequence[Lookup], *, by_function: bool) -> list[Hits]:
-        """What each finds; every shard is asked once, for all of its segments."""
+        """Return the hits of each look-up; every shard is called once, for all of its segments."""
         asked = []
         for each in lookups:
             allowed = None if each.allowed is None else np.packbits(each.allowed)
@@ -59,12 +59,12 @@ class _Held:
         return self._asked("search", [each.number for each in lookups], asked)
 
     def rows(self, wanted: Sequence[tuple[int, Int64[np.ndarray, "..."]]]) -> list[np.ndarray]:
-        """The stored rows of segments, by their numbers."""
+        """Return stored rows of segments, by their numbers."""
         numbers = [number for number, _ in wanted]
         return self._asked("rows", numbers, [(self.names[number], rows) for number, rows in wanted])
 
     def _asked(self, method: str, numbers: Sequence[int], asked: Sequence[object]) -> list[Any]:
-        """The answers to what is asked of segments, in order."""
+        """Return the answers to calls for segments, in order."""
         by_home: dict[int, list[object]] = defaultdict(list)
         for number, each in zip(numbers, asked, strict=True):
             by_home[self.homes[number]].append(each)
@@ -74,14 +74,14 @@ class _Held:
 
 
 class ShardedSnapshot(Snapshot):
-    """The same generation as ``whole``, and the same answers; each segment is searched by the shard it is on.
+    """The same generation as ``whole``, with the same answers; each segment is searched by its shard.
 
-    Papers, words, and what else is read for an answer come from the files, which this process maps.
+    Papers, words, and everything else that an answer reads come from the files, which this process maps.
     """
 
     def __init__(self, whole: Snapshot, shards: Shards) -> None:
         super().__init__(whole.manifest, whole.segments, whole.of_segments(~whole.living))
-        self._whole = whole  # which keeps it from being cleared away
+        self._whole = whole  # keeps the generation from being cleared away
         self.shards = shards
         generation = shards.serve(whole.manifest)
         weakref.finalize(self, shards.drop, generation)
@@ -97,12 +97,12 @@ class ShardedSnapshot(Snapshot):
 
     @cached_property
     def index(self) -> JoinedIndex:
-        """As of any snapshot; asked for what a shard has that is away, it raises ShardAwayError."""
+        """The index, as of any snapshot; a search on a shard that is away raises ShardAwayError."""
         return JoinedIndex(partial(self.held.look_up, by_function=False), self._n_rows_of_each)
 
     @cached_property
     def function_index(self) -> JoinedIndex:
-        """The same over what the sentences do; raises MissingVectorsError."""
+        """The same as ``index``, but over what the sentences do; raises MissingVectorsError."""
         for segment in self.segments:
             _ = segment.function_vectors
         return JoinedIndex(partial(self.held.look_up, by_function=True), self._n_rows_of_each)
@@ -110,7 +110,7 @@ class ShardedSnapshot(Snapshot):
     def gather(
         self, positions: Int64[np.ndarray, " k"]
     ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        """As of any snapshot; from the files where a shard is away."""
+        """Gather rows as any snapshot does; they are read from the files if a shard is away."""
         rows, offsets = rows_of(self.offsets, positions)
         own = list(self._rows_by_segment(rows))
         try:

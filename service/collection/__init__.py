@@ -1,1 +1,1 @@
-"""The collection as it is served: generations, leases, added papers, checks of the files."""
+"""The served collection: generations, leases, added papers, checks of the files."""

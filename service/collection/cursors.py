@@ -14,35 +14,35 @@ from service.search.lookup import Listing
 from service.search.query import FIRST_PAGE, Page, SearchAnswer, SearchQuery
 from service.secret import Secret, Signer
 
-# Raised whenever the same search would rank otherwise than before, so that no list goes on in another order.
+# Increased whenever the ranking of the same search changes, so that no list continues in another order.
 _VERSION = 5
 _DIGEST_BYTES = 16
 # Version, digests of the generation and of the search, offset and depth.
 _CONTENT = struct.Struct(f">B{_DIGEST_BYTES}s{_DIGEST_BYTES}sII")
 _SIGNATURE_BYTES = 16  # 57 bytes in all, a multiple of 3: no padding
 
-# What is answered page by page.
+# Requests that are answered page by page.
 Paged = SearchQuery | Listing
 
 _REMEDY = "send next_cursor unchanged, with the same body as before, or start again without a cursor"
 
 
 class Cursors:
-    """Makes and reads the cursors of one service; every process with the same secret reads them alike."""
+    """Writer and reader of the cursors of a service; every process with the same secret reads them alike."""
 
     def __init__(self, secret: Secret) -> None:
         self._signer = Signer(secret, b"akin cursor", _CONTENT, _SIGNATURE_BYTES)
 
     def write(self, page: Page, query: Paged, generation: bytes) -> str:
-        """The cursor of ``page`` in the list that ``query`` has in the generation with this digest."""
+        """Return the cursor of ``page`` in the list of ``query``, in the generation with this digest."""
         return self._signer.write(_VERSION, generation, _digest(query), page.offset, page.depth)
 
     def following(self, page: Page | None, query: Paged, engine: SearchEngine) -> str | None:
-        """The cursor of the page after the one that was answered; ``None`` at the end of the list."""
+        """Return the cursor of ``page``, the one after the page answered; ``None`` at the end of the list."""
         return None if page is None else self.write(page, query, engine.digest)
 
     def answered(self, query: SearchQuery, engine: SearchEngine) -> tuple[SearchAnswer, str | None]:
-        """The page of its list that ``query`` asks for, and the cursor of the next one.
+        """Return the page that ``query`` requests, and the cursor of the next one.
 
         Raises what ``SearchEngine.search`` raises.
         """
@@ -50,17 +50,17 @@ class Cursors:
         return answer, self.following(answer.next_page, query, engine)
 
     def generation(self, cursor: str) -> bytes:
-        """The digest of the generation that the list of ``cursor`` is in, whatever its search.
+        """Return the digest of the generation of ``cursor``, whatever its search.
 
-        Raises CursorError for one that was not made here.
+        Raises CursorError for a cursor that was not made here.
         """
         return self._content(cursor)[1]
 
     def read(self, cursor: str, query: Paged) -> tuple[Page, bytes]:
-        """The page that ``cursor`` stands for, and the digest of the generation that its list is in.
+        """Return the page of ``cursor``, and the digest of its generation.
 
-        ``limit`` and ``page`` of ``query`` do not matter. Raises CursorError for one that was not made here
-        or for another search, CursorExpiredError for one of another version of Akin.
+        ``limit`` and ``page`` of ``query`` do not matter. Raises CursorError for a cursor that was not made
+        here or is of another search, CursorExpiredError for one of another version of Akin.
         """
         version, generation, digest, offset, depth = self._content(cursor)
         if version == _VERSION and digest != _digest(query):
@@ -85,5 +85,5 @@ class Cursors:
 
 
 def _digest(query: Paged) -> bytes:
-    """The search but for where in its list a client stands."""
+    """Return the digest of a search without its ``limit`` and ``page``."""
     return digest_of(replace(query, limit=0, page=FIRST_PAGE))[:_DIGEST_BYTES]

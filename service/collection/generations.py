@@ -1,4 +1,4 @@
-"""The engines of one service: that of the served generation, and those that cursors still lead back to."""
+"""The engines of one service: that of the served generation, and those that cursors still refer to."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from service.settings import Settings
 from service.timings import USUAL
 
 # How long after its last use a superseded generation can still be paged through, and how many are kept: more
-# of small collections, since each takes some 8 bytes a sentence vector beside the segments they share.
+# of small collections, as each takes about 8 bytes per sentence vector besides the segments they share.
 _PINNED_S: Final = 900.0
 _MOST_PINNED: Final = 64
 _MOST_PINNED_ROWS: Final = 20_000_000
@@ -50,13 +50,13 @@ _log = structlog.get_logger(__name__)
 
 # (generation, or None for the served one; an engine to share segments and encoder with)
 OpenEngine = Callable[[str | None, SearchEngine], SearchEngine]
-# The generation that the pointer names, as a file: in a folder filled anew names come again.
+# The generation that the pointer names, with the manifest's inode and time, as names may repeat.
 _Target = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What could not be served, why, and until when it is not tried again."""
+    """A generation that could not be served, the reason, and the time until which it is not tried again."""
 
     pointed_at: _Target
     error: AkinError
@@ -64,10 +64,10 @@ class _Failure:
 
 
 class Engines:
-    """Follows the pointer of a data folder, one engine at a time; each request is answered by one engine.
+    """The engine that follows the pointer of a data folder; each request is answered by one engine.
 
-    Without ``reopen`` nothing is followed: the first engine stays. What could not be served is tried again
-    after ``retry_s`` seconds, and as soon as a shard is back for which it had to wait.
+    Without ``reopen`` nothing is followed: the first engine stays. A generation that could not be served is
+    tried again after ``retry_s`` seconds, or as soon as the shard that it needs is back.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class Engines:
         self._clock = clock
         self._retry_s = retry_s
         self._served = self._pointed_at() if reopen else None
-        # What was published while it was loaded is opened at the first look.
+        # If a generation was published during the loading, the first ``follow`` opens it.
         if self._served is not None and self._served[0] != first.snapshot.generation:
             self._served = None
         self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
         self._lock = Lock()
-        self._following = Lock()  # one at a time opens a generation
+        self._following = Lock()  # only one thread at a time opens a generation
         self._failure: _Failure | None = None
-        self._was_away = False  # a shard, at the last look at a failure
+        self._was_away = False  # whether a shard was away when a failure was last checked
         self.swapped_at: float | None = None  # Unix time
         self.n_failed_swaps = 0
 
@@ -100,7 +100,7 @@ class Engines:
     def of(
         cls, settings: Settings, first: SearchEngine, cache: Cache, *, retry_s: float = USUAL.swap_retry_s
     ) -> "Engines":
-        """Those of a service that begins with ``first``; they follow the data folder where it is one."""
+        """Return the engines of a service that starts with ``first``; they follow a data folder, if any."""
         if not DataFolder(settings.data).current.is_file():
             return cls(first, settings.data, reopen=None)
 
@@ -115,10 +115,10 @@ class Engines:
         return self._reopen is not None
 
     def follow(self) -> bool:
-        """Serve what the pointer names by now; returns whether that is new.
+        """Serve the generation that the pointer names now; returns whether that is new.
 
-        What is served stays served where the new generation is damaged or of another encoder than is to be
-        used; it is tried again after a while. Raises SnapshotError, EncoderError, StorageError.
+        The served generation stays if the new one is damaged or was made with another encoder than the one
+        to use; the new one is tried again after a while. Raises SnapshotError, EncoderError, StorageError.
         """
         if self._reopen is None:
             return False
@@ -136,7 +136,7 @@ class Engines:
             except AkinError as error:
                 if failure is None or failure.pointed_at != pointed_at:
                     self.n_failed_swaps += 1
-                # A copy: a traceback would keep open what was opened.
+                # A copy, as a traceback would keep opened files open.
                 self._failure = _Failure(pointed_at, copy(error), self._clock() + self._retry_s)
                 self._was_away = bool(self.current.snapshot.away)
                 raise
@@ -153,7 +153,7 @@ class Engines:
         return is_back or self._clock() >= failure.until
 
     def pin(self, engine: SearchEngine) -> None:
-        """A cursor leads back to ``engine``: keep it for a while after it is superseded."""
+        """Keep ``engine``, which a cursor refers to, for a while after it is superseded."""
         with self._lock:
             self._pinned[engine.digest] = (engine, self._clock())
             most = max(2, min(_MOST_PINNED, _MOST_PINNED_ROWS // max(1, engine.snapshot.n_rows)))
@@ -162,9 +162,9 @@ class Engines:
                 del self._pinned[oldest]
 
     def at(self, digest: bytes) -> SearchEngine:
-        """The engine of the generation with this digest of its manifest.
+        """Return the engine of the generation with this digest of its manifest.
 
-        Raises CursorExpiredError where that generation is gone.
+        Raises CursorExpiredError if that generation is gone.
         """
         current = self.current
         if current.digest == digest:
@@ -176,7 +176,7 @@ class Engines:
         return engine
 
     def _on_disk(self, digest: bytes) -> SearchEngine:
-        """An older generation, as after a restart."""
+        """Open an older generation from the data folder, as after a restart; raises CursorExpiredError."""
         reopen = self._reopen
         for generation in reversed(DataFolder(self._data).generations()) if reopen else ():
             with suppress(SnapshotError, StorageError):
@@ -188,7 +188,7 @@ class Engines:
         )
 
     def _unpin(self) -> None:
-        """Let go of what no cursor has led back to for long."""
+        """Release engines that no cursor has referred to for _PINNED_S seconds."""
         with self._lock:
             ended = [key for key, (_, used) in self._pinned.items() if self._clock() - used > _PINNED_S]
             for key in ended:
@@ -204,7 +204,7 @@ class Engines:
 class PinnedEngines:
     """Engines by generation: the one used last, the one ``served``, or one opened from the data folder.
 
-    The one used last stays until it is let go of, whatever is published meanwhile. Threads may share it.
+    The one used last stays until ``let_go``, whatever is published meanwhile. Threads may share it.
     """
 
     def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
@@ -214,9 +214,9 @@ class PinnedEngines:
         self._lock = Lock()
 
     def engine_for(self, generation: str) -> SearchEngine:
-        """The engine over a generation.
+        """Return the engine over a generation.
 
-        Raises SnapshotMissingError, SnapshotCorruptError; StorageError where its files cannot be read.
+        Raises SnapshotMissingError, SnapshotCorruptError; StorageError if its files cannot be read.
         """
         with self._lock:
             served = self._served()
@@ -228,7 +228,7 @@ class PinnedEngines:
             return self._last
 
     def let_go(self) -> None:
-        """Keep none for those who come next."""
+        """Release the engine used last."""
         with self._lock:
             self._last = None
 
@@ -240,10 +240,10 @@ def open_engine(
     generation: str | None = None,
     beside: SearchEngine | None = None,
 ) -> SearchEngine:
-    """An engine over a generation of ``settings.data``, the served one by default.
+    """Return an engine over a generation of ``settings.data``, the served one by default.
 
-    What it makes of pasted papers is kept in ``cache``. What it has in common with ``beside`` it is shared:
-    segments, and the encoder where it is the same. Raises SnapshotMissingError, SnapshotCorruptError.
+    Annotations of pasted papers are cached in ``cache``. What the engine has in common with ``beside`` is
+    shared: segments, and the models if they are the same. Raises SnapshotMissingError, SnapshotCorruptError.
     """
     known = None if beside is None else beside.snapshot
     snapshot = open_snapshot(settings.data, generation, device=settings.device, beside=known, reread=False)
@@ -255,9 +255,9 @@ def open_engine(
 
 
 def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
-    """The engine over the served generation, ready to answer; raises as ``open_engine``, and EncoderError.
+    """Return the engine over the served generation, warm; raises as ``open_engine``, and EncoderError.
 
-    The models are loaded while the files are compared: each takes seconds.
+    The models are loaded while the files are verified: each takes seconds.
     """
     generation = current_generation(settings.data)
     with ThreadPoolExecutor(1) as pool:
@@ -270,7 +270,7 @@ def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
 
 
 def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Callable[[], Annotator]:
-    """Loads the models of a generation, or those that ``settings`` name in their place, once."""
+    """Return a function that loads the models of a generation, or those set in ``settings``, once."""
     name = settings.encoder or manifest.encoder.name
     built = manifest.arguments
     load: Callable[[], Annotator] = partial(
@@ -289,7 +289,7 @@ def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Call
 
 
 def _still_there(named: str | None) -> Path | None:
-    """The weights a snapshot was built with; ``None``, the shipped ones, where they are gone."""
+    """Return the weights a snapshot was built with; ``None``, for the shipped ones, if they are gone."""
     if named is None:
         return None
     if not Path(named).is_file():

@@ -1,4 +1,4 @@
-"""Ingest: stores papers in the catalog and publishes them."""
+"""Ingest: storing papers in the catalog and publishing them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from service.context import ASIDE_S, with_deadline
 from service.degradation import Degradation
 from service.store import LazyStore
 
-# How long a deletion waits for what is being published: as a rule a tenth of a second.
+# How long an addition or deletion waits until answers show it, at most: usually a tenth of a second.
 _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.01
 NOT_ABSORBED: Final = Degradation(
@@ -51,9 +51,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Ingest:
-    """Adds papers to the collection of a data folder and deletes them; ``place`` is that of its catalog.
+    """Adding and deleting papers in the collection of a data folder; ``place`` is that of its catalog.
 
-    Of older generations the newest ``keep`` remain.
+    The newest ``keep`` of the older generations remain.
     """
 
     def __init__(self, data: Path, place: str | Path, engines: Engines, *, keep: int) -> None:
@@ -61,22 +61,22 @@ class Ingest:
         self._store = LazyStore(place, Catalog.open)
         self._engines = engines
         self._keep = keep
-        self._shown = 0  # up to this change of the catalog, what is served shows it
-        self._last = 0  # the last change, when it was last looked at
-        self._quarantine = Quarantine()  # the same
+        self._shown = 0  # the last change of the catalog that the served generation is known to show
+        self._last = 0  # the last change of the catalog, as of the last look at it
+        self._quarantine = Quarantine()  # as of the last look, too
 
     def add(self, papers: Sequence[Paper]) -> Change:
-        """Add or replace papers, all or none; on the disk when this returns, served soon after.
+        """Add or replace papers, all or none; they are on disk when this returns, served soon after.
 
         See ``wait_until_shown``. Raises InputError, StorageError.
         """
         return self._catalog().add(papers)
 
     def delete(self, paper_id: str) -> int | None:
-        """Delete a paper; certain when this returns, out of every answer soon after: see ``wait_until_gone``.
+        """Delete a paper; stored when this returns, out of every answer soon after: see ``wait_until_gone``.
 
-        Returns the change of the catalog that it was deleted by, at the latest; ``None`` where there was no
-        such paper. Raises StorageError; InputError for another name of a paper, which is not deleted by it.
+        Returns the change of the catalog by which it was deleted, at the latest; ``None`` if there was no
+        such paper. Raises StorageError; InputError for another name of a paper, which does not delete it.
         """
         catalog, engine = self._catalog(), self._engines.current
         if not catalog.current_hashes([paper_id]) and engine.snapshot.find(paper_id) is None:
@@ -89,12 +89,12 @@ class Ingest:
         return catalog.delete([paper_id]).number
 
     def wait_until_shown(self, change: int) -> bool:
-        """Wait a while until answers of this process show a change of the catalog; whether they do."""
+        """Wait a while until answers of this process show a change of the catalog; return whether they do."""
         return self._wait_until(lambda: self._shown_up_to >= change)
 
     def wait_until_gone(self, paper_id: str, change: int) -> bool:
-        """Wait a while until no answer of this process can hold a paper deleted by ``change``; whether so."""
-        # That it is not there is not enough: what is being published at this moment may hold it.
+        """Wait a while until no answer can hold a paper deleted by ``change``; return whether that is so."""
+        # Its absence is not enough: a generation that is being published now may hold it.
         return self._wait_until(
             lambda: self._shown_up_to >= change and self._engines.current.snapshot.find(paper_id) is None
         )
@@ -103,7 +103,7 @@ class Ingest:
     def _wait_until(holds: Callable[[], bool]) -> bool:
         patient_until = time.monotonic() + _PATIENCE_S
         while not holds():
-            # What was asked for is done, even where the request has no time left to see it.
+            # No error: the change is stored, even if the request has no time left to see it.
             if time.monotonic() > patient_until or is_interrupted():
                 return False
             time.sleep(_POLL_S)
@@ -116,13 +116,13 @@ class Ingest:
 
     @property
     def _shown_up_to(self) -> int:
-        """Up to which change of the catalog answers show it."""
+        """The last change of the catalog that answers show."""
         return max(self._shown, self._engines.current.snapshot.manifest.change)
 
     def absorb(self) -> None:
-        """Publish and serve what the catalog holds and the served generation does not, if anything.
+        """Publish and serve the changes of the catalog that the served generation does not have, if any.
 
-        Where another process is doing so, it is left to that one. Raises EncoderError, SnapshotError,
+        If another process is doing so, it is left to that one. Raises EncoderError, SnapshotError,
         StorageError.
         """
         if not self._engines.follows:
@@ -149,9 +149,9 @@ class Ingest:
         with_deadline(ASIDE_S, self._look)
 
     def merge(self) -> None:
-        """Merge segments where there are many of like size, which takes as long as it takes.
+        """Merge segments if there are many of similar size, without a time limit.
 
-        Where another process is doing so, it is left to that one. Raises SnapshotError, StorageError.
+        If another process is doing so, it is left to that one. Raises SnapshotError, StorageError.
         """
         if not self._engines.follows or TIERS.due(self._engines.current.snapshot) is None:
             return
@@ -160,7 +160,7 @@ class Ingest:
             self._engines.follow()
 
     def _look(self) -> Catalog:
-        """The catalog, once it was asked how far it has come."""
+        """Return the catalog, after reading its last change and its quarantine."""
         catalog = self._catalog()
         self._last = catalog.last_change()
         models = self._engines.current.snapshot.manifest.models_key
@@ -172,7 +172,7 @@ class Ingest:
         return catalog
 
     def degradations(self) -> list[Degradation]:
-        """That papers could not be encoded, as of the last look at the catalog."""
+        """Return a degradation if papers could not be encoded, as of the last look at the catalog."""
         n_papers = self._quarantine.n_papers
         if not n_papers:
             return []
@@ -190,14 +190,14 @@ class Ingest:
         self._store.close()
 
     def _catalog(self) -> Catalog:
-        """The catalog, as long as it is the collection's: another would accept papers and never show them.
+        """Return the catalog if it is the collection's: another would accept papers and never show them.
 
-        An older copy may take its place at any time. Raises StorageError.
+        An older copy may replace it at any time. Raises StorageError.
         """
         if not self._engines.follows:
             raise StorageError("This service has no data folder to write to; start it with --data DIR.")
         catalog = self._store.get()
-        # What is shown, before the catalog is asked: it may be ahead of the answer otherwise.
+        # Read before the catalog: read later, it could be ahead of the catalog's last change.
         shown, manifest = self._shown, self._engines.current.snapshot.manifest
         try:
             last = expect_own_catalog(manifest, catalog)

@@ -1,4 +1,4 @@
-"""The generations that unfinished batches are answered from: kept, however much is published meanwhile."""
+"""The generations of unfinished batches, which are kept however much is published meanwhile."""
 
 import os
 from collections.abc import Collection
@@ -8,9 +8,9 @@ from indexer.snapshot.opening import lease_generation
 
 
 class KeptGenerations:
-    """Generations of a data folder that are not cleared away as long as this process keeps them.
+    """Generations of a data folder that are not cleared away as long as this process leases them.
 
-    One that is gone already is none of them. Raises StorageError where the folder cannot be read.
+    A generation that is already gone is ignored. Raises StorageError if the folder cannot be read.
     """
 
     def __init__(self, data: Path) -> None:
@@ -18,14 +18,14 @@ class KeptGenerations:
         self._leases: dict[str, int] = {}
 
     def keep(self, generation: str) -> None:
-        """This one too."""
+        """Keep one more generation."""
         if generation not in self._leases:
             lease = lease_generation(self._data, generation)
             if lease is not None:
                 self._leases[generation] = lease
 
     def keep_only(self, generations: Collection[str]) -> None:
-        """These, and none of those before that are not among them."""
+        """Keep these generations, and release all others."""
         for generation in generations:
             self.keep(generation)
         for generation in self._leases.keys() - set(generations):

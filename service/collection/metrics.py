@@ -1,4 +1,4 @@
-"""Metrics of the collection: generation, pending changes, health."""
+"""Metrics of the collection: generation, pending changes, checks of the files."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,7 +10,7 @@ from service.observability.metrics import Metrics, Reading
 
 
 def add_collection_metrics(metrics: Metrics, served: Callable[[], ServedCollection]) -> None:
-    """Adds them; ``served`` is asked once the service runs."""
+    """Add the metrics of the collection; ``served`` is only called once the service runs."""
 
     def manifest() -> Manifest:
         return served().engines.current.snapshot.manifest

@@ -1,7 +1,7 @@
-"""The scrub: compares served files with their checksums, slowly and repeatedly.
+"""The scrub: a slow, repeated comparison of served files with their checksums.
 
-Opening a generation compares every file that is new or has changed; disks and memory may damage any of them.
-What the system holds of a file in memory is compared as it stands there, which is also what searches read.
+Opening a generation verifies every file that is new or has changed; disks and memory may damage any of them
+later. Pages of a file that the system caches are read from memory, as searches read them too.
 """
 
 import hashlib
@@ -50,9 +50,9 @@ class _Open:
 class Scrub:
     """Passes over the files of the served generation, a step at a time; ``step`` belongs to one thread.
 
-    ``files`` and ``read_bytes`` count what was compared since the start, ``passed_at`` (Unix time) is when
-    the last whole pass ended. Between two passes it waits ``pause_s`` seconds, ``damaged_pause_s`` while
-    something is damaged.
+    ``files`` and ``read_bytes`` count what was verified since the start, ``passed_at`` (Unix time) is when
+    the last whole pass ended. The pause between two passes is ``pause_s`` seconds, ``damaged_pause_s`` while
+    a file is damaged.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Scrub:
         self.passed_at: float | None = None
 
     def step(self) -> None:
-        """Read as much as may be read in one step. Raises StorageError."""
+        """Read as many bytes as one step may, ``mib_s`` on average; raises StorageError."""
         if not self._step_bytes or self._clock() < self._next_pass:
             return
         left = self._step_bytes
         while left > 0:
             if self._open is None:
-                # Asked anew for each file: what is served may have changed.
+                # Read again for each file, as the served generation may have changed.
                 waiting = [file for file in self._served() if file not in self._done]
                 if not waiting:
                     self._end_pass()
@@ -98,11 +98,11 @@ class Scrub:
 
     @property
     def damaged(self) -> int:
-        """How many files of the served generation differ from their checksums."""
+        """The number of files of the served generation that differ from their checksums."""
         return len(self._damaged.intersection(self._served())) if self._damaged else 0
 
     def degradations(self) -> list[Degradation]:
-        """That something is damaged, if so."""
+        """Return a degradation if files are damaged."""
         if not self.damaged:
             return []
         remedy = "restore the files that the log names from a backup, or rebuild them with `akin reindex`"
@@ -131,7 +131,7 @@ class Scrub:
                 self._end_file(file, intact=False)
 
     def _read_on(self, opened: _Open, most: int) -> int:
-        """Read a block; returns how many bytes it had."""
+        """Read a block of a file; return its number of bytes."""
         with storage_errors(opened.file.path):
             block = opened.stream.read(min(most, _BLOCK_BYTES))
         opened.hash.update(block)
@@ -147,17 +147,17 @@ class Scrub:
         if intact:
             self.files += 1
             self._damaged -= {file}
-        # A generation that is served no more may be cleared away at any moment.
+        # A generation that is no longer served may be cleared away at any moment.
         elif file in self._served():
             self.files += 1
-            Verified(self._data).forget(file.path)  # whoever opens it next compares it
+            Verified(self._data).forget(file.path)  # the next to open it verifies it
             if file not in self._damaged:
                 _log.error("damaged", file=str(file.path))
                 self._damaged |= {file}
                 self._elsewhere = self._generation_without()
 
     def _generation_without(self) -> str | None:
-        """The newest other generation that does without the damaged files."""
+        """Return the newest other generation that does not use the damaged files, if there is one."""
         served = self._engines.current.snapshot.generation
         for name in reversed(DataFolder(self._data).generations()):
             with suppress(SnapshotError):
@@ -175,7 +175,7 @@ class Scrub:
 
 
 def files_of(data: Path, manifest: Manifest) -> list[_File]:
-    """Every file of a generation but its manifest, which is in memory."""
+    """Return every file of a generation except its manifest, which is in memory."""
     folder = DataFolder(data)
     own = [_File(folder.snapshot(manifest.generation) / name, sha) for name, sha in manifest.files.items()]
     return own + [

@@ -22,10 +22,10 @@ _log = structlog.get_logger(__name__)
 
 
 class ServedCollection:
-    """Its generations, what takes papers in, and what checks its files; a context while it works.
+    """The generations, ingest and scrub of a collection; a context manager while they work.
 
-    Over ``engine``, or over the snapshot that ``settings`` name; of ``engines``, where they are given, it
-    only follows the folder.
+    It serves ``engine``, or the snapshot that ``settings`` name; if ``engines`` are given, it only follows
+    their data folder.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ServedCollection:
         self._running = ExitStack()
 
     def degradations(self) -> Iterator[Degradation]:
-        """What does not work at the moment."""
+        """Yield the parts that do not work at the moment."""
         for part in (*self._working, self.scrub, self.ingest):
             yield from part.degradations()
         snapshot = self.engines.current.snapshot
@@ -83,11 +83,11 @@ class ServedCollection:
         return self
 
     def stop(self) -> None:
-        """Begin nothing more; all at once, as their waits must not add up."""
+        """Begin nothing more; all tasks are stopped at once, so that their waits do not add up."""
         for each in self._working:
             each.stop()
 
     def __exit__(self, *_: object) -> None:
-        """Ends after what is under way, if that does not take too long."""
+        """End after the work under way, if that does not take too long."""
         self.stop()
         self._running.close()

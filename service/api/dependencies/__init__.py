@@ -1,1 +1,1 @@
-"""What routes take from a request."""
+"""Dependencies of endpoints: what they take from a request."""

@@ -1,4 +1,4 @@
-"""The kept answers as a dependency of endpoints."""
+"""The cached answers, as a dependency of endpoints."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from service.api.services import services_of
 
 
 def get_answers(request: Request) -> Answers:
-    """The answers of the application."""
+    """Return the answers of the application."""
     return services_of(request.app).answers
 
 

@@ -17,10 +17,10 @@ CallerDep = Annotated[Caller, Depends(_get_caller)]
 
 
 def owner_of(caller: Caller) -> str:
-    """Whose a batch or a saved query is; without keys all of this machine are one."""
+    """Return the owner of a caller's batches and saved queries: the key's id, or empty without a key."""
     return "" if caller.key is None else caller.key.id
 
 
 def seen_by(caller: Caller) -> str | None:
-    """Whose batches and saved queries a caller sees; ``None``: everybody's."""
+    """Return the owner whose batches and saved queries a caller sees; ``None`` for those of all owners."""
     return None if caller.key is not None and caller.key.scope is Scope.ADMIN else owner_of(caller)

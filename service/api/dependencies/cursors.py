@@ -13,7 +13,7 @@ from service.search.lookup import Listing
 from service.search.query import SearchQuery
 
 _Paged = TypeVar("_Paged", SearchQuery, Listing)
-# What the OpenAPI document says beside the usual of an endpoint that takes cursors.
+# Further responses of endpoints that take cursors, for the OpenAPI document.
 CURSOR_RESPONSES: dict[int | str, dict[str, Any]] = {
     410: {
         **RESPONSES[422],
@@ -30,9 +30,9 @@ class Paging:
     request: Request
 
     def engine(self, cursor: str) -> SearchEngine:
-        """Who answers the page that ``cursor`` stands for, whose papers the query is to be read from too.
+        """Return the engine of the page at ``cursor``; the query must be read from its papers too.
 
-        Without one it is who answers this request. Raises CursorError, CursorExpiredError.
+        Without a cursor, it is the engine of this request. Raises CursorError, CursorExpiredError.
         """
         engine: SearchEngine = self.request.state.engine
         if not cursor:
@@ -40,7 +40,7 @@ class Paging:
         return services_of(self.request.app).collection.engines.at(self.cursors.generation(cursor))
 
     def at(self, cursor: str | None, query: _Paged) -> tuple[_Paged, SearchEngine]:
-        """``query`` at the page that ``cursor`` stands for, the first without one, and who answers it.
+        """Return ``query`` at the page of ``cursor``, or else the first, and the engine that answers it.
 
         Raises CursorError, CursorExpiredError.
         """
@@ -55,7 +55,7 @@ class Paging:
 
 
 def get_paging(request: Request) -> Paging:
-    """What reads the cursor of this request."""
+    """Return the cursors and engines for this request."""
     return Paging(services_of(request.app).cursors, request)
 
 

@@ -10,13 +10,13 @@ from service.search.engine import SearchEngine
 
 
 def get_engine(request: Request) -> SearchEngine:
-    """The engine that answers this request, the same from its first line to its headers."""
+    """Return the engine of this request; the same one is used for the body and the headers of its answer."""
     engine: SearchEngine = request.state.engine
     return engine
 
 
 def get_collection(request: Request) -> ServedCollection:
-    """The collection that takes papers in."""
+    """Return the collection that papers are added to."""
     return services_of(request.app).collection
 
 

@@ -13,7 +13,7 @@ from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
 
 VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
-# What says how much of the collection was searched, where the answer itself has no place for it.
+# The header with the share of the collection that was searched, for formats that cannot hold it.
 COVERED = {
     "headers": {
         "X-Akin-Coverage": {
@@ -32,7 +32,7 @@ _FILE_ENDINGS = {
 
 
 def accepted(request: Request, response: Response, offered: tuple[Format, ...]) -> Format:
-    """The one of ``offered`` to answer in, of which ``response`` is told; raises AnswerFormatError."""
+    """Return the format of ``offered`` to use, and set Vary in the headers; raises AnswerFormatError."""
     response.headers.update(VARIES)
     return negotiate(",".join(request.headers.getlist("Accept")), offered)
 
@@ -45,27 +45,27 @@ ListFormatDep = Annotated[Format, Depends(_list_format)]
 
 
 def documented(*offered: Format) -> dict[int | str, dict[str, Any]]:
-    """What the OpenAPI document says of an endpoint that answers in these formats beside JSON."""
+    """Return what the OpenAPI document says of an endpoint with these formats besides JSON."""
     files = {form.value: {"schema": {"type": "string"}} for form in offered if form is not Format.JSON}
     refused = {**RESPONSES[422], "description": "The Accept header allows no format of this response"}
     return {200: {"content": files}, 406: refused}
 
 
 def documented_list() -> dict[int | str, dict[str, Any]]:
-    """The same of an endpoint that answers with a ranked list."""
+    """Return what ``documented`` does, for an endpoint that answers with a ranked list."""
     said = documented(*LIST_FORMATS)
     return {**said, 200: {**said[200], **COVERED}}
 
 
 def coverage_header(coverage: float) -> dict[str, str]:
-    """What tells of an answer, in whatever format, which share of the papers was searched."""
+    """Return the header that says, in every format, what share of the papers was searched."""
     return {"X-Akin-Coverage": str(coverage)}
 
 
 def ranked_file(
     form: Format, answer: SearchOut | RecommendationsOut, *, name: str, ranks: Iterable[int]
 ) -> Response:
-    """A page of a ranked list as a file; what JSON holds beside the list is in headers."""
+    """Return a page of a ranked list as a file; headers hold the next cursor, the reason and the coverage."""
     results = answer.results
     headers = {
         "X-Akin-Next-Cursor": answer.next_cursor,
@@ -82,7 +82,7 @@ def ranked_file(
 
 
 def paper_file(form: Format, paper: PaperOut) -> Response:
-    """One paper as a file."""
+    """Return one paper as a file."""
     return _file(form, _references(form, [paper]), name="paper", headers={})
 
 
@@ -95,7 +95,7 @@ def _file(form: Format, text: str, *, name: str, headers: dict[str, str]) -> Res
 
 
 def file_headers(form: Format, name: str) -> dict[str, str]:
-    """What tells a client that an answer is a file, and which."""
+    """Return the headers that make an answer a file: its media type and its name, and Vary."""
     charset = "" if form is Format.PARQUET else "; charset=utf-8"
     return {
         "Content-Type": f"{form}{charset}",

@@ -1,4 +1,4 @@
-"""The profiles of a caller, for endpoints that take papers or the names of profiles that are kept."""
+"""The saved profiles of a caller, for endpoints that take papers or the names of saved profiles."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from service.match.query import Profile
 
 
 def kept_profiles(request: Request, names: Sequence[str]) -> Mapping[str, Profile]:
-    """The caller's profiles with these names; raises ProfileNotFoundError."""
+    """Return the caller's profiles with these names, by name; raises ProfileNotFoundError."""
     if not names:
         return {}
     store = services_of(request.app).profiles

@@ -1,1 +1,1 @@
-"""What every request passes before it reaches its route."""
+"""The middleware that every request passes before it reaches its route."""

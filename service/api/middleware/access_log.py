@@ -19,15 +19,15 @@ from service.context import Stages, set_stages
 from service.observability.metrics import Metrics
 from service.observability.tracing import Spans, describe
 
-CLIENT_GONE: Final = 499  # nginx's number for it; no client sees it
+CLIENT_GONE: Final = 499  # nginx's status for it; no client sees it
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# A UUID, or what proxies make: too little to say anything in, so that it may be logged and sent back.
+# A UUID, or an id made by a proxy: it cannot hold a message, so it may be logged and sent back.
 _GIVEN_ID: Final = re.compile(r"[0-9a-f-]{16,64}", re.ASCII)
 _log = structlog.get_logger(__name__)
 
 
 class Observed:
-    """The outermost middleware: gives each request its id and its stages, and tells how it went."""
+    """The middleware that gives each request its id and its stages, and logs and counts its outcome."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, spans: Spans) -> None:
         self._app = app
@@ -35,16 +35,16 @@ class Observed:
         self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request and tells of it."""
+        """Answer one request, then log it, count it and end its span."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = Request(scope)
         request.state.request_id = request_id(request.headers)
-        # One engine for the whole request, whatever is swapped meanwhile.
+        # One engine for the whole request, even if the snapshot is swapped meanwhile.
         request.state.engine = services_of(request.app).collection.engines.current
         stages = Stages(self._metrics.stage_ended, self._spans.stage)
-        # Neither is taken back: a server gives each request a context of its own.
+        # Neither is reset afterwards: a server runs each request in a context of its own.
         structlog.contextvars.bind_contextvars(request_id=request.state.request_id)
         set_stages(stages)
         exchange = _Exchange(receive, send)
@@ -77,7 +77,7 @@ class Observed:
 def _log_line(
     request: Request, outcome: "_Outcome", generation: str, *, took_s: float, stages: Stages
 ) -> None:
-    """The line of the log; at the level debug for probes that went well, of which there are many."""
+    """Write the line of the log; at level debug for successful probes, of which there are many."""
     policy = resolved_of(request.scope).policy
     quiet = policy is not None and policy.quiet
     (_log.debug if quiet and outcome.status < 500 else _log.info)(
@@ -92,7 +92,7 @@ def _log_line(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What was asked for and how it went; ``error`` is empty where it went well."""
+    """The requested route and the outcome of a request; ``error`` is empty if there was none."""
 
     route: str
     method: str
@@ -100,13 +100,13 @@ class _Outcome:
     error: str
 
     def told(self) -> dict[str, str | int]:
-        """The same under the names that logs and spans have for them."""
+        """Return these fields by their names in logs and spans; ``error`` only if there was one."""
         told: dict[str, str | int] = {"route": self.route, "method": self.method, "status": self.status}
         return told | ({"error": self.error} if self.error else {})
 
 
 class _Exchange:
-    """One request and its answer as they pass; ``ended`` once the application is through with both."""
+    """The messages of one request and its answer; ``ended`` once the application has finished with both."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -114,31 +114,31 @@ class _Exchange:
         self._answered = False
         self._gone = False
         self._status = 500
-        self._bytes_due: int | None = None  # of the answer, where its length is known
+        self._bytes_due: int | None = None  # of the answer, if its length is known
         self.started = False
         self.ended = False
         self.generation = ""
 
     @property
     def status(self) -> int:
-        """What was answered; CLIENT_GONE where the client did not wait for it."""
+        """The status of the answer; CLIENT_GONE if the client did not wait for it."""
         return CLIENT_GONE if self._gone else self._status
 
     def problem(self, request: Request) -> str:
-        """The stable part of the type of the problem there was, empty for a good answer."""
+        """Return the stable part of the type of the problem, or an empty string if there was none."""
         if self._gone:
             return "client-gone"
         return str(getattr(request.state, "problem", "" if self.ended else "internal"))
 
     async def receive(self) -> Message:
-        """The next message of the client."""
+        """Return the next message of the client."""
         message = await self._receive()
-        # Once it has been answered, a client may go.
+        # A client may disconnect once it has its answer.
         self._gone |= message["type"] == "http.disconnect" and not self._answered
         return message
 
     async def send(self, message: Message) -> None:
-        """Passes on a message of the answer."""
+        """Pass on a message of the answer."""
         if message["type"] == "http.response.start":
             self.started = True
             self._status = message["status"]
@@ -153,11 +153,11 @@ class _Exchange:
 
 
 def request_id(headers: Headers) -> str:
-    """The id that a proxy gave, if it is one; a new one otherwise."""
+    """Return the id given by a proxy if it is valid, else a new one."""
     given = headers.get("x-request-id", "")
     return given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def method_name(scope: Scope) -> str:
-    """The method under which a request is counted: one of a few, whatever is sent."""
+    """Return the method under which a request is counted: one of a fixed few, whatever is sent."""
     return scope["method"] if scope["method"] in _METHODS else "other"

@@ -1,4 +1,4 @@
-"""Checks every request: caller, rate, body size, place in the queue, deadline."""
+"""The checks of every request: caller, rate, body size, place in the queue, deadline."""
 
 import os
 from collections.abc import Callable
@@ -26,14 +26,14 @@ from service.context import Deadline, set_deadline
 from service.observability.metrics import Metrics
 from service.settings import Settings
 
-# Threads beside those that compute: what waits for the database, health, errors that are put into words.
+# Threads besides those that compute: for waits on the database, health checks and error messages.
 _SPARE_THREADS = 4 + N_STORING
 
 
 class Door:
-    """The middleware around the application, in this order: key, rate, size, queue, deadline.
+    """The middleware that checks each request, in this order: key, rate, size, queue, deadline.
 
-    What costs least is asked first, and nothing is read or computed for a request that will be refused.
+    The cheapest check comes first, and nothing is read or computed for a request that will be refused.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Door:
         self._deadline_s = settings.deadline_s
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
-        """Lets one request in, or answers it with the problem that keeps it out."""
+        """Admit one request, or answer it with the problem that refuses it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -86,12 +86,12 @@ class Door:
         request.state.caller = caller
         if caller.key is not None:
             request.state.key_id = caller.key.id
-        caller.expect(needed)  # now that the log knows whose key it is
+        caller.expect(needed)  # after the id of the key is set for the log
         if policy.rate_limited:
             await self._count(request, caller.name)
 
     async def _count(self, request: Request, name: str) -> None:
-        """Counts a request of a caller; raises RateLimitedError where it is one too many."""
+        """Count a request of a caller; raises RateLimitedError if it exceeds the limit."""
         if self._limits is not None:
             within, allowance = await self._limits.count(name)
             request.state.allowance = allowance.headers()
@@ -101,7 +101,7 @@ class Door:
     async def _compute(
         self, request: Request, receive: Receive, send: Send, policy: Policy, queue: Admission
     ) -> None:
-        request.state.queue = queue  # for what is computed once the answer has started
+        request.state.queue = queue  # for work that is done after the answer has started
         async with self._bodies.read(request, receive, most=policy.max_body_bytes) as body:
             deadline = Deadline(self._deadline_s, remedy=policy.remedy)
             async with body.watched(deadline), queue.place(deadline) as leave:
@@ -111,22 +111,22 @@ class Door:
 
 
 def running_at_once(settings: Settings) -> int:
-    """How many requests compute at once."""
+    """Return how many requests compute at once."""
     return settings.running or os.cpu_count() or 1
 
 
 def queues_of(settings: Settings) -> Queues:
-    """The places for requests that ``settings`` ask for."""
+    """Return the queues with the numbers of places that ``settings`` give."""
     return Queues(n_running=running_at_once(settings), n_waiting_each=settings.queue)
 
 
 def size_threads(settings: Settings) -> None:
-    """As many threads for endpoints as may be at work, and some for what never waits."""
+    """Allow one thread for each request that computes, and some for requests that never wait."""
     to_thread.current_default_thread_limiter().total_tokens = running_at_once(settings) + _SPARE_THREADS
 
 
 def _leaving(send: Send, leave: Callable[[], None]) -> Send:
-    """Gives the place back when the answer starts: a client that reads slowly holds up nobody."""
+    """Return a ``send`` that frees the place when the answer starts, so that slow readers hold up nobody."""
 
     async def send_and_leave(message: Message) -> None:
         leave()

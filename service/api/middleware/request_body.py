@@ -1,4 +1,4 @@
-"""Request bodies: read whole before any work, within bounds of size, time and memory."""
+"""Request bodies: read completely before any work, within limits of size, time and memory."""
 
 import asyncio
 from collections import Counter
@@ -16,14 +16,14 @@ from models.errors import BodyTooLargeError, OverloadedError
 from service.context import Deadline, stage
 
 MAX_HELD_BYTES: Final = 80_000_000  # of all requests together
-# Bodies up to so many bytes find room where larger ones have taken all that those may, and no caller takes
-# more than a share: whoever sends much, or slowly, keeps nobody else out.
+# Bodies up to _SMALL_BYTES still find room when larger ones have used up their limit, and no caller gets
+# more than a share: a caller who sends much, or slowly, keeps nobody else out.
 _SMALL_BYTES: Final = 2_000_000
 _MAX_LARGE_BYTES: Final = 64_000_000
 _MAX_BYTES_OF_ONE: Final = 40_000_000
 BODY_TIMEOUT_S: Final = 30.0
-# How much of a body that is too large is read on, and forgotten, until the connection is closed: a client
-# that is cut off while it sends would not come to read why.
+# How much of a body that is too large is still read, and dropped, before the connection is closed: a client
+# that is cut off while it sends would not read the reason.
 _LINGER_BYTES: Final = 8_000_000
 _LINGER_S: Final = 2.0
 
@@ -37,7 +37,7 @@ class Body:
         self._gone = asyncio.Event()
 
     async def receive(self) -> Message:
-        """The body, then, once that has happened, that the client has gone."""
+        """Return the body; on the next call, wait until the client disconnects and return that."""
         if self._content is not None:
             content, self._content = self._content, None
             return {"type": "http.request", "body": content, "more_body": False}
@@ -46,7 +46,7 @@ class Body:
 
     @asynccontextmanager
     async def watched(self, deadline: Deadline) -> AsyncIterator[None]:
-        """Abandons ``deadline`` as soon as the client goes, until the context ends."""
+        """Abandon ``deadline`` as soon as the client disconnects, until the context ends."""
         task = asyncio.create_task(self._watch(deadline))
         try:
             yield
@@ -62,7 +62,7 @@ class Body:
 
 
 class Bodies:
-    """Reads bodies; ``held`` bytes are in memory for requests that have not ended, and by whom they are."""
+    """The bodies of requests that have not ended: ``held`` bytes in memory, also counted by caller."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -70,10 +70,10 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, request: Request, receive: Receive, *, most: int) -> AsyncIterator[Body]:
-        """The body of ``request``, of at most ``most`` bytes, counted as held until the context ends.
+        """Yield the body of ``request``, of at most ``most`` bytes, counted as held until the context ends.
 
-        Raises BodyTooLargeError before more is read, OverloadedError where those
-        of all requests together would take too much memory, HTTPException 415 and 408.
+        Raises BodyTooLargeError before more is read, OverloadedError if the bodies of all requests, or of
+        this caller, would take too much memory, HTTPException 415 (compressed) and 408 (too slow).
         """
         if request.headers.get("content-encoding", "").lower() not in ("", "identity"):
             raise HTTPException(415, "The body is compressed; send it as it is, without Content-Encoding.")
@@ -108,7 +108,7 @@ class Bodies:
             self._hold(len(part), _name_of(request))
 
     def _expect_room(self, n_read: int, n_more: int, name: str) -> None:
-        """Raises OverloadedError where ``n_more`` bytes of a body are too many, ``n_read`` being there."""
+        """Raise OverloadedError if there is no room for ``n_more`` bytes of a body after ``n_read`` bytes."""
         large = n_read + n_more > _SMALL_BYTES
         room = (_MAX_LARGE_BYTES if large else MAX_HELD_BYTES) - self.held
         if n_more > min(room, _MAX_BYTES_OF_ONE - self._held_of[name]):
@@ -122,7 +122,7 @@ class Bodies:
 
 
 async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Sends a response to a client that is still sending, lets it send a little more, and ends."""
+    """Send a response to a client that is still sending, read a little more of its body, and end."""
 
     async def send_unfinished(message: Message) -> None:
         await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
@@ -138,7 +138,7 @@ async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, se
 
 
 def _name_of(request: Request) -> str:
-    """Whose request it is; those of nobody known are those of one."""
+    """Return the name of the caller; all unknown callers share an empty name."""
     caller = getattr(request.state, "caller", None)
     return "" if caller is None else caller.name
 

@@ -34,8 +34,8 @@ class Route:
 class Resolved:
     """The route that will answer a request.
 
-    ``policy`` is ``None`` for a route that declares none. ``allow`` holds the methods of a path that does not
-    take the method of the request. ``route`` is ``None`` for a path without a route.
+    ``policy`` is ``None`` for a route that declares none. ``allow`` holds the methods of the path if it does
+    not accept the method of the request. ``route`` is ``None`` for a path without a route.
     """
 
     route: Route | None
@@ -44,7 +44,7 @@ class Resolved:
 
     @property
     def name(self) -> str:
-        """The pattern of the route; ``unknown`` where there is none."""
+        """The pattern of the route; ``unknown`` if there is none."""
         return UNKNOWN_ROUTE if self.route is None else self.route.path
 
 
@@ -63,7 +63,7 @@ class RouteTable:
         ]
 
     def resolve(self, scope: Scope) -> Resolved:
-        """The route that the router will choose for ``scope``, by the router's own test of each route."""
+        """Return the route that the router will choose for ``scope``, by the router's test of each route."""
         partial: list[Route] = []
         for route in self.routes:
             match, _ = route.target.matches(scope)
@@ -80,16 +80,16 @@ class RouteTable:
 
 
 class Resolution:
-    """The middleware around all that act on a policy: it puts the resolved route into the request's state."""
+    """The middleware outside all that use a policy; it stores the resolved route in the request's state."""
 
     def __init__(self, app: ASGIApp, *, application: FastAPI) -> None:
         self._app = app
-        self._routes = RouteTable(application)  # once it has all of them: when it starts
+        self._routes = RouteTable(application)  # built when the application starts, and has all its routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Resolves the route of one request and passes it on; closes websockets, which have no policy.
+        """Resolve the route of one request and pass it on; close websockets, which have no policy.
 
-        HEAD, which monitors and link checkers send, is GET for all that comes after, but for the body.
+        HEAD, which monitors and link checkers send, is handled as GET from here on, and sent without a body.
         """
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
@@ -109,15 +109,15 @@ def _without_body(send: Send) -> Send:
 
 
 def resolved_of(scope: Scope) -> Resolved:
-    """The resolved route of a request that passed ``Resolution``."""
+    """Return the resolved route of a request that passed ``Resolution``."""
     resolved: Resolved = Request(scope).state.resolved
     return resolved
 
 
 def policy_of(scope: Scope) -> Policy:
-    """The policy that a request falls under.
+    """Return the policy of a request.
 
-    Raises HTTPException 400 for a path with control characters, RouteClosedError where the route declares no
+    Raises HTTPException 400 for a path with control characters, RouteClosedError if the route declares no
     policy.
     """
     if _CONTROL.search(scope["path"]):
@@ -129,7 +129,7 @@ def policy_of(scope: Scope) -> Policy:
 
 
 def expect_answerable(scope: Scope) -> None:
-    """Raises HTTPException: 404 for a path without a route, 405 where it does not take the method."""
+    """Raise HTTPException 404 for a path without a route, 405 if the path does not accept the method."""
     resolved = resolved_of(scope)
     if resolved.route is None:
         raise HTTPException(404)
@@ -138,7 +138,7 @@ def expect_answerable(scope: Scope) -> None:
 
 
 async def expect_resolved(request: Request) -> None:
-    """Stops a request that reached another route than the one whose policy was applied.
+    """Stop a request that reached a route other than the one whose policy was applied.
 
     Raises RouteClosedError.
     """

@@ -1,4 +1,4 @@
-"""Shedding: a request that cannot be answered in time is refused before anything else is done for it."""
+"""Load shedding: a request that cannot be answered in time is refused before any other work on it."""
 
 import time
 from typing import Final
@@ -21,10 +21,10 @@ _LINE_EVERY_S: Final = 1.0
 
 
 class Shedding:
-    """The middleware around all that observes and guards: while a queue is full, it refuses in few steps.
+    """The middleware outside logging and access control: while a queue is full, it refuses cheaply.
 
-    Whatever a refusal costs is taken from the requests that are computed. So nobody is asked for a key, no
-    span is made, and one line a second of the log says how many were refused; each is counted.
+    A refusal takes time from the requests that are computed. So no key is checked, no span is made, and one
+    line of the log per second says how many requests were refused; the metrics count each of them.
     """
 
     def __init__(self, app: ASGIApp, *, queues: Queues, deadline_s: float, metrics: Metrics) -> None:
@@ -36,7 +36,7 @@ class Shedding:
         self._logged_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request on, or refuses it."""
+        """Pass a request on, or refuse it."""
         policy = resolved_of(scope).policy if scope["type"] == "http" else None
         if policy is not None and policy.queue is not None:
             started = time.perf_counter()

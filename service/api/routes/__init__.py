@@ -1,1 +1,1 @@
-"""Endpoints, one file a resource."""
+"""The endpoints, one file per resource."""

@@ -1,4 +1,4 @@
-"""``/v1/batches``: many searches in one request, done in the background, read when they are done."""
+"""``/v1/batches``: many searches in one request, done in the background and read when they are done."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -67,7 +67,7 @@ def start_batch(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> BatchOut:
-    """Starts a batch of up to 10,000 searches, recommendations or submissions on the collection as it is."""
+    """Start a batch of up to 10,000 searches, recommendations or submissions on the current collection."""
     new = new_job(
         _asked(body, request, engine),
         owner=owner_of(caller),
@@ -82,7 +82,7 @@ def start_batch(
 @router.get(_BY_ID)
 @requires(OWN)
 def batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> BatchOut:
-    """How far a batch is."""
+    """Return the state of a batch: how much of it is done."""
     jobs = batches.jobs()
     return _out(jobs, jobs.get(batch_id, owner=seen_by(caller)))
 
@@ -101,9 +101,10 @@ def batch_results(
     form: BatchFormatDep,
     start: Start = 0,
 ) -> StreamingResponse:
-    """The results from number ``start`` on, in order, as far as they are done.
+    """Return the results in order, starting with number ``start``, as far as they are done.
 
-    ``X-Akin-Next-Start`` is the start to ask for next; once ``X-Akin-Batch-State`` is final, all was read.
+    ``X-Akin-Next-Start`` is the ``start`` of the next request; once ``X-Akin-Batch-State`` is ``done`` or
+    ``failed``, there are no further results.
     """
     jobs = batches.jobs()
     job = jobs.get(batch_id, owner=seen_by(caller))
@@ -127,7 +128,7 @@ def batch_results(
 @router.delete(_BY_ID, status_code=204)
 @requires(OWN)
 def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> None:
-    """Cancels a batch where it is not finished, and removes it with its results: read them first."""
+    """Cancel a batch if it is not finished, and remove it with its results: read them first."""
     batches.jobs().remove(batch_id, owner=seen_by(caller))
 
 
@@ -136,7 +137,7 @@ def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> Asked | Mat
         return body.to_asked(kept_profiles(request, body.named))
     if isinstance(body, MatchBatchIn):
         query = body.to_asked(kept_profiles(request, body.named))
-        # What every submission would fail by is refused before anything is stored.
+        # Refuse what would make every submission fail before anything is stored.
         Matcher(engine, query.profiles, query.told).columns(name for _, name in query.conflicts)
         return query
     return body.to_asked()

@@ -14,16 +14,16 @@ router = APIRouter(tags=["operations"])
 @router.get("/livez")
 @requires(PUBLIC)
 def livez() -> AliveOut:
-    """The process answers."""
+    """Check that the process is alive."""
     return AliveOut()
 
 
 @router.get("/readyz")
 @requires(PUBLIC)
 def readyz(request: Request, engine: EngineDep) -> ReadyOut:
-    """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end.
+    """Check that a verified snapshot is open and its encoder loaded; 503 once the process is shutting down.
 
-    Also while the database of keys was never read: every request that may need a key is then refused.
+    Also 503 until the database of keys has been read once: every request that may need a key is then refused.
     """
     services = services_of(request.app)
     if services.draining:

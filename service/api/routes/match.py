@@ -1,4 +1,4 @@
-"""``/v1/match`` and ``/v1/compare``: profiles near to submissions, and two papers side by side."""
+"""``/v1/match`` and ``/v1/compare``: profiles nearest to submissions, and two papers side by side."""
 
 from dataclasses import replace
 from typing import Final
@@ -24,7 +24,7 @@ _COMPARE: Final = replace(READ, remedy="compare shorter texts")
 @router.post("/match", response_model=MatchOut)
 @requires(_MATCH)
 def match_profiles(body: MatchIn, request: Request, engine: EngineDep, answers: AnswersDep) -> Response:
-    """Profiles near to each submission, such as reviewers by their papers, and the sentences that say why."""
+    """Find the profiles nearest to each submission, such as reviewers by their papers, and the reasons."""
     query = body.to_query(kept_profiles(request, body.named))
     reads_text = any(seed.paper_id is None for seed in query.submissions)
     return answers.respond(engine, query, lambda: MatchOut.of(match(engine, query)), reads_text=reads_text)
@@ -33,7 +33,7 @@ def match_profiles(body: MatchIn, request: Request, engine: EngineDep, answers: 
 @router.post("/compare", response_model=CompareOut)
 @requires(_COMPARE)
 def compare(body: CompareIn, engine: EngineDep, answers: AnswersDep) -> Response:
-    """Two papers side by side: alignments both ways, by facet, shared words, what only one of them has."""
+    """Compare two papers: alignments both ways, by facet, shared words, and what only one of them has."""
     a, b = body.a.to_seed(), body.b.to_seed()
     reads_text = any(seed.paper_id is None for seed in (a, b))
 

@@ -13,5 +13,5 @@ router = APIRouter(tags=["operations"])
 @router.get("/metrics", response_class=PlainTextResponse)
 @requires(METRICS)
 def metrics(request: Request) -> Response:
-    """Counts and durations in Prometheus' text format, for a key to read; never waits in the queue."""
+    """Return counts and durations in Prometheus' text format; needs a key to read, never waits in a queue."""
     return Response(services_of(request.app).metrics.exposition(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,4 +1,4 @@
-"""``/v1/papers``: the collection, one paper by its id, and writing."""
+"""``/v1/papers``: papers by their names, adding and deleting them."""
 
 from typing import Annotated, Any
 
@@ -49,14 +49,14 @@ _PaperName = Annotated[
 @router.post("/fetch")
 @requires(READ)
 def fetch(body: FetchIn, engine: EngineDep) -> FetchedOut:
-    """Papers by ids, DOIs, arXiv ids, addresses or titles, in the order given; null for those not there."""
+    """Return papers by ids, DOIs, arXiv ids, addresses or titles, in the order given; null if not found."""
     return FetchedOut.of(fetch_papers(engine, body.ids), engine.snapshot.generation)
 
 
 @router.post("", status_code=202, responses=_SHOWN)
 @requires(WRITE)
 def add(body: PapersIn, collection: CollectionDep, response: Response, wait: Wait = False) -> PapersOut:
-    """Add papers, or replace those with their ids: kept when this answers, in answers within seconds."""
+    """Add papers, or replace those with the same ids: stored once this answers, searchable in seconds."""
     papers = body.to_papers()
     change = collection.ingest.add(papers)
     collection.absorbing.wake()
@@ -73,10 +73,10 @@ def add(body: PapersIn, collection: CollectionDep, response: Response, wait: Wai
 @router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
 @requires(WRITE)
 def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
-    """Delete a paper: certain when this answers, and with 204 in no later answer of this process.
+    """Delete a paper: certain once this answers; after 204, it is in no later answer of this process.
 
-    One that is not there, or no longer, is 204 too. A paper is deleted by its id alone; for another name of
-    it the answer is 422 and tells the id.
+    A paper that is not there, or no longer, gives 204 too. A paper is deleted by its id only; for another
+    name of it, the answer is 422 and gives the id.
     """
     change = collection.ingest.delete(paper_id)
     if change is None:
@@ -96,7 +96,7 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
 def paper(
     paper_id: _PaperName, engine: EngineDep, request: Request, response: Response
 ) -> PaperAnswerOut | Response:
-    """One paper by any of its names; as BibTeX or RIS by Accept, or by an ending (.bib, .ris)."""
+    """Return one paper by any of its names; as BibTeX or RIS by Accept or by a suffix (.bib, .ris)."""
     snapshot = engine.snapshot
     position, form = _named(engine, paper_id)
     form = form or accepted(request, response, PAPER_FORMATS)
@@ -107,7 +107,7 @@ def paper(
 
 
 def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
-    """The paper that ``name`` is the id of, or else the paper and the format it is asked for in.
+    """Return the position of a paper, and the format if ``name`` has a suffix that is not part of its id.
 
     So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
     """

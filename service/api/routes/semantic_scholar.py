@@ -1,7 +1,7 @@
 """Semantic Scholar's routes over this collection: its clients work once their base URL is ours.
 
 Papers are named as its clients name them (``DOI:``, ``ARXIV:``, ``CorpusId:`` ...) or by their ids here.
-Errors are problems like everywhere, with the members its clients read beside: service/api/errors.py.
+Errors are problems like everywhere, plus the members that its clients read: service/api/errors.py.
 """
 
 from typing import Annotated, Any
@@ -51,14 +51,14 @@ Limit = Annotated[int, Query(ge=1, le=MAX_IDS, description="Maximum number.")]
 _COVERED: dict[int | str, dict[str, Any]] = {200: COVERED}
 
 
-# Without the closing slash too, which clients often leave out.
+# Also without the trailing slash, which clients often leave out.
 @router.post("/recommendations/v1/papers", response_model_exclude_unset=True, include_in_schema=False)
 @router.post("/recommendations/v1/papers/", response_model_exclude_unset=True, responses=_COVERED)
 @requires(SCHOLAR)
 def recommend_for_lists(
     body: ListsIn, engine: EngineDep, response: Response, fields: Fields = None, limit: Limit = 100
 ) -> RecommendedOut:
-    """Papers akin to some of the positive ones and far from the negative ones, best first."""
+    """Return papers similar to some of the positive ones and far from the negative ones, best first."""
     answer = engine.search(body.to_query(limit))
     response.headers.update(coverage_header(answer.coverage))
     if answer.reason is Reason.NO_SEED_RESOLVED:
@@ -86,7 +86,7 @@ def recommend_for_paper(
         Pool, Query(alias="from", description="Accepted and ignored: a collection is one pool.")
     ] = Pool.RECENT,
 ) -> RecommendedOut:
-    """Papers akin to one paper, best first."""
+    """Return papers similar to one paper, best first."""
     answer = engine.search(SearchQuery((Seed(engine.names.identifiers.resolve(paper_id)),), limit=limit))
     response.headers.update(coverage_header(answer.coverage))
     return _recommended([ranked.paper for ranked in answer.results], fields)
@@ -100,7 +100,7 @@ def _recommended(papers: list[Paper], fields: str | None, **more: Any) -> Recomm
 @router.post("/graph/v1/paper/batch", summary="Papers By Name", response_model_exclude_unset=True)
 @requires(SCHOLAR)
 def papers(body: ScholarBatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
-    """Papers by their names, in the order given; null for those the collection does not hold."""
+    """Return papers by their names, in the order given; null for those that are not in the collection."""
     positions = [engine.names.identifiers.position(name) for name in body.ids]
     wanted = field_set(fields)
     return [
@@ -116,7 +116,7 @@ def match_title(
     query: Annotated[str, Query(min_length=1, max_length=MAX_TITLE_CHARS, description="A title.")],
     fields: Fields = None,
 ) -> MatchesOut:
-    """The paper whose title is most like the one given; ``matchScore`` is 1 for the same words."""
+    """Return the paper with the title most similar to the one given; ``matchScore`` is 1 for equal words."""
     found = find_titles(engine, query, limit=1)
     if not found.results:
         raise PaperNotFoundError(f"Title match not found. {found.detail}")
@@ -125,10 +125,10 @@ def match_title(
     return MatchesOut(data=[ScholarPaper.of(best.paper, field_set(fields), matchScore=score)])
 
 
-# After the routes above, which its path would swallow.
+# After the routes above, which its path would also match.
 @router.get("/graph/v1/paper/{paper_id:path}", summary="Paper By Name", response_model_exclude_unset=True)
 @requires(SCHOLAR)
 def paper(paper_id: PaperName, engine: EngineDep, fields: Fields = None) -> ScholarPaper:
-    """One paper by any of its names."""
+    """Return one paper by any of its names."""
     position = engine.snapshot.position(engine.names.identifiers.resolve(paper_id))
     return ScholarPaper.of(engine.snapshot.paper(position), field_set(fields))

@@ -1,4 +1,4 @@
-"""``GET /v1/papers`` and ``GET /v1/papers/suggest``; include it before the routes of single papers."""
+"""``GET /v1/papers`` and ``GET /v1/papers/suggest``; include this before the routes of single papers."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from service.api.schemas.papers import ListIn, ListOut
 from service.api.schemas.titles import PrefixIn, SuggestionsOut, TitlesOut
 from service.search.lookup import Listing, find_titles, list_papers, suggest_titles
 
-_LISTS = frozenset({"venues", "fields", "authors", "has_facets"})  # each entry is a parameter of its own
+_LISTS = frozenset({"venues", "fields", "authors", "has_facets"})  # each entry of a list is one parameter
 
 
 def _each_once(request: Request) -> None:
@@ -30,7 +30,7 @@ router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_
 @router.get("", summary="List Papers", responses=CURSOR_RESPONSES)
 @requires(READ)
 def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineDep) -> ListOut | TitlesOut:
-    """Papers, page by page, with their number; or those with a title that may be misspelt or cut short."""
+    """List papers page by page, with their number, or find those with a title, even misspelt or shortened."""
     if asked.title is not None:
         return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
     listing, engine = paging.at(asked.cursor, Listing(asked.to_filters(), asked.limit))
@@ -48,7 +48,7 @@ def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineD
 def suggest(
     asked: Annotated[PrefixIn, Query()], engine: EngineDep, request: Request, response: Response
 ) -> SuggestionsOut | PaperAnswerOut | Response:
-    """Papers whose titles hold the words typed so far; for showing while someone types."""
+    """Suggest papers whose titles contain the words typed so far, to show while someone types."""
     if asked.prefix is not None:
         return SuggestionsOut.of(suggest_titles(engine, asked.prefix, limit=asked.limit))
     try:

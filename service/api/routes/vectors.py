@@ -1,4 +1,4 @@
-"""``POST /v1/embed`` and ``GET /v1/papers/{id}/vectors``: vectors, for programs that compare them."""
+"""``POST /v1/embed`` and ``GET /v1/papers/{id}/vectors``: vectors for programs that compare them."""
 
 from typing import Annotated
 
@@ -35,7 +35,7 @@ _PaperName = Annotated[
 @router.post("/embed")
 @requires(READ)
 def embed_papers(body: EmbedIn, engine: EngineDep) -> EmbedOut:
-    """The vectors of abstracts, sentence by sentence and of the whole; nothing is kept."""
+    """Return the vectors of abstracts, of each sentence and of the whole; nothing is stored."""
     embedding = embed(engine.annotator.encoder, [paper.to_paper() for paper in body.papers])
     return EmbedOut.of(embedding, body.encoding)
 
@@ -47,7 +47,7 @@ def vectors(
     engine: EngineDep,
     encoding: Annotated[VectorEncoding, Query(description="Numbers, or base64.")] = VectorEncoding.FLOAT,
 ) -> PaperVectorsAnswerOut:
-    """The vectors of a paper's sentences as they are indexed, and that of the whole paper."""
+    """Return the vectors of a paper's sentences as they are indexed, and that of the whole paper."""
     found = paper_vectors(engine, engine.names.position(paper_id))
     return PaperVectorsAnswerOut(
         encoder=EncoderOut.of(engine.snapshot.manifest.encoder),

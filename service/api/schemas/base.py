@@ -1,4 +1,4 @@
-"""Shared by all schemas: papers, facets, sentences, warnings."""
+"""Parts shared by all schemas: papers, facets, sentences, warnings."""
 
 import re
 from datetime import UTC, datetime
@@ -24,9 +24,9 @@ from service.answer_warnings import WarningCode
 from service.search.query import SearchAnswer
 from service.search.sentences import SentenceAnswer
 
-# What is no text by itself. All other white space is none either, but of what that is the dialects of JSON
-# Schema have different ideas, so it is no matter of a request's shape. The anchor and the length say nothing
-# more, but let generators of tests find texts at once.
+# Characters that are no text by themselves. Other white space is no text either, but the dialects of JSON
+# Schema define it differently, so the shape of a request does not exclude it. The anchor and the length are
+# redundant, but help test generators to find texts at once.
 _BLANK = "".join(map(chr, range(0x21)))
 WITH_TEXT: JsonDict = {"pattern": r"^[\x00-\x20]*[^\x00-\x20]", "minLength": 1}
 
@@ -43,7 +43,7 @@ def _with_text(given: str) -> str:
     return given
 
 
-# Beside WITH_TEXT, which documents it.
+# Used together with WITH_TEXT, which documents it.
 NOT_BLANK = AfterValidator(_with_text)
 
 
@@ -52,7 +52,7 @@ def _readable(abstract: str | list[str]) -> str | list[str]:
     for text in given:
         _expect_text(text, "the abstract, or a sentence of it,")
     if sum(map(len, given)) > MAX_ABSTRACT_CHARS:
-        # No ValueError: each sentence is as a request should have it, which is all that its shape can tell.
+        # Not a ValueError: each sentence is valid, and the shape of a request cannot express a sum.
         raise QueryError(
             f"The sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters together; leave "
             "some out."
@@ -64,7 +64,7 @@ def _whole(given: object) -> object:
     return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
-# Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
+# Stands after the bounds of an integer: 3.0 is the number 3, in JSON and in JSON Schema.
 WHOLE = BeforeValidator(_whole)
 
 _LONGEST_NAME = 40
@@ -72,16 +72,16 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def _whole_number(given: object) -> object:
-    """A number in an address is a text; one that is written otherwise than in digits stays one."""
+    """Return the number that a text in an address stands for; anything but 1 to 9 digits stays unchanged."""
     return int(given) if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given) else given
 
 
-# Of a number in an address, behind its bounds: before them they would not be understood as those of a number.
+# For a number in an address. Stands after its bounds: otherwise they would not be read as bounds of a number.
 IN_ADDRESS = BeforeValidator(_whole_number)
 Limit = Annotated[int, Field(ge=1, le=100, description="Maximum number."), IN_ADDRESS]
 
 PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
-# What a paper may be called: its id, DOI, arXiv id, address or title.
+# Any name of a paper: its id, DOI, arXiv id, address or title.
 PaperName = Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)]
 Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS, json_schema_extra=WITH_TEXT)]
@@ -90,7 +90,7 @@ Abstract = Annotated[
     AfterValidator(_readable),
 ]
 
-# 57 bytes in base64 are 76 characters; longer ones are none of ours.
+# Our cursors are 57 bytes, or 76 characters of base64; longer ones are not ours.
 MAX_CURSOR_CHARS = 200
 CursorIn = Annotated[
     str,
@@ -106,14 +106,14 @@ Facets = FacetIn | _FacetList
 
 
 def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
-    """One or several facets as a request holds them; nothing where it holds none."""
+    """Return the facet or facets of a request as a tuple, empty if it has none."""
     if given is None:
         return ()
     return (given,) if isinstance(given, Facet) else tuple(given)
 
 
 def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
-    """The paper with this ``Title`` and ``Abstract``; it has sentences where they came as a list."""
+    """Return the paper with this ``Title`` and ``Abstract``; it has sentences if the abstract is a list."""
     if isinstance(abstract, str):
         return Paper(id="", title=title, abstract=abstract, sentences=())
     text, sentences = sentences_from_list(abstract)
@@ -121,16 +121,16 @@ def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
 
 
 class Strict(BaseModel):
-    """A request: nothing unknown, nothing converted, no NaN or infinity."""
+    """A request without unknown fields, type conversion, NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: object) -> object:
-        """Refuses unknown fields, of which the first is compared with those there are; it is not repeated.
+        """Refuse unknown fields; the error does not repeat them, but suggests a known one like the first.
 
-        An error for each of 100,000 of them would take a second, in which nobody is answered.
+        An error for each of 100,000 unknown fields would take a second, in which nobody is answered.
         """
         known = [field.alias or name for name, field in cls.model_fields.items()]
         unknown = next((key for key in given if key not in known), None) if isinstance(given, dict) else None
@@ -142,9 +142,10 @@ class Strict(BaseModel):
 
 
 def kind_of(*keys: str, problem: str) -> Discriminator:
-    """Tells the kinds of a request apart by the one of ``keys`` that it holds; their tags are ``tag(key)``.
+    """Return the discriminator of request kinds by the one of ``keys`` they hold; tags are ``tag(key)``.
 
-    A text by itself is of the kind ``tag("")``. ``problem`` says what to give where there are none or many.
+    A string instead of an object has the tag ``tag("")``. ``problem`` says what to give if a request holds
+    none or several of the keys.
     """
 
     def kind(given: object) -> str | None:
@@ -158,12 +159,12 @@ def kind_of(*keys: str, problem: str) -> Discriminator:
 
 
 def tag(key: str) -> str:
-    """The tag of requests with ``key``; the space keeps it from being taken for a part of a request."""
+    """Return the tag of requests with ``key``; its space keeps it apart from the fields of a request."""
     return f"with {key}"
 
 
 class Out(BaseModel):
-    """Built straight from the domain value of the same shape."""
+    """A part of an answer that is built directly from the domain value with the same fields."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
 
@@ -178,14 +179,14 @@ TookMs = Annotated[
 
 
 def utc_time(unix_s: int) -> datetime:
-    """A time of the database as answers have it."""
+    """Return a time of the database, in Unix seconds, as answers give it."""
     return datetime.fromtimestamp(unix_s, UTC)
 
 
 class WarningOut(Out):
-    """What to know of an answer: ``message`` says in words what was found and what to do.
+    """A warning about an answer: ``message`` says in words what was found and what to do.
 
-    ``about`` are the values that the ``code`` speaks of, as texts: facets, sentence numbers from 0, a count.
+    ``about`` holds the values that ``code`` refers to, as strings: facets, sentence numbers from 0, a count.
     """
 
     code: WarningCode
@@ -194,7 +195,7 @@ class WarningOut(Out):
 
 
 def of_answer(answer: SearchAnswer | SentenceAnswer) -> dict[str, Any]:
-    """What every answer to a search says beside its results."""
+    """Return what every answer to a search contains besides its results."""
     return {
         "generation": answer.generation,
         "reason": answer.reason,

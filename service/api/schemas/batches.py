@@ -27,14 +27,14 @@ from service.search.query import Seed
 
 MOST_QUERIES = 10_000
 MOST_PROFILES = 5_000
-# Submissions x profiles told of each: some 90 bytes of JSON each.
+# Submissions x profiles listed for each: about 90 bytes of JSON per pair.
 MOST_PAIRS = 10_000_000
-# Of all recommendations, or all profiles, of a batch together: 5,000 readers of 40 papers each.
+# Papers of all recommendations, or of all profiles, of a batch: 5,000 readers with 40 papers each.
 MOST_SEEDS_OF_ALL = 200_000
 
 
 class SeedsBatchIn(SearchShapeIn):
-    """A search for each of many papers, all of one shape."""
+    """One search for each of many papers, all with the same options."""
 
     seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
         description="Names of indexed papers, or seeds as in recommendations, each of which may have its "
@@ -42,7 +42,7 @@ class SeedsBatchIn(SearchShapeIn):
     )
 
     def to_asked(self) -> Asked:
-        """What to ask; where all seeds are names, the one query that is asked for each of them."""
+        """Return the queries; if all seeds are names, the one query that is repeated for each of them."""
         shared = self.to_shape(Seed())
         names = [seed for seed in self.seeds if isinstance(seed, str)]
         if len(names) == len(self.seeds):
@@ -60,32 +60,32 @@ class SeedsBatchIn(SearchShapeIn):
 
 
 class QueriesBatchIn(Strict):
-    """Many searches, each of its own shape."""
+    """Many searches, each with its own options."""
 
     queries: Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
         Field(description="Bodies of /v1/search without cursor.")
     )
 
     def to_asked(self) -> Asked:
-        """What to ask."""
+        """Return the queries."""
         return Asked(tuple(query.to_query() for query in self.queries))
 
 
 class NamedRecommendationsIn(FirstRecommendationsIn):
-    """Recommendations, and what their result is known by."""
+    """Recommendations, and a name for their result."""
 
     name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = ""
 
 
 class RecommendationsBatchIn(Strict):
-    """Many recommendations, each of its own shape."""
+    """Many recommendations, each with its own options."""
 
     recommendations: Annotated[
         list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)
     ] = Field(description="Bodies of /v1/recommendations without cursor, each with an optional name.")
 
     def to_asked(self) -> Asked:
-        """What to ask; raises QueryError where there are too many seeds and negatives."""
+        """Return the queries; raises QueryError if there are too many seeds and negatives."""
         _expect_seeds(sum(len(each.seeds) + len(each.negatives) for each in self.recommendations))
         return Asked(
             tuple(each.to_query() for each in self.recommendations),
@@ -94,7 +94,7 @@ class RecommendationsBatchIn(Strict):
 
 
 class ReaderIn(Strict):
-    """A named set of papers that recommendations start from: a reader, a lab; or the name of one kept."""
+    """A named set of papers to start from, as of a reader or lab; without papers, a saved profile by name."""
 
     name: ProfileName
     papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)] | None = (
@@ -103,7 +103,7 @@ class ReaderIn(Strict):
 
 
 class ProfilesBatchIn(RecommendationsShapeIn):
-    """Recommendations for each of many profiles, all of one shape."""
+    """Recommendations for each of many profiles, all with the same options."""
 
     profiles: Annotated[list[ReaderIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
         description="Sets of papers; all other fields apply to each of them."
@@ -111,11 +111,11 @@ class ProfilesBatchIn(RecommendationsShapeIn):
 
     @property
     def named(self) -> list[str]:
-        """The profiles that are given by name alone."""
+        """The names of the profiles that are given without papers."""
         return [profile.name for profile in self.profiles if profile.papers is None]
 
     def to_asked(self, kept: Mapping[str, Profile]) -> Asked:
-        """What to ask; raises QueryError where there are too many seeds and negatives."""
+        """Return the queries; raises QueryError if there are too many seeds and negatives."""
         seeds = [
             kept[each.name].papers if each.papers is None else tuple(each.papers) for each in self.profiles
         ]
@@ -140,14 +140,14 @@ def _expect_seeds(n_seeds: int) -> None:
 
 
 class BatchConflictIn(Strict):
-    """A submission, by its number from 0, that is not listed with a profile."""
+    """A submission, by its number from 0, and a profile that is not listed for it."""
 
     submission: Annotated[int, Field(ge=0, lt=MOST_QUERIES), WHOLE]
     profile: ProfileName
 
 
 class LargeMatchIn(MatchShapeIn):
-    """Submissions and the profiles to match each of them with, as in /v1/match, without an assignment."""
+    """Submissions and the profiles to match each of them with, as in /v1/match, but without assignment."""
 
     submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
         Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
@@ -163,17 +163,17 @@ class LargeMatchIn(MatchShapeIn):
 
 
 class MatchBatchIn(Strict):
-    """A match of thousands of submissions, each of which is one query of the batch."""
+    """A match of thousands of submissions; each submission is one query of the batch."""
 
     match: LargeMatchIn
 
     @property
     def named(self) -> list[str]:
-        """The profiles that are given by name alone."""
+        """The names of the profiles that are given without papers."""
         return named_alone(self.match.profiles)
 
     def to_asked(self, kept: Mapping[str, Profile]) -> MatchQuery:
-        """What to ask; raises QueryError where more is to be told or read than a batch may."""
+        """Return the match; raises QueryError if it would list or read more than a batch may."""
         asked = self.match
         if asked.limit * asked.reasons > MOST_REASONS:
             raise QueryError(
@@ -212,9 +212,10 @@ BatchIn = Annotated[
 
 
 class BatchOut(BaseModel):
-    """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
+    """The state of a batch: how many of its ``queries`` are ``done``, and how many of these are ``problems``.
 
-    The first ``ready`` results can be read. Times are in UTC (RFC 3339); ``error`` says why it failed.
+    Problems have no answer. The first ``ready`` results can be read. Times are in UTC (RFC 3339); ``error``
+    says why the batch failed.
     """
 
     id: str
@@ -231,7 +232,7 @@ class BatchOut(BaseModel):
 
     @classmethod
     def of(cls, job: Job, *, n_ready: int) -> "BatchOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             id=job.id,
             state=job.state,

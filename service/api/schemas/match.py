@@ -1,4 +1,4 @@
-"""``POST /v1/match``: which profiles, such as reviewers by their papers, are near to which submissions."""
+"""``POST /v1/match``: the profiles, such as reviewers by their papers, nearest to each submission."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -33,7 +33,7 @@ MOST_REASONS = 2_000
 
 
 class ProfileIn(Strict):
-    """A named set of papers of the collection: a reviewer, a lab, a reading list; or the name of one kept."""
+    """A named set of papers, as of a reviewer or a reading list; without papers, a saved profile by name."""
 
     name: ProfileName
     papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)] | None = (
@@ -51,7 +51,7 @@ class ProfileIn(Strict):
     )
 
     def to_profile(self, kept: Mapping[str, Profile]) -> Profile:
-        """The same as a domain value, or the one of its name that is kept; what is given goes before."""
+        """Return the domain value, or the saved profile of this name with the given quota and conflicts."""
         if self.papers is not None:
             return Profile(self.name, tuple(self.papers), self.quota, tuple(self.conflicts))
         own = kept[self.name]
@@ -60,14 +60,14 @@ class ProfileIn(Strict):
 
 
 class ConflictIn(Strict):
-    """A submission, by its number from 0, that is never assigned to a profile nor listed with it."""
+    """A submission, by its number from 0, and a profile that is never assigned to it or listed for it."""
 
     submission: Annotated[int, Field(ge=0, lt=MOST_SUBMISSIONS), WHOLE]
     profile: ProfileName
 
 
 class AssignIn(Strict):
-    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+    """How many profiles each submission is assigned, and how many submissions a profile gets at most."""
 
     per_submission: Annotated[int, Field(ge=1, le=20), WHOLE] = 3
     per_profile: Quota = 6
@@ -77,7 +77,7 @@ class AssignIn(Strict):
 
 
 class MatchShapeIn(Strict):
-    """The profiles to match submissions with, and what to tell of each."""
+    """How to match submissions with profiles, and what to return for each."""
 
     reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
         default=1, description="Number of papers listed for each of them, nearest first."
@@ -93,7 +93,7 @@ class MatchShapeIn(Strict):
 
 
 class MatchIn(MatchShapeIn):
-    """Submissions, the profiles to match them with, and what to tell."""
+    """Submissions, the profiles to match them with, and what to return."""
 
     submissions: Annotated[
         list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MOST_SUBMISSIONS)
@@ -119,11 +119,11 @@ class MatchIn(MatchShapeIn):
 
     @property
     def named(self) -> list[str]:
-        """The profiles that are given by name alone."""
+        """The names of the profiles that are given without papers."""
         return named_alone(self.profiles)
 
     def to_query(self, kept: Mapping[str, Profile]) -> MatchQuery:
-        """The same as a domain value; raises QueryError where the profiles hold too many papers."""
+        """Return the domain value; raises QueryError if the profiles hold too many papers or conflicts."""
         assign = self.assign
         return MatchQuery(
             tuple(each.to_seed() for each in self.submissions),
@@ -136,14 +136,14 @@ class MatchIn(MatchShapeIn):
 
 
 def named_alone(profiles: Sequence[ProfileIn]) -> list[str]:
-    """The profiles that are given by name alone."""
+    """Return the names of the profiles that are given without papers."""
     return [profile.name for profile in profiles if profile.papers is None]
 
 
 def to_profiles(
     given: Sequence[ProfileIn], kept: Mapping[str, Profile], *, most_papers: int
 ) -> tuple[Profile, ...]:
-    """Profiles as domain values; raises QueryError for over ``most_papers`` papers or conflicts in all."""
+    """Return the domain values; raises QueryError for over ``most_papers`` papers or conflicts in all."""
     profiles = tuple(each.to_profile(kept) for each in given)
     n_papers = sum(len(profile.papers) for profile in profiles)
     n_conflicts = sum(len(profile.conflicts) for profile in profiles)
@@ -156,9 +156,9 @@ def to_profiles(
 
 
 class ReasonOut(BaseModel):
-    """A paper of a profile, and what makes its distance from the submission, which is minus its ``score``.
+    """A paper of a profile, and the parts of its distance from the submission, which is minus its ``score``.
 
-    ``share`` is what of the affinity a unit of distance takes.
+    ``share`` is how much of the affinity is lost per unit of distance.
     """
 
     paper: PaperHeadOut
@@ -170,10 +170,10 @@ class ReasonOut(BaseModel):
 
 
 class MatchedProfileOut(BaseModel):
-    """A profile: its affinity is 1 for the same text and about 0 where no more is shared than is usual.
+    """A profile: its affinity is 1 for the same text and about 0 if no more is shared than is usual.
 
-    It is 1 plus the sum of share x score over ``reasons``, plus ``rest``: that of papers which are not told.
-    ``papers`` of its papers are in the collection.
+    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, the same sum over papers
+    that are not listed. ``papers`` is the number of its papers that are in the collection.
     """
 
     profile: str
@@ -185,7 +185,7 @@ class MatchedProfileOut(BaseModel):
 
     @classmethod
     def of(cls, matched: MatchedProfile) -> "MatchedProfileOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             profile=matched.name,
             affinity=matched.affinity,
@@ -207,7 +207,7 @@ class MatchedProfileOut(BaseModel):
 
 
 class MatchedSubmissionOut(BaseModel):
-    """A submission and its profiles: those assigned, then the nearest others; each by affinity."""
+    """A submission and its profiles: those assigned, then the nearest others; both sorted by affinity."""
 
     submission: int
     id: str | None
@@ -216,7 +216,7 @@ class MatchedSubmissionOut(BaseModel):
 
     @classmethod
     def of(cls, number: int, matched: MatchedSubmission) -> "MatchedSubmissionOut":
-        """From the domain value of submission ``number``."""
+        """Build from the domain value of submission ``number``."""
         return cls(
             submission=number,
             id=matched.paper.id or None,
@@ -233,7 +233,7 @@ class LostPapersOut(Out):
 
 
 class MatchOut(BaseModel):
-    """Submissions in the order given, with the profiles near to each."""
+    """Submissions in the order given, with the profiles nearest to each."""
 
     submissions: list[MatchedSubmissionOut]
     unresolved: list[LostPapersOut]
@@ -243,7 +243,7 @@ class MatchOut(BaseModel):
 
     @classmethod
     def of(cls, answer: MatchAnswer) -> "MatchOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             submissions=[
                 MatchedSubmissionOut.of(number, each) for number, each in enumerate(answer.submissions)

@@ -8,13 +8,13 @@ from service.api.schemas.base import Out
 
 
 class AliveOut(BaseModel):
-    """That the process answers."""
+    """The process is alive."""
 
     status: Literal["ok"] = "ok"
 
 
 class DegradationOut(Out):
-    """A part that does not work while the service goes on: what follows from it and what to do."""
+    """A part that does not work while the rest of the service does: the consequences and the remedy."""
 
     part: str
     detail: str
@@ -22,7 +22,7 @@ class DegradationOut(Out):
 
 
 class ReadyOut(BaseModel):
-    """That the service can answer, from what, and what it does without."""
+    """The service can answer: the collection that it answers from, and the parts that do not work."""
 
     status: Literal["ready"] = "ready"
     degraded: list[DegradationOut]

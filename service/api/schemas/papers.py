@@ -39,7 +39,7 @@ _Names = Annotated[list[_Text], Field(fail_fast=True, max_length=MAX_LIST_ITEMS)
 
 
 class PaperIn(Strict):
-    """A paper to add, or to put in the place of the one with its id."""
+    """A paper to add; it replaces the paper with the same id, if there is one."""
 
     id: PaperId
     title: Title
@@ -56,12 +56,12 @@ class PaperIn(Strict):
 
 
 class PapersIn(Strict):
-    """Papers to add or replace, all of them or, where one cannot be used, none."""
+    """Papers to add or replace: all of them or, if one cannot be used, none."""
 
     papers: Annotated[list[PaperIn], Field(fail_fast=True, min_length=1, max_length=MAX_PAPERS)]
 
     def to_papers(self) -> list[Paper]:
-        """The papers, cleaned as those of a corpus are; raises InputError that says which cannot be used."""
+        """Return the papers, cleaned like those of a corpus; raises InputError if one cannot be used."""
         papers = []
         first_with: dict[str, int] = {}
         for number, given in enumerate(self.papers):
@@ -93,13 +93,13 @@ class FetchedOut(BaseModel):
 
     @classmethod
     def of(cls, papers: Sequence[Paper | None], generation: str) -> "FetchedOut":
-        """From domain values."""
+        """Build from domain values."""
         shown = [None if paper is None else PaperOut.model_validate(paper) for paper in papers]
         return cls(papers=shown, generation=generation)
 
 
 class ListIn(AddressFiltersIn):
-    """A title to look for, or, without one, a page of the list of the papers that pass the filters."""
+    """A title to find or, without one, a page of the list of the papers that pass the filters."""
 
     title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = Field(
         default=None,
@@ -121,7 +121,7 @@ class ListIn(AddressFiltersIn):
 
 
 class ListOut(BaseModel):
-    """A page of the papers that pass the filters, in the order in which they came; ``total`` of them.
+    """A page of the papers that pass the filters, in the order they were added; ``total`` is their number.
 
     ``next_cursor`` leads to the next page and is null at the end.
     """
@@ -133,10 +133,10 @@ class ListOut(BaseModel):
 
 
 class PapersOut(Out):
-    """What the collection now holds for certain, and shows, or will show within seconds.
+    """The papers are stored for certain, and are searchable now or within seconds.
 
     ``unchanged`` of the papers were there word for word. ``change`` is the number of the last change of the
-    collection, this one or, where nothing changed, an earlier one. ``generation`` is served at the moment.
+    collection: this one or, if nothing changed, an earlier one. ``generation`` is served at the moment.
     """
 
     accepted: int

@@ -19,7 +19,7 @@ MAX_NAME_CHARS = 300  # of an id, with its prefix, or an address
 PaperName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 _Names = Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MAX_IDS)]
 
-# How an id of a collection starts, and what Semantic Scholar calls such ids.
+# The prefixes of ids of a collection, and Semantic Scholar's names for such ids.
 _EXTERNAL = {
     "arxiv:": "ArXiv",
     "acl:": "ACL",
@@ -31,7 +31,7 @@ _EXTERNAL = {
 
 
 class Pool(StrEnum):
-    """Where Semantic Scholar takes recommendations from; a collection here is one pool."""
+    """The pools that Semantic Scholar recommends papers from; a collection here is one pool."""
 
     RECENT = "recent"
     ALL_CS = "all-cs"
@@ -45,9 +45,9 @@ class AuthorOut(BaseModel):
 
 
 class ScholarPaper(BaseModel):
-    """A paper in Semantic Scholar's shape: of its fields those asked for; null is what we do not know.
+    """A paper in Semantic Scholar's shape, with the requested fields; null if a value is unknown here.
 
-    ``paperId`` is the paper's id in this collection, which every other call takes.
+    ``paperId`` is the paper's id in this collection, which every other call accepts.
     """
 
     paperId: str
@@ -80,9 +80,9 @@ class ScholarPaper(BaseModel):
 
     @classmethod
     def of(cls, paper: Paper, fields: Iterable[str], **more: Any) -> "ScholarPaper":
-        """The paper with these fields, and its id, set; ``more`` are fields a paper does not hold itself."""
+        """Return the paper with its id and these fields set; ``more`` are fields not held by papers."""
         held = {"paperId": paper.id, **_held(paper), **more}
-        # What is asked for and not held is set too, to null; only what is set is sent.
+        # Requested fields that are not held are set to null; only fields that are set are sent.
         return cls.model_validate({name: held.get(name) for name in {"paperId", *fields, *more}})
 
 
@@ -124,7 +124,7 @@ def _known_fields(given: str) -> str:
     return given
 
 
-# What _known_fields lets pass, for the OpenAPI document.
+# The pattern of what _known_fields accepts, for the OpenAPI document.
 _FIELD = rf" *(?:(?:{'|'.join(ScholarPaper.model_fields)})(?:\.[^,]*)?)? *"
 FieldNames = Annotated[
     str,
@@ -134,7 +134,7 @@ FieldNames = Annotated[
 
 
 def field_set(given: str | None) -> frozenset[str]:
-    """The fields a request names, separated by commas; without any, the title."""
+    """Return the fields that a request names, separated by commas; if it names none, the title."""
     names = {name.strip(" ").partition(".")[0] for name in (given or "title").split(",")}
     return frozenset(names - {"", "matchScore"})
 
@@ -146,7 +146,7 @@ class ScholarBatchIn(Strict):
 
 
 class ListsIn(Strict):
-    """Papers to be like, and papers to be unlike."""
+    """Papers that recommendations should be like, and papers that they should be unlike."""
 
     positive: _Names = Field(alias="positivePaperIds")
     negative: Annotated[list[PaperName], Field(fail_fast=True, max_length=MAX_IDS)] | None = Field(
@@ -156,12 +156,12 @@ class ListsIn(Strict):
     @model_validator(mode="after")
     def _not_too_many(self) -> "ListsIn":
         if len(self.positive) + len(self.negative or ()) > MAX_IDS:
-            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
+            # Not a ValueError: each list is valid, and the shape of a request cannot express a sum.
             raise QueryError(f"There are more than {MAX_IDS} ids in the two lists; leave some out.")
         return self
 
     def to_query(self, limit: int) -> SearchQuery:
-        """The same as a domain value."""
+        """Return the domain value."""
         return SearchQuery(
             seeds=tuple(Seed(paper_id=name) for name in self.positive),
             negatives=tuple(Seed(paper_id=name) for name in self.negative or ()),
@@ -172,14 +172,14 @@ class ListsIn(Strict):
 
 
 class RecommendedOut(BaseModel):
-    """Recommended papers, best first; ``unresolved``: the places, from 0, of ids that name no paper here."""
+    """Recommended papers, best first; ``unresolved``: the places, from 0, of ids that could not be used."""
 
     recommendedPapers: list[ScholarPaper]
     unresolved: dict[str, list[int]] | None = None
 
 
 def unresolved_places(unresolved: Iterable[UnresolvedSeed]) -> dict[str, list[int]]:
-    """Where in each of the two lists ids stand that could not be used."""
+    """Return the places, in each of the two lists, of ids that could not be used."""
     places: dict[str, list[int]] = {"positivePaperIds": [], "negativePaperIds": []}
     for seed in unresolved:
         places["negativePaperIds" if seed.negative else "positivePaperIds"].append(seed.number)

@@ -14,7 +14,7 @@ _MAX_PREFIX_CHARS = 200
 
 
 class PrefixIn(Strict):
-    """What someone has typed of a title."""
+    """The part of a title that was typed so far."""
 
     prefix: Annotated[str, Field(min_length=1, max_length=_MAX_PREFIX_CHARS)] | None = Field(
         default=None,
@@ -26,14 +26,14 @@ class PrefixIn(Strict):
 
 
 class TitleMatchOut(BaseModel):
-    """A paper by its title; ``similarity`` is 1 for the same words, at least 0.6."""
+    """A paper found by its title; ``similarity`` is 1 for the same words, and at least 0.6."""
 
     paper: PaperHeadOut
     similarity: float
 
 
 class TitlesOut(BaseModel):
-    """Papers, the most alike title first; ``reason``, and ``detail`` in words, say why there are none."""
+    """Papers, the most similar title first; ``reason``, and ``detail`` in words, say why there are none."""
 
     results: list[TitleMatchOut]
     generation: str
@@ -43,7 +43,7 @@ class TitlesOut(BaseModel):
 
     @classmethod
     def of(cls, answer: TitleAnswer) -> "TitlesOut":
-        """From the domain value."""
+        """Build from the domain value."""
         results = [
             TitleMatchOut(
                 paper=PaperHeadOut.model_validate(found.paper), similarity=round(found.similarity, 4)
@@ -60,9 +60,9 @@ class TitlesOut(BaseModel):
 
 
 class SuggestionsOut(BaseModel):
-    """Papers whose title begins with what was typed, then those that hold its words, shorter titles first.
+    """Papers whose title begins with what was typed, then those with its words; shorter titles first.
 
-    Where there are none: papers whose title opens most like it, the most alike first.
+    If there are none: papers whose title begins most similarly, the most similar first.
     """
 
     results: list[PaperHeadOut]
@@ -73,7 +73,7 @@ class SuggestionsOut(BaseModel):
 
     @classmethod
     def of(cls, answer: Suggestions) -> "SuggestionsOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             results=[PaperHeadOut.model_validate(paper) for paper in answer.results],
             generation=answer.generation,

@@ -27,7 +27,7 @@ class VectorEncoding(StrEnum):
 
 
 class EmbedIn(Strict):
-    """Papers to embed, as abstracts with or without titles; nothing is kept."""
+    """Papers to embed, as abstracts with or without titles; nothing is stored."""
 
     papers: Annotated[list[PastedIn], Field(fail_fast=True, min_length=1, max_length=MOST_EMBEDDED)]
     encoding: Annotated[VectorEncoding, Field(strict=False)] = Field(
@@ -38,7 +38,7 @@ class EmbedIn(Strict):
 
 
 class EncoderOut(BaseModel):
-    """What made the vectors; those of encoders with another ``fingerprint`` cannot be compared with them."""
+    """The encoder of the vectors; they cannot be compared with those of another ``fingerprint``."""
 
     name: str
     fingerprint: str
@@ -48,7 +48,7 @@ class EncoderOut(BaseModel):
 
     @classmethod
     def of(cls, spec: EncoderSpec) -> "EncoderOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             name=spec.name,
             fingerprint=spec.fingerprint,
@@ -65,10 +65,10 @@ class SentenceVectorOut(SentenceOut):
 
 
 class PaperVectorsOut(BaseModel):
-    """The vectors of a paper: of its sentences, but for the last ``dropped_sentences``, and of the whole.
+    """The vectors of a paper: of its sentences, except the last ``dropped_sentences``, and of the whole.
 
-    Where the encoder has one vector a paper, there are no sentences. ``abstract`` is the text that the places
-    of sentences count in.
+    If the encoder has one vector per paper, there are no sentences. ``start`` and ``end`` of sentences are
+    positions in ``abstract``.
     """
 
     id: str | None
@@ -80,7 +80,7 @@ class PaperVectorsOut(BaseModel):
 
     @classmethod
     def of(cls, vectors: PaperVectors, encoding: VectorEncoding) -> "PaperVectorsOut":
-        """From the domain value."""
+        """Build from the domain value."""
         paper = vectors.paper
         return cls(
             id=paper.id or None,
@@ -109,7 +109,7 @@ class PaperVectorsAnswerOut(BaseModel):
 
 
 class EmbedOut(BaseModel):
-    """Papers embedded, in the order given."""
+    """The vectors of papers, in the order given."""
 
     encoder: EncoderOut
     papers: list[PaperVectorsOut]
@@ -118,7 +118,7 @@ class EmbedOut(BaseModel):
 
     @classmethod
     def of(cls, embedding: Embedding, encoding: VectorEncoding) -> "EmbedOut":
-        """From the domain value."""
+        """Build from the domain value."""
         warnings = dict.fromkeys(each for paper in embedding.papers for each in paper.warnings)
         return cls(
             encoder=EncoderOut.of(embedding.encoder),

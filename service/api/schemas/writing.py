@@ -1,7 +1,7 @@
-"""Answers as JSON: domain values are written in the shape of their models, without making a model of each.
+"""Answers as JSON: domain values are written in the shape of their models, without building the models.
 
-An answer of 20 papers has 1,500 alignments, sentences and words. To check each as a model, before writing it,
-takes more time than the writing.
+An answer of 20 papers has 1,500 alignments, sentences and words. Validating each of them as a model takes
+more time than writing it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ _NO_RESULTS = b'"results":[]'  # quotation marks in texts are escaped, so no tex
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An answer as JSON, with what of it is to be known; ``took_ms`` is its last member."""
+    """An answer as JSON, with its time and its coverage; ``took_ms`` is its last member."""
 
     content: bytes
     took_ms: float
@@ -29,26 +29,26 @@ class Written:
 
     @classmethod
     def of(cls, answer: Any) -> "Written":
-        """From its model, which has a ``took_ms``."""
+        """Build from the model of the answer, which has a ``took_ms``."""
         content = answer.model_dump_json(by_alias=True).encode()
         return cls(content, answer.took_ms, getattr(answer, "coverage", 1.0))
 
     def with_results(self, results: bytes) -> "Written":
-        """The same with ``results``, a list in JSON, in place of none."""
+        """Return the same answer with ``results``, a list in JSON, instead of its empty list."""
         content = self.content.replace(_NO_RESULTS, b'"results":' + results, 1)
         return Written(content, self.took_ms, self.coverage)
 
 
 def writer(shape: type[Out]) -> Callable[[Sequence[object]], bytes]:
-    """Writes a list of domain values as JSON, byte for byte as it is written of models of that ``shape``."""
+    """Return a function that writes domain values as a JSON list, byte for byte like models of ``shape``."""
     plain = _plain(shape)
     return lambda values: orjson.dumps(plain(values))
 
 
 def _plain(shape: type[BaseModel]) -> _Plain:
-    """What makes dictionaries of domain values that have the fields of ``shape``."""
+    """Return a function that makes dictionaries of domain values that have the fields of ``shape``."""
     names = list(shape.model_fields)
-    pick = attrgetter(*names)  # several names: a tuple
+    pick = attrgetter(*names)  # with several names, a tuple
     within = {
         name: found for name, field in shape.model_fields.items() if (found := _within(field.annotation))
     }
@@ -67,7 +67,7 @@ def _plain(shape: type[BaseModel]) -> _Plain:
 
 
 def _within(annotation: Any) -> Callable[[Any], Any] | None:
-    """What makes plain values of a field that holds models, one or many; ``None`` of any other."""
+    """Return what makes plain values of a field of one or many models; ``None`` for any other field."""
     kinds = [
         each for each in (annotation, *get_args(annotation)) if isclass(each) and issubclass(each, BaseModel)
     ]

@@ -1,1 +1,1 @@
-"""What people keep: saved queries with their news, and profiles."""
+"""The endpoints of saved queries, with their new papers, and of profiles."""

@@ -1,4 +1,4 @@
-"""``/v1/profiles``: named sets of papers, kept for matches and recommendations."""
+"""``/v1/profiles``: named sets of papers, saved for matches and recommendations."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ _After = Annotated[str, Query(max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, d
 @router.get("")
 @requires(OWN)
 def profiles(request: Request, caller: CallerDep, after: _After = "") -> ProfileListOut:
-    """The names of the caller's profiles."""
+    """Return the names of the caller's profiles."""
     store = services_of(request.app).profiles
     heads = (
         store.get().heads(owner=owner_of(caller), after=after, limit=MOST_LISTED + 1)
@@ -65,7 +65,7 @@ def put_profile(
     engine: EngineDep,
     caller: CallerDep,
 ) -> ProfileOut:
-    """Keep a set of papers under a name, in the place of what is there; sent again it changes nothing."""
+    """Save a set of papers under a name, replacing what is there; sending it again changes nothing."""
     papers, lost = _ids(engine, body.papers)
     conflicts, others_lost = _ids(engine, body.conflicts)
     if not papers:
@@ -79,21 +79,21 @@ def put_profile(
 @router.get(_BY_NAME)
 @requires(OWN)
 def profile(name: _Name, request: Request) -> ProfileOut:
-    """One profile."""
+    """Return one profile."""
     return ProfileOut.of(kept_profiles(request, [name])[name])
 
 
 @router.delete(_BY_NAME, status_code=204)
 @requires(OWN)
 def delete_profile(name: _Name, request: Request, caller: CallerDep) -> None:
-    """Forget a profile; one that is not there, or no longer, is 204 too."""
+    """Delete a profile; one that is not there, or no longer, gives 204 too."""
     store = services_of(request.app).profiles
     if store.is_there:
         store.get().remove(name, owner=owner_of(caller))
 
 
 def _ids(engine: SearchEngine, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The ids of papers by their names, each once, and the names that no paper has."""
+    """Return the ids of papers by their names, each once, and the names that no paper has."""
     positions = engine.names.positions(names)
     found = [engine.snapshot.paper(position).id for position in positions if position is not None]
     lost = [name for name, position in zip(names, positions, strict=True) if position is None]

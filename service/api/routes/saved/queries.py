@@ -74,7 +74,7 @@ SavedDep = Annotated[SavedQueries, Depends(_get_saved)]
 
 
 def feed_path(request: Request, head: SavedQueryHead) -> str | None:
-    """Where the feed of a query is read, if it has one: a path, or an address where a setting says which."""
+    """Return the path of a query's feed, or its address if ``public_url`` is set; ``None`` without a feed."""
     if not head.has_feed:
         return None
     services = services_of(request.app)
@@ -88,9 +88,10 @@ def feed_path(request: Request, head: SavedQueryHead) -> str | None:
 def save_query(
     body: SaveIn, engine: EngineDep, caller: CallerDep, request: Request, response: Response
 ) -> SavedQueryOut:
-    """Keep a search or recommendations, with what to be like and unlike, under a name; 100 at most.
+    """Save a search or recommendations, with what to be like and unlike, under a name; 100 at most.
 
-    Papers that are added from now on are new to it. The same name with the same query is there once.
+    Papers that are added from now on are new to it. Saving the same query under the same name again changes
+    nothing.
     """
     kind, content = body.stored()
     change = engine.snapshot.manifest.change
@@ -104,7 +105,7 @@ def save_query(
 @router.get(_ALL)
 @requires(OWN)
 def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
-    """The saved queries of the caller, without their bodies."""
+    """Return the saved queries of the caller, without their bodies."""
     store = services_of(request.app).saved
     heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
     return SavedQueriesOut(
@@ -115,7 +116,7 @@ def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
 @router.get(_ONE)
 @requires(OWN)
 def saved_query(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryOut:
-    """One saved query."""
+    """Return one saved query."""
     found = saved.get(query_id, owner=seen_by(caller))
     return SavedQueryOut.of_saved(found, feed=feed_path(request, found.head))
 
@@ -123,7 +124,7 @@ def saved_query(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request:
 @router.delete(_ONE, status_code=204)
 @requires(OWN)
 def delete_query(query_id: _QueryId, caller: CallerDep, request: Request) -> None:
-    """Forget a saved query, with its feed; one that is not there, or no longer, is 204 too."""
+    """Delete a saved query, with its feed; one that is not there, or no longer, gives 204 too."""
     store = services_of(request.app).saved
     if store.is_there:
         store.get().remove(query_id, owner=seen_by(caller))
@@ -138,7 +139,7 @@ async def with_news(
     limit: int | None = None,
     weak: bool = False,
 ) -> _Shown:
-    """A saved query of the caller and what is new to it, as ``shown`` makes them an answer.
+    """Return the answer that ``shown`` makes of a saved query of the caller and its new papers.
 
     Raises SavedQueryNotFoundError, QueryError, OverloadedError, StorageError, DeadlineError.
     """
@@ -168,7 +169,7 @@ async def new_papers(
     limit: _Limit = None,
     weak: _Weak = False,
 ) -> Response:
-    """Papers that match a saved query and came in since its news were last marked as seen, best first."""
+    """Return papers that match a saved query and were added since it was last marked as seen, best first."""
 
     def written(saved: SavedQuery, news: News) -> bytes:
         return NewsOut.of(saved.head, news).model_dump_json().encode()
@@ -182,7 +183,7 @@ async def new_papers(
 def mark_seen(
     query_id: _QueryId, body: SeenIn, saved: SavedDep, caller: CallerDep, request: Request
 ) -> SavedQueryHeadOut:
-    """Mark the news of a saved query as seen, as far as they were read; sent again it changes nothing."""
+    """Mark the new papers of a saved query as seen, as far as they were read; again it changes nothing."""
     head = saved.mark_seen(query_id, body.up_to, owner=seen_by(caller))
     return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
 
@@ -190,9 +191,9 @@ def mark_seen(
 @router.post(f"{_ONE}/feed")
 @requires(OWN)
 def open_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryHeadOut:
-    """Make an Atom feed of a saved query: ``feed`` is its address. Whoever knows it reads it without a key.
+    """Create an Atom feed of a saved query: ``feed`` is its address, which anyone can read without a key.
 
-    Where there is one, it stays.
+    If there is a feed already, it stays.
     """
     head = saved.open_feed(query_id, owner=seen_by(caller))
     return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
@@ -201,7 +202,7 @@ def open_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: R
 @router.delete(f"{_ONE}/feed", status_code=204)
 @requires(OWN)
 def close_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> None:
-    """Revoke the feed of a saved query: its address is good for nothing any more, whatever is made later."""
+    """Revoke the feed of a saved query: its address never works again, even if a feed is created later."""
     saved.close_feed(query_id, owner=seen_by(caller))
 
 
@@ -212,9 +213,9 @@ def close_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> None:
 )
 @requires(FEED)
 async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
-    """The papers that match a saved query and came in the last 60 days, since it was saved, as Atom.
+    """Return papers that match a saved query and were added since it was saved, in the last 60 days, as Atom.
 
-    It is read without a key, as long as the key that saved the query is good.
+    No key is needed, as long as the key that saved the query is valid.
     """
     services = services_of(request.app)
 

@@ -1,1 +1,1 @@
-"""Asking: searches by papers and texts, recommendations, sentences, and what an abstract says."""
+"""The endpoints that search: by papers and texts, recommendations, sentences; and abstract analysis."""

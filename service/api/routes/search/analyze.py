@@ -15,5 +15,5 @@ router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 @router.post("/analyze")
 @requires(READ)
 def analyze_abstract(body: PastedIn, engine: EngineDep) -> AnalyzeOut:
-    """The sentences of an abstract with their places and how probable each facet is; nothing is kept."""
+    """Return the sentences of an abstract, with places and facet probabilities; nothing is stored."""
     return AnalyzeOut.of(analyze(engine.annotator, body.to_paper()))

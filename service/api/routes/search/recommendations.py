@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 def recommendations(
     body: RecommendationsIn, paging: PagingDep, answers: AnswersDep, form: ListFormatDep
 ) -> Response:
-    """Papers akin to the seeds and unlike the negatives, with the sentences that match, seed by seed."""
+    """Find papers similar to the seeds and unlike the negatives, with the sentences that match, by seed."""
     query, engine = paging.at(body.cursor, body.to_query())
 
     if form is Format.JSON:

@@ -31,7 +31,7 @@ def search(
     answers: AnswersDep,
     form: ListFormatDep,
 ) -> Response:
-    """Papers akin to the one given, with the sentences that match and how much each match counts."""
+    """Find papers similar to the one given, with the sentences that match and how much each match counts."""
     query, engine = paging.at(body.cursor, body.to_query())
 
     if form is Format.JSON:

@@ -15,7 +15,7 @@ router = APIRouter(prefix="/v1/sentences", tags=["search"], route_class=JSONBody
 @router.post("/search", summary="Search Sentences", response_model=SentenceSearchOut)
 @requires(READ)
 def search(body: SentenceSearchIn, engine: EngineDep, answers: AnswersDep) -> Response:
-    """Sentences that mean what the one given means, or that do what it does, whatever their topic."""
+    """Find sentences with the meaning of the one given, or with its rhetorical function, on any topic."""
     query = body.to_query()
 
     def answered() -> SentenceSearchOut:

@@ -1,1 +1,1 @@
-"""The shapes of what people keep."""
+"""The schemas of saved queries and profiles."""

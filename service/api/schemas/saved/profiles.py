@@ -1,4 +1,4 @@
-"""``/v1/profiles``: named sets of papers that are kept."""
+"""``/v1/profiles``: named sets of papers that are saved."""
 
 from typing import Annotated
 
@@ -9,14 +9,14 @@ from service.api.schemas.base import WHOLE, PaperName, Strict
 from service.match.program.people import MAX_NAME_CHARS, check_name, one_form
 from service.match.query import Profile
 
-# Of all profiles of a match together: a quarter of a million comparisons, in seconds.
+# Papers of all profiles of a match together: a quarter of a million comparisons, in seconds.
 MOST_PAPERS = 5_000
-# Of a page of names.
+# Profiles on one page of the list.
 MOST_LISTED = 1_000
 
 
 def profile_name(given: str) -> str:
-    """A name as it is kept; raises ValueError where no profile may be called so."""
+    """Return a name in the form in which it is stored; raises ValueError if a profile may not have it."""
     try:
         check_name(given)
     except InputError as error:
@@ -30,7 +30,7 @@ Papers = Annotated[list[PaperName], Field(fail_fast=True, max_length=MOST_PAPERS
 
 
 class ProfilePapersIn(Strict):
-    """What a profile holds: papers of the collection, by id, DOI, arXiv id, address or title."""
+    """The content of a profile: papers of the collection, by id, DOI, arXiv id, address or title."""
 
     papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)]
     conflicts: Papers = Field(
@@ -44,7 +44,7 @@ class ProfilePapersIn(Strict):
 
 
 class ProfileOut(BaseModel):
-    """A profile as it is kept: papers by their ids; ``unresolved`` are names that no paper here has."""
+    """A profile as it is saved, with the ids of papers; ``unresolved`` are names that no paper here has."""
 
     name: str
     papers: tuple[str, ...]
@@ -54,7 +54,7 @@ class ProfileOut(BaseModel):
 
     @classmethod
     def of(cls, profile: Profile, unresolved: tuple[str, ...] = ()) -> "ProfileOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             name=profile.name,
             papers=profile.papers,
@@ -65,14 +65,14 @@ class ProfileOut(BaseModel):
 
 
 class ProfileHeadOut(BaseModel):
-    """A profile but for its papers."""
+    """A profile without its papers and conflicts."""
 
     name: str
     quota: int | None
 
 
 class ProfileListOut(BaseModel):
-    """The caller's profiles by their names; ``next_after`` leads to the next page, null at the end."""
+    """The caller's profiles, sorted by name; ``next_after`` leads to the next page, null at the end."""
 
     profiles: list[ProfileHeadOut]
     next_after: str | None

@@ -26,7 +26,7 @@ _Name = Annotated[
 
 
 class Kind(StrEnum):
-    """What a saved query asks for, as its field in a request says."""
+    """The kind of a saved query, which is also the name of its field in a request."""
 
     SEARCH = "search"
     RECOMMENDATIONS = "recommendations"
@@ -39,24 +39,24 @@ _BODIES: Final[dict[Kind, TypeAdapter[FirstPageIn] | TypeAdapter[FirstRecommenda
 
 
 class SaveSearchIn(Strict):
-    """A search to keep, as the body of ``/v1/search`` without ``cursor``."""
+    """A search to save, as the body of ``/v1/search`` without ``cursor``."""
 
     name: _Name
     search: FirstPageIn
 
     def stored(self) -> tuple[Kind, str]:
-        """Its kind and its body, as ``to_query`` reads them; equal ones are the same text."""
+        """Return the kind and the body, as ``to_query`` reads them; equal bodies are the same text."""
         return Kind.SEARCH, _stored(self.search)
 
 
 class SaveRecommendationsIn(Strict):
-    """Recommendations to keep, as the body of ``/v1/recommendations`` without ``cursor``."""
+    """Recommendations to save, as the body of ``/v1/recommendations`` without ``cursor``."""
 
     name: _Name
     recommendations: FirstRecommendationsIn
 
     def stored(self) -> tuple[Kind, str]:
-        """Its kind and its body, as ``to_query`` reads them; equal ones are the same text."""
+        """Return the kind and the body, as ``to_query`` reads them; equal bodies are the same text."""
         return Kind.RECOMMENDATIONS, _stored(self.recommendations)
 
 
@@ -73,7 +73,7 @@ def _stored(body: BaseModel) -> str:
 
 
 def to_query(kind: str, body: str) -> SearchQuery:
-    """What a saved query asks; raises QueryError where another version of Akin saved it otherwise."""
+    """Return the query of a saved body; raises QueryError if this version of Akin cannot read it."""
     try:
         return _BODIES[Kind(kind)].validate_json(body).to_query()
     except (ValueError, ValidationError) as error:
@@ -81,7 +81,7 @@ def to_query(kind: str, body: str) -> SearchQuery:
 
 
 class SeenIn(Strict):
-    """How far the news of a query were read."""
+    """How far the new papers of a query were read."""
 
     up_to: Annotated[int, Field(ge=0, le=2**53 - 1), WHOLE] = Field(
         description="seen_up_to of the results that were read; papers added later stay new."
@@ -89,11 +89,11 @@ class SeenIn(Strict):
 
 
 class SavedQueryHeadOut(BaseModel):
-    """A saved query. Times are in UTC (RFC 3339); ``seen_at`` is when its news were last marked as seen.
+    """A saved query. Times are in UTC (RFC 3339); ``seen_at`` is when it was last marked as seen.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the address of its
-    feed, which needs no key; null where there is none. ``owner`` is the id of the key that saved it, empty
-    where none did.
+    feed, which needs no key; null if it has no feed. ``owner`` is the id of the key that saved it, empty if
+    it was saved without a key.
     """
 
     id: str
@@ -107,7 +107,7 @@ class SavedQueryHeadOut(BaseModel):
 
     @classmethod
     def of(cls, head: SavedQueryHead, *, feed: str | None, **more: Any) -> "SavedQueryHeadOut":
-        """From the domain value and the address of its feed."""
+        """Build from the domain value and the address of its feed."""
         return cls(
             id=head.id,
             owner=head.owner,
@@ -122,37 +122,37 @@ class SavedQueryHeadOut(BaseModel):
 
 
 class SavedQueriesOut(BaseModel):
-    """All saved queries of a caller, by their names."""
+    """All saved queries of a caller, sorted by name."""
 
     queries: list[SavedQueryHeadOut]
 
 
 class SavedQueryOut(SavedQueryHeadOut):
-    """A saved query with the body of its request, of which what is usual is left out."""
+    """A saved query with the body of its request, without the fields that have their default values."""
 
     search: dict[str, Any] | None = None
     recommendations: dict[str, Any] | None = None
 
     @classmethod
     def of_saved(cls, saved: SavedQuery, *, feed: str | None) -> "SavedQueryOut":
-        """From the domain value and the address of its feed."""
+        """Build from the domain value and the address of its feed."""
         head = SavedQueryHeadOut.of(saved.head, feed=feed)
         return cls(**head.model_dump(), **{saved.head.kind: json.loads(saved.body)})
 
 
 class NewPaperOut(RecommendationOut):
-    """A paper that is new, as in recommendations; a search has one seed, number 0."""
+    """A new paper, as in recommendations; a search has one seed, number 0."""
 
     added_at: datetime = Field(description="When it was added to the collection (RFC 3339).")
 
 
 class NewsOut(BaseModel):
-    """Papers that are new to a saved query, best first; ``reason``, and ``detail`` in words, say why if none.
+    """Papers that are new to a saved query, best first; ``reason`` and, in words, ``detail`` say why if none.
 
-    ``added`` papers came in since and pass its filters; those whose match is weak are left out unless asked
-    for. ``matching`` papers match, of which ``limit`` are returned. All papers up to the change
-    ``seen_up_to`` were looked at: send it to mark all that match as seen. With a ``coverage`` below 1 it is
-    that of the last look. ``unresolved`` are seeds that could not be used.
+    ``added`` is the number of papers added since that pass its filters; weak matches are left out unless
+    requested. ``matching`` papers match, and at most ``limit`` of them are returned. All papers up to the
+    change ``seen_up_to`` were compared: send it back to mark all matches as seen. If ``coverage`` is below 1,
+    it stays where it was. ``unresolved`` are seeds that could not be used.
     """
 
     id: str
@@ -171,7 +171,7 @@ class NewsOut(BaseModel):
 
     @classmethod
     def of(cls, head: SavedQueryHead, news: News) -> "NewsOut":
-        """From domain values."""
+        """Build from domain values."""
         answer = news.answer
         return cls(
             id=head.id,

@@ -10,17 +10,17 @@ from service.match.side_by_side import Side, SideBySide
 
 
 class CompareIn(Strict):
-    """Two papers, each of the collection or pasted."""
+    """Two papers, each from the collection, pasted, or a short text."""
 
     a: QueryIn
     b: QueryIn
 
 
 class ComparedSentenceOut(SentenceOut):
-    """A sentence, and which of the other paper is ``nearest`` to it, at ``distance`` (L2).
+    """A sentence, and the number of the ``nearest`` sentence of the other paper, at ``distance`` (L2).
 
-    ``usual`` is the mean distance to the nearest sentence of other papers of the collection, on a sample, and
-    ``alone`` whether the other paper is no nearer than that; null for sentences past the encoder's limit.
+    ``usual`` is the mean distance to the nearest sentence of other papers, over a sample of the collection;
+    ``alone`` says whether the other paper is no nearer. All are null for sentences past the encoder's limit.
     """
 
     text: str
@@ -31,11 +31,11 @@ class ComparedSentenceOut(SentenceOut):
 
 
 class SideOut(BaseModel):
-    """One of two papers, and the other seen from it, as a search for this one without specificity sees it.
+    """One of two papers, and the other as a result of a search for this one, without specificity.
 
     ``score`` is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``;
-    ``affinity`` is 1 - (-score) / (its mean over a sample of the collection), which is what a match with a
-    profile of just the other paper says. ``only_words`` are words that the other paper lacks.
+    ``affinity`` is 1 - (-score) / (mean of -score over a sample of the collection), the same as in a match
+    with a profile that holds only the other paper. ``only_words`` are words that the other paper lacks.
     """
 
     id: str | None
@@ -55,7 +55,7 @@ class SideOut(BaseModel):
 
     @classmethod
     def of(cls, side: Side) -> "SideOut":
-        """From the domain value."""
+        """Build from the domain value."""
         nearest = [*side.sentences, *[None] * side.dropped_sentences]
         return cls(
             id=side.paper.id or None,
@@ -85,7 +85,7 @@ class SideOut(BaseModel):
 
 
 class FacetShareOut(BaseModel):
-    """How much of the match from ``a`` to ``b`` lies between two facets; null: sentences without one."""
+    """The share of the match from ``a`` to ``b`` between two facets; null: sentences without a facet."""
 
     a: Facet | None
     b: Facet | None
@@ -94,7 +94,7 @@ class FacetShareOut(BaseModel):
 
 
 class CompareOut(BaseModel):
-    """Two papers compared both ways; ``query_sentence`` is always of the side that holds the alignment."""
+    """Two papers compared both ways; ``query_sentence`` is a sentence of the side with the alignment."""
 
     a: SideOut
     b: SideOut
@@ -105,7 +105,7 @@ class CompareOut(BaseModel):
 
     @classmethod
     def of(cls, compared: SideBySide) -> "CompareOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             a=SideOut.of(compared.a),
             b=SideOut.of(compared.b),

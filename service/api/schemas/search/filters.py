@@ -1,4 +1,4 @@
-"""Which papers a request allows as results."""
+"""Filters: the papers that a request allows as results."""
 
 from typing import Annotated
 
@@ -11,12 +11,12 @@ _Name = Annotated[str, Field(min_length=1, max_length=300)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
 Names = Annotated[list[_Name], Field(fail_fast=True, max_length=100)]
 HasFacets = Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))]
-# More than a reference manager holds of one subject; as many as a ranked list has.
+# More than a reference manager holds on one subject, and as many as a ranked list has.
 _MOST_IDS = 10_000
 
 
 class AddressFiltersIn(Strict):
-    """Which papers are listed, as an address says: a list is the same parameter several times."""
+    """The filters of listed papers, as parameters of the address; repeat a parameter to give a list."""
 
     year_from: Annotated[_Year, IN_ADDRESS] | None = Field(
         default=None, description="Earliest year, inclusive."
@@ -30,7 +30,7 @@ class AddressFiltersIn(Strict):
     )
 
     def to_filters(self) -> Filters:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Filters(
             self.year_from,
             self.year_to,
@@ -42,7 +42,7 @@ class AddressFiltersIn(Strict):
 
 
 class FiltersIn(Strict):
-    """Which papers may be returned; names match whatever their case."""
+    """The filters of papers that may be returned; the case of names does not matter."""
 
     year_from: Annotated[_Year, WHOLE] | None = Field(default=None, description="Earliest year, inclusive.")
     year_to: Annotated[_Year, WHOLE] | None = Field(default=None, description="Latest year, inclusive.")
@@ -64,7 +64,7 @@ class FiltersIn(Strict):
     )
 
     def to_filters(self) -> Filters:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Filters(
             self.year_from,
             self.year_to,

@@ -36,7 +36,7 @@ class IndexedIn(Strict):
     paper_id: PaperName
 
     def to_seed(self) -> Seed:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Seed(self.paper_id)
 
 
@@ -47,18 +47,18 @@ class PastedIn(Strict):
     abstract: Abstract = Field(description="Text, or the list of its sentences.")
 
     def to_paper(self) -> Paper:
-        """The same as a paper; it has sentences where they came as a list."""
+        """Return the paper; it has sentences if the abstract is a list."""
         return pasted_paper(self.title, self.abstract)
 
     def to_seed(self) -> Seed:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Seed(paper=self.to_paper())
 
 
 class TextIn(Strict):
-    """A short text, such as a claim: one sentence, of which no part can be chosen.
+    """A short text, such as a claim, taken as one sentence; no part of it can be chosen.
 
-    A ``facet`` beside it chooses the sentences of papers that it is compared with.
+    A ``facet`` next to it chooses the sentences of papers that it is compared with.
     """
 
     text: Annotated[
@@ -66,7 +66,7 @@ class TextIn(Strict):
     ]
 
     def to_seed(self) -> Seed:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Seed(text=self.text)
 
 
@@ -93,7 +93,7 @@ class UnlikeSentencesIn(_UnlikeIn):
     sentences: Numbers = Field(description="Numbers, from 0, of query sentences.")
 
     def to_contrast(self) -> Contrast:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Contrast(sentences=tuple(self.sentences), weight=self.weight)
 
 
@@ -103,7 +103,7 @@ class UnlikeFacetIn(_UnlikeIn):
     facet: Facets = Field(description="A facet, or a list of them.")
 
     def to_contrast(self) -> Contrast:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Contrast(facets=facet_tuple(self.facet), weight=self.weight)
 
 
@@ -112,7 +112,7 @@ UnlikeIn = Annotated[
     kind_of("sentences", "facet", problem="give either sentences or a facet"),
 ]
 
-# In the words of JSON Schema what AspectIn checks: sentences or a facet, or neither.
+# The check of AspectIn in JSON Schema: sentences or a facet, or neither.
 _ONE_CHOICE: JsonDict = {
     "not": {
         "required": ["sentences", "facet"],
@@ -122,7 +122,7 @@ _ONE_CHOICE: JsonDict = {
 
 
 class AspectIn(Strict):
-    """The respect in which papers should be akin to a paper."""
+    """The respect in which papers should be similar to a paper."""
 
     model_config = ConfigDict(json_schema_extra=_ONE_CHOICE)
 
@@ -151,7 +151,7 @@ class AspectIn(Strict):
         return self
 
     def to_aspect(self) -> Aspect:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Aspect(
             None if self.sentences is None else tuple(self.sentences),
             facet_tuple(self.facet),
@@ -169,25 +169,25 @@ class _WeightIn(Strict):
 
 
 class IndexedSeedIn(AspectIn, IndexedIn, _WeightIn):
-    """A paper of the collection, the respect in which others should be akin to it, and how much it counts."""
+    """A paper of the collection, the respect in which papers should be similar to it, and its weight."""
 
     def to_seed(self) -> Seed:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Seed(self.paper_id, aspect=self.to_aspect(), weight=self.weight)
 
 
 class PastedSeedIn(AspectIn, PastedIn, _WeightIn):
-    """A pasted paper, the respect in which others should be akin to it, and how much it counts."""
+    """A pasted paper, the respect in which papers should be similar to it, and its weight."""
 
     def to_seed(self) -> Seed:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Seed(paper=self.to_paper(), aspect=self.to_aspect(), weight=self.weight)
 
 
 class TextSeedIn(TextIn, _WeightIn):
-    """A short text, how much it counts, and of which facets the sentences are that it is compared with.
+    """A short text, its weight, and the facets of the sentences that it is compared with.
 
-    With a ``facet`` only papers that have such a sentence are results; none may stand beside a negative.
+    With a ``facet``, only papers that have such a sentence are results; a negative may not have one.
     """
 
     facet: Facets | None = Field(
@@ -195,11 +195,11 @@ class TextSeedIn(TextIn, _WeightIn):
     )
 
     def to_seed(self) -> Seed:
-        """The same as a domain value."""
+        """Return the domain value."""
         return Seed(text=self.text, aspect=Aspect(facets=facet_tuple(self.facet)), weight=self.weight)
 
 
-# One of many papers to start from; a name by itself is that of an indexed paper.
+# One of many papers to start from; a string is the name of an indexed paper.
 SeedIn = Annotated[
     Annotated[PaperName, Tag(tag(""))]
     | Annotated[IndexedSeedIn, Tag(tag("paper_id"))]
@@ -215,5 +215,5 @@ SeedIn = Annotated[
 
 
 def to_seed(given: SeedIn) -> Seed:
-    """The same as a domain value."""
+    """Return the domain value."""
     return Seed(given) if isinstance(given, str) else given.to_seed()

@@ -1,4 +1,4 @@
-"""``POST /v1/recommendations``: seeds and negatives, and the papers akin to them, explained."""
+"""``POST /v1/recommendations``: seeds and negatives, and recommended papers with explanations."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -28,7 +28,7 @@ MOST_SEEDS = 500
 
 
 class RecommendationsShapeIn(ResultsIn):
-    """What recommendations should be akin to and unlike, and what to return; not the papers to start from."""
+    """How to recommend papers: the negatives and what to return, without the papers to start from."""
 
     negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
         default_factory=list, description="Papers that results should be unlike; they are not returned."
@@ -45,7 +45,7 @@ class RecommendationsShapeIn(ResultsIn):
     specificity: SpecificityIn = None
 
     def to_shape(self, seeds: Iterable[Seed]) -> SearchQuery:
-        """The same as a domain value, starting from ``seeds``."""
+        """Return the domain value, starting from ``seeds``."""
         return SearchQuery(
             seeds=tuple(seeds),
             negatives=tuple(to_seed(seed) for seed in self.negatives),
@@ -60,33 +60,33 @@ class RecommendationsShapeIn(ResultsIn):
 
 
 class FirstRecommendationsIn(RecommendationsShapeIn):
-    """Recommendations from their first page: papers to start from and to keep away from, what to return."""
+    """The first page of recommendations: papers to start from, papers to be unlike, and what to return."""
 
     seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
 
     @model_validator(mode="after")
     def _not_too_many(self) -> "FirstRecommendationsIn":
         if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
-            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
+            # Not a ValueError: each list is valid, and the shape of a request cannot express a sum.
             raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
         return self
 
     def to_query(self) -> SearchQuery:
-        """The same as a domain value."""
+        """Return the domain value."""
         return self.to_shape(map(to_seed, self.seeds))
 
 
 class RecommendationsIn(FirstRecommendationsIn):
-    """Papers to start from, papers to keep away from, and what to return."""
+    """Papers to start from, papers to be unlike, and what to return."""
 
     cursor: CursorIn | None = None
 
 
 class SeedAlignmentOut(AlignmentOut):
-    """As in a search, and which seed: its number in ``seeds``, or, if ``negative``, in ``negatives``.
+    """An alignment as in a search, and its seed: the number in ``seeds`` or, if ``negative``, ``negatives``.
 
-    Weights sum to about 1 over the seeds and to about minus ``negative_weight`` over the negatives: each
-    seed's distances count in units of what is usual for it.
+    Weights sum to about 1 over the seeds and to about minus ``negative_weight`` over the negatives: the
+    distances of each seed count in units of what is usual for this seed.
     """
 
     seed: int
@@ -94,13 +94,13 @@ class SeedAlignmentOut(AlignmentOut):
 
 
 class RecommendationOut(ResultOut):
-    """One paper with its score, higher is better, as in a search."""
+    """One paper with its score, as in a search; higher is better."""
 
     alignments: tuple[SeedAlignmentOut, ...]
 
 
 class SeedOut(BaseModel):
-    """What a seed was taken to be: its sentences, and the numbers of those that counted."""
+    """How a seed was read: its sentences, and the numbers of those that counted."""
 
     seed: int
     negative: bool
@@ -112,7 +112,7 @@ class SeedOut(BaseModel):
 
     @classmethod
     def of(cls, seed: AskedSeed) -> "SeedOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             seed=seed.number,
             negative=seed.negative,
@@ -125,14 +125,14 @@ class SeedOut(BaseModel):
 
 
 class SuggestionOut(Out):
-    """A paper that an unknown id may have meant."""
+    """A paper that an unknown id may refer to."""
 
     id: str
     title: str
 
 
 class UnresolvedOut(BaseModel):
-    """A seed, or negative, that could not be used, and why; at most three papers that may have been meant."""
+    """A seed or negative that could not be used, the reason, and up to three papers that it may refer to."""
 
     seed: int
     negative: bool
@@ -142,7 +142,7 @@ class UnresolvedOut(BaseModel):
 
     @classmethod
     def of(cls, lost: UnresolvedSeed) -> "UnresolvedOut":
-        """From the domain value."""
+        """Build from the domain value."""
         suggested = [SuggestionOut.model_validate(each) for each in lost.did_you_mean]
         return cls(
             seed=lost.number,
@@ -154,16 +154,16 @@ class UnresolvedOut(BaseModel):
 
 
 class RecommendationsOut(BaseModel):
-    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
+    """Ranked papers; if there are none, ``reason``, and ``detail`` in words, say why.
 
-    The papers nearest by sentences and by shared words are re-ranked together, hundreds at a time, then the
-    next nearest, and so on: within each such stretch scores descend, from one to the next they may rise. A
-    score does not depend on its stretch, so whoever has read several pages may sort their papers by it.
+    The papers nearest by sentences and by shared words are re-ranked together, a block of hundreds at a time:
+    within a block scores descend, from one block to the next they may rise. A score does not depend on its
+    block, so the papers of several pages may be sorted by score.
 
-    ``seeds`` are those that counted, ``unresolved`` the others; both begin with seeds and end with negatives.
-    ``total`` is how many papers the whole list has, on all its pages: those that pass the filters, without
-    the seeds and negatives, and 10,000 at most; null where that is not known yet, as for pasted ones, which
-    are left out as the list is read. ``next_cursor`` leads to the next page and is null at the end of the
+    ``seeds`` are those that counted, ``unresolved`` the others; both list seeds first, then negatives.
+    ``total`` is the number of papers of the whole list, on all pages: those that pass the filters, without
+    the seeds and negatives, and 10,000 at most; null if it is not known yet, as with pasted papers, which
+    are left out while the list is read. ``next_cursor`` leads to the next page and is null at the end of the
     list, after 10,000 papers at most.
     """
 
@@ -181,7 +181,7 @@ class RecommendationsOut(BaseModel):
 
     @classmethod
     def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "RecommendationsOut":
-        """From the domain value and the cursor of its next page."""
+        """Build from the domain value and the cursor of its next page."""
         return cls(
             results=[RecommendationOut.model_validate(each) for each in answer.results],
             seeds=[SeedOut.of(seed) for seed in answer.seeds],
@@ -193,7 +193,7 @@ class RecommendationsOut(BaseModel):
 
     @classmethod
     def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> Written:
-        """What ``of`` gives, as JSON, in a third of the time."""
+        """Return the answer of ``of`` as JSON, in a third of the time."""
         rest = cls.of(replace(answer, results=()), next_cursor=next_cursor)
         return Written.of(rest).with_results(_write_results(answer.results))
 

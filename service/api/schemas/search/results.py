@@ -1,4 +1,4 @@
-"""The answer of a search: ranked papers with their explanation."""
+"""The answer of a search: ranked papers with their explanations."""
 
 from dataclasses import replace
 
@@ -18,9 +18,9 @@ from service.search.query import Reason, SearchAnswer
 
 
 class AlignmentOut(Out):
-    """How much a query and a result sentence count together; null: the encoder has one vector a paper.
+    """The weight of a query and a result sentence together; null: the encoder has one vector per paper.
 
-    Weights sum to 1; with ``unlike``, its cells have negative weights, which sum to minus its weight.
+    Weights sum to 1; the alignments of ``unlike`` have negative weights, which sum to minus its weight.
     """
 
     query_sentence: int | None
@@ -30,7 +30,7 @@ class AlignmentOut(Out):
 
 
 class OmittedOut(Out):
-    """The lightest alignments, ``count`` of them, summed up; ``distance`` is their mean by weight."""
+    """The sum of the ``count`` alignments with the smallest weights; ``distance`` is their weighted mean."""
 
     count: int
     weight: float
@@ -38,10 +38,10 @@ class OmittedOut(Out):
 
 
 class HighlightOut(Out):
-    """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: all of it.
+    """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: the whole paper.
 
-    The match is that with the query sentences to be like; contrast has no part in it. Where a paper has more
-    sentences, the heaviest 32 stand here, and what their weights lack to 1 is that of the others.
+    The match is with the query sentences to be like; contrast does not count. If a paper has more than 32
+    sentences, only the 32 with the largest weights are listed; the others have the rest of the weight.
     """
 
     sentence: int | None
@@ -51,10 +51,10 @@ class HighlightOut(Out):
 
 
 class SharedWordOut(Out):
-    """A word that query and result share, as the result writes it, and its share of what all of them count.
+    """A word that query and result share, as the result spells it, and its share among all shared words.
 
-    The shares of all shared words sum to 1, signs aside; under 0 are words of what to be unlike. Words of any
-    abstract ("we", "our", "propose", "results") have shares too, but are not listed.
+    The absolute shares of all shared words sum to 1; words of the part to be unlike have negative shares.
+    Words of any abstract ("we", "our", "propose", "results") have shares too, but are not listed.
     """
 
     term: str
@@ -62,10 +62,10 @@ class SharedWordOut(Out):
 
 
 class WordsOut(Out):
-    """How far apart query and result are by their words, and the shared ones that count most, ten at most.
+    """How far apart query and result are by their words, and at most ten shared words that count most.
 
-    ``distance`` is 1 minus the cosine of their tf-idf vectors; of a query of several parts (contrast, seeds)
-    the sum of how much each part counts times its distance. ``weight`` is 0 where words do not count.
+    ``distance`` is 1 minus the cosine of their tf-idf vectors; for a query of several parts (contrast, seeds)
+    the sum of the weight of each part times its distance. ``weight`` is 0 if words do not count.
     """
 
     weight: float
@@ -76,9 +76,9 @@ class WordsOut(Out):
 class StrengthOut(Out):
     """How good a match is, on one scale for all queries of a collection.
 
-    ``nearer_than`` is the share of the collection's papers, of a sample, that are farther from their own
-    nearest paper than this one is from the query, each in units of what is usual. From 0.5 on a match is
-    strong, below 0.05 weak.
+    ``nearer_than`` is the share of papers, in a sample of the collection, that are farther from their nearest
+    paper than this one is from the query, each in units of what is usual. A match is strong from 0.5 and weak
+    below 0.05.
     """
 
     label: StrengthLabel
@@ -86,11 +86,11 @@ class StrengthOut(Out):
 
 
 class ResultOut(Out):
-    """One paper with its score, higher is better; scores compare within one search, on whatever page.
+    """One paper with its score; higher is better, and scores of one search are comparable across pages.
 
-    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``: where there are
-    more alignments than ``max_alignments``, the lightest are summed up in ``omitted``, in one entry, or in
-    one each for the sentences to be like and unlike.
+    The score is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``. If there
+    are more alignments than ``max_alignments``, those with the smallest weights are summed up in
+    ``omitted``, in one entry or in one each for the sentences to be like and to be unlike.
     """
 
     paper: PaperOut
@@ -108,15 +108,15 @@ class ResultOut(Out):
 
 
 class QuerySentenceOut(SentenceOut):
-    """A sentence of the query with its text, and the facet it was taken to have."""
+    """A sentence of the query with its text and the facet that it was taken to have."""
 
     text: str
 
 
 class QueryOut(BaseModel):
-    """What the query was taken to be: its sentences, those that counted, how many were past the limit.
+    """How the query was read: its sentences, those that counted, and how many were past the encoder's limit.
 
-    ``selected`` are the numbers of the sentences to be like, ``unlike`` of those to be unlike.
+    ``selected`` are the numbers of the sentences to be like, ``unlike`` those of the sentences to be unlike.
     """
 
     id: str | None
@@ -128,14 +128,14 @@ class QueryOut(BaseModel):
 
 
 class SearchOut(BaseModel):
-    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
+    """Ranked papers; if there are none, ``reason``, and ``detail`` in words, say why.
 
-    The papers nearest by sentences and by shared words are re-ranked together, hundreds at a time, then the
-    next nearest, and so on: within each such stretch scores descend, from one to the next they may rise. A
-    score does not depend on its stretch, so whoever has read several pages may sort their papers by it.
+    The papers nearest by sentences and by shared words are re-ranked together, a block of hundreds at a time:
+    within a block scores descend, from one block to the next they may rise. A score does not depend on its
+    block, so the papers of several pages may be sorted by score.
 
-    ``total`` is how many papers the whole list has, on all its pages: those that pass the filters, without
-    the query's own, and 10,000 at most; null where that is not known yet. ``next_cursor`` leads to the
+    ``total`` is the number of papers of the whole list, on all pages: those that pass the filters, without
+    the paper of the query, and 10,000 at most; null if it is not known yet. ``next_cursor`` leads to the
     next page and is null at the end of the list, after 10,000 papers at most.
     """
 
@@ -152,7 +152,7 @@ class SearchOut(BaseModel):
 
     @classmethod
     def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "SearchOut":
-        """From the domain value and the cursor of its next page."""
+        """Build from the domain value and the cursor of its next page."""
         (seed,) = answer.seeds
         query = QueryOut(
             id=seed.paper.id or None,
@@ -172,7 +172,7 @@ class SearchOut(BaseModel):
 
     @classmethod
     def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> Written:
-        """What ``of`` gives, as JSON, in a third of the time."""
+        """Return the answer of ``of`` as JSON, in a third of the time."""
         rest = cls.of(replace(answer, results=()), next_cursor=next_cursor)
         return Written.of(rest).with_results(_write_results(answer.results))
 

@@ -1,4 +1,4 @@
-"""``POST /v1/search``: the query, what counts of it, filters, and what to return."""
+"""``POST /v1/search``: the query, the parts of it that count, filters, and what to return."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from service.search.words import MAX_WEIGHT
 
 
 class ResultsIn(Strict):
-    """Which papers to return, and what of them."""
+    """Which papers to return, and which parts of them."""
 
     filters: FiltersIn = FiltersIn()
     limit: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(default=10, description="Papers on this page.")
@@ -37,7 +37,7 @@ class ResultsIn(Strict):
     )
 
     def returned(self) -> dict[str, Any]:
-        """The same as arguments of a query."""
+        """Return these fields as arguments of a query."""
         return {
             "filters": self.filters.to_filters(),
             "limit": self.limit,
@@ -65,7 +65,7 @@ SpecificityIn = Annotated[
 
 
 class SearchShapeIn(AspectIn, ResultsIn):
-    """The respect in which papers should be akin to a query, and what to return; not the query itself."""
+    """The respect in which papers should be similar to a query, and what to return; without the query."""
 
     scorer: Annotated[Scorer, Field(strict=False)] = Scorer.OT
     tau: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
@@ -76,7 +76,7 @@ class SearchShapeIn(AspectIn, ResultsIn):
     specificity: SpecificityIn = None
 
     def to_shape(self, seed: Seed) -> SearchQuery:
-        """The same as a domain value: a search for what is akin to ``seed``, whose aspect is the one here."""
+        """Return the domain value: a search for papers akin to ``seed`` in the aspect given here."""
         return SearchQuery(
             (replace(seed, aspect=self.to_aspect()),),
             scorer=self.scorer,
@@ -88,16 +88,16 @@ class SearchShapeIn(AspectIn, ResultsIn):
 
 
 class FirstPageIn(SearchShapeIn):
-    """A search from its first page: a query, and all of ``SearchShapeIn``."""
+    """The first page of a search: a query, the respect in which papers should be similar, what to return."""
 
     query: QueryIn
 
     def to_query(self) -> SearchQuery:
-        """The same as a domain value, from the first page."""
+        """Return the domain value, at the first page."""
         return self.to_shape(self.query.to_seed())
 
 
 class SearchIn(FirstPageIn):
-    """A search: a paper, the respect in which others should be akin to it, and what to return."""
+    """A search: a query, the respect in which papers should be similar to it, and what to return."""
 
     cursor: CursorIn | None = None

@@ -30,7 +30,7 @@ from service.resolve.analysis import Analysis
 from service.search.query import Reason
 from service.search.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQuery
 
-# Probabilities are told to four digits; more are noise.
+# Probabilities are given to four digits; more would be noise.
 _PARTS = 10_000
 
 _Sentence = Annotated[str, Field(max_length=MAX_SENTENCE_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK]
@@ -56,7 +56,7 @@ SentenceQueryIn = Annotated[
 
 
 class SentenceSearchIn(Strict):
-    """A search for sentences: the one to start from, in what they should be like it, what to return."""
+    """A search for sentences: the one to start from, how they should be like it, and what to return."""
 
     query: SentenceQueryIn
     by: Annotated[Likeness, Field(strict=False)] = Field(
@@ -69,7 +69,7 @@ class SentenceSearchIn(Strict):
     limit: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
 
     def to_query(self) -> SentenceQuery:
-        """The same as a domain value."""
+        """Return the domain value."""
         return SentenceQuery(
             **self.query.model_dump(),
             by=self.by,
@@ -80,7 +80,7 @@ class SentenceSearchIn(Strict):
 
 
 class PaperHeadOut(Out):
-    """What names a paper; its abstract is at ``/v1/papers/{id}``."""
+    """A paper without its abstract, which is at ``/v1/papers/{id}``."""
 
     id: str
     title: str
@@ -92,7 +92,7 @@ class PaperHeadOut(Out):
 
 
 class FoundSentenceOut(BaseModel):
-    """One sentence, ``abstract[start:end]`` of its paper, and its L2 distance from the query's."""
+    """One sentence, ``abstract[start:end]`` of its paper, and its L2 distance from the query sentence."""
 
     paper: PaperHeadOut
     sentence: int
@@ -104,7 +104,7 @@ class FoundSentenceOut(BaseModel):
 
     @classmethod
     def of(cls, found: FoundSentence) -> "FoundSentenceOut":
-        """From the domain value."""
+        """Build from the domain value."""
         sentence = found.paper.sentences[found.sentence]
         return cls(
             paper=PaperHeadOut.model_validate(found.paper),
@@ -118,7 +118,7 @@ class FoundSentenceOut(BaseModel):
 
 
 class AskedSentenceOut(BaseModel):
-    """What the query was taken to be; a text has no paper."""
+    """How the query was read; a text has no paper."""
 
     paper_id: str | None
     title: str | None
@@ -129,7 +129,7 @@ class AskedSentenceOut(BaseModel):
 
     @classmethod
     def of(cls, paper: Paper, sentence: int, *, by: Likeness) -> "AskedSentenceOut":
-        """Sentence number ``sentence`` of ``paper``."""
+        """Build from sentence number ``sentence`` of ``paper``."""
         asked, indexed = paper.sentences[sentence], bool(paper.id)
         return cls(
             paper_id=paper.id if indexed else None,
@@ -142,7 +142,7 @@ class AskedSentenceOut(BaseModel):
 
 
 class SentenceSearchOut(BaseModel):
-    """Sentences, nearest first, each wording once; ``reason``, in words ``detail``, why there are none."""
+    """Sentences, nearest first, each wording once; if none, ``reason``, and ``detail`` in words, say why."""
 
     query: AskedSentenceOut
     results: list[FoundSentenceOut]
@@ -155,7 +155,7 @@ class SentenceSearchOut(BaseModel):
 
     @classmethod
     def of(cls, answer: SentenceAnswer) -> "SentenceSearchOut":
-        """From the domain value."""
+        """Build from the domain value."""
         return cls(
             query=AskedSentenceOut.of(answer.query, answer.sentence, by=answer.by),
             results=[FoundSentenceOut.of(found) for found in answer.results],
@@ -164,14 +164,14 @@ class SentenceSearchOut(BaseModel):
 
 
 class AnalyzedSentenceOut(SentenceOut):
-    """A sentence, ``abstract[start:end]``, its facet, and how probable each facet is: they sum to 1."""
+    """A sentence, ``abstract[start:end]``, its facet, and the probabilities of all facets, which sum to 1."""
 
     text: str
     probabilities: dict[Facet, float]
 
 
 class AnalyzeOut(BaseModel):
-    """The sentences of an abstract; of the last ``dropped_sentences`` the encoder read nothing."""
+    """The sentences of an abstract; the encoder did not read the last ``dropped_sentences`` of them."""
 
     title: str
     abstract: str
@@ -183,7 +183,7 @@ class AnalyzeOut(BaseModel):
 
     @classmethod
     def of(cls, analysis: Analysis) -> "AnalyzeOut":
-        """From the domain value."""
+        """Build from the domain value."""
         paper = analysis.paper
         return cls(
             title=paper.title,
@@ -206,7 +206,7 @@ class AnalyzeOut(BaseModel):
 
 
 def _rounded(probabilities: Float32[np.ndarray, " n_facets"]) -> dict[Facet, float]:
-    """To four digits that still sum to 1: what rounding down leaves goes to the largest remainders."""
+    """Round to four digits that still sum to 1: the rest of rounding down goes to the largest remainders."""
     exact = probabilities.astype(np.float64) / probabilities.sum(dtype=np.float64) * _PARTS
     parts = np.floor(exact)
     left = round(_PARTS - parts.sum())
