@@ -1,9 +1,9 @@
 """The benchmark suite: ``python -m benchmarks [--suite quick|full] [--json FILE] [--corpus FILE]``.
 
-Every goal is a row: what Akin takes, what a peer or the least possible takes, measured in the same process in
-turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes some twenty minutes;
-``full`` indexes as many papers of ``--corpus`` as it is told and searches two million rows. Peers that are
-not installed are left out: ``make bench`` installs them apart.
+Each row measures a goal: the cost of Akin, the cost of a peer or of the minimal work, measured in the same
+process in turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes about twenty
+minutes; ``full`` indexes 20,000 papers of ``--corpus`` and searches two million rows. Peers that are not
+installed are left out: ``make bench`` installs them separately.
 """
 
 import os
@@ -29,15 +29,15 @@ from benchmarks.suite.report import table, write_report
 from benchmarks.suite.rows import Row, machine
 from tests.support.builds import many_papers, write_corpus
 
-# Rows of the candidate stage, papers that are indexed, papers that are encoded.
+# Rows of the candidate stage, papers to index, papers to encode.
 SIZES = {"quick": (100_000, 600, 96), "full": (2_000_000, 20_000, 384)}
-# In an abstract, by deciles, of 20,000 of computer science: where lengths differ, padding costs.
+# Sentences per abstract, by deciles, of 20,000 computer science papers: varying lengths cost padding.
 SENTENCES = (1, 4, 4, 5, 5, 6, 6, 7, 8, 9, 14)
 SECTIONS = ("solvers", "backends", "transformers", "collections", "serving")
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the rows."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _section(name: str, suite: str, corpus: Path | None, folder: Path) -> Iterator[Row]:
-    """The rows of one section; each loads what it needs."""
+    """Return the rows of one section; each section imports what it needs."""
     n_rows, n_papers, n_encoded = SIZES[suite]
     corpus = corpus or _made_corpus(folder, n_papers)
     rows: Callable[..., Iterator[Row]] = import_module(f"benchmarks.suite.{name}").rows
@@ -78,7 +78,7 @@ def _section(name: str, suite: str, corpus: Path | None, folder: Path) -> Iterat
 
 
 def _made_corpus(folder: Path, n_papers: int) -> Path:
-    """As many papers as asked for, with as many sentences as real ones, made of the demo corpus's."""
+    """Write ``n_papers`` papers from the demo corpus's sentences, with realistic numbers of sentences."""
     drawn = np.interp(np.random.default_rng(0).random(n_papers), np.linspace(0, 1, 11), SENTENCES)
     papers = many_papers(n_papers)
     texts: list[Any] = [paper["abstract"] for paper in papers]

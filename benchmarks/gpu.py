@@ -1,10 +1,10 @@
-"""What a GPU does, and whether it does what the processor does: python -m benchmarks.gpu [--json FILE]
+"""GPU speed, and agreement with the processor's results: python -m benchmarks.gpu [--json FILE]
 
-Encoding, indexes, and transport over a whole made-up collection, each against the processor: the same best
-20, scores to 1e-5 (1e-3 in half precision). Without a GPU the same runs on the processor, at small sizes. It
-needs this folder and the packages of `akin[gpu]`; what lacks a package is left out, and says which. Each
-line is printed as soon as it is measured, and nothing is begun after ``--minutes``. Exit status 1: a result
-is wrong or a part failed.
+Measures encoding, indexes, and transport over a whole made-up collection, each against the processor: the
+best 20 must be the same and scores agree to 1e-5 (1e-3 in half precision). Without a GPU the same runs on the
+processor, at small sizes. It needs this folder and the packages of `akin[gpu]`; a section without its
+packages is left out, with the reason. Each line is printed once measured, and nothing is started after
+``--minutes``. Exit status 1: a result is wrong or a section failed.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _LEFT_OUT = (ImportError, OSError, RuntimeError, ValueError, AssertionError)
 
 
 def main(of_cpu: Sizes = OF_CPU) -> int:
-    """Measure, print, write; ``of_cpu`` are the sizes where there is no GPU."""
+    """Measure, print and write the lines; ``of_cpu`` are the sizes without a GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--minutes", type=float, default=8.0, help="nothing is begun after so long")
@@ -66,7 +66,7 @@ def main(of_cpu: Sizes = OF_CPU) -> int:
 
 
 def _device(asked: str) -> tuple[str, dict[str, Any]]:
-    """The device as all sections name it, and what is known of it."""
+    """Return the device name that all sections use, and details about it."""
     told: dict[str, Any] = {"device": "the processor", "faiss_gpus": None}
     try:
         torch = import_module("torch")
@@ -87,7 +87,7 @@ def _device(asked: str) -> tuple[str, dict[str, Any]]:
 
 
 def measured(section: str, device: str, sizes: Sizes, end: float) -> Iterator[Row]:
-    """The lines of a section, as long as there is time."""
+    """Yield the lines of a section until ``end``; raises TimeoutError if the time runs out."""
     rows: Callable[[str, Sizes], Iterator[Row]] = import_module(f"benchmarks.on_device.{section}").rows
     of_section = rows(device, sizes)
     while time.monotonic() < end:
@@ -99,7 +99,7 @@ def measured(section: str, device: str, sizes: Sizes, end: float) -> Iterator[Ro
 
 
 def _own_errors() -> tuple[type[Exception], ...]:
-    """Akin's errors, where Akin can be loaded."""
+    """Return Akin's errors, if Akin can be imported."""
     try:
         return (import_module("models.errors").AkinError,)
     except ImportError:
@@ -113,7 +113,7 @@ def _words(row: Row) -> str:
 
 
 def _table(device: str, found: dict[str, list[Row]]) -> Table:
-    """All lines."""
+    """Return a table of all lines."""
     table = Table(title=f"On {device}")
     for column in ("what", "unit", "device", "processor", "error", "top 20", "right", "note"):
         table.add_column(column, justify="left" if column in ("what", "unit", "note") else "right")

@@ -1,4 +1,4 @@
-"""Screenshots of the page over the demo corpus, light and dark, wide and narrow: `make screenshots`.
+"""Screenshots of the web page over the demo corpus, light and dark, wide and narrow: `make screenshots`.
 
 python -m docs.screenshots [--into docs/images]
 """
@@ -22,7 +22,7 @@ from tests.support.servers.processes import akin_process
 WIDE, NARROW = (1280, 860), (400, 860)
 RESULTS = "/?paper=demo%3Ap03-m07&facet=method"
 MOST_BYTES = 150_000
-# The pixels of a PNG, red, green, blue and opacity after one another.
+# Returns the pixels of a PNG as red, green, blue and opacity, one after another.
 PIXELS = """async (png) => {
     const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
     const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
@@ -38,7 +38,7 @@ PIXELS = """async (png) => {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What to take: a page in a size (width, height in pixels) and a scheme of colours."""
+    """One screenshot: a page at a size (width, height in pixels) in a colour scheme."""
 
     name: str
     path: str
@@ -59,7 +59,7 @@ SCENES = (
 
 
 def take(browser: Browser, address: str, scene: Scene) -> bytes:
-    """A scene as a PNG."""
+    """Take the screenshot of a scene as a PNG."""
     width, height = scene.size
     context = browser.new_context(
         base_url=address, color_scheme=scene.scheme, viewport={"width": width, "height": height}
@@ -67,25 +67,25 @@ def take(browser: Browser, address: str, scene: Scene) -> bytes:
     page = context.new_page()
     page.goto(scene.path, wait_until="networkidle")
     taken = base64.b64encode(page.screenshot(animations="disabled")).decode()
-    page.goto("about:blank")  # where no policy forbids to read an image
+    page.goto("about:blank")  # a page without a policy against reading images
     pixels = np.frombuffer(base64.b64decode(page.evaluate(PIXELS, taken)), np.uint8)
     context.close()
     return with_palette(pixels.reshape(height, width, 4)[..., :3])
 
 
 def with_palette(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:
-    """A PNG of at most 256 colours: half the bytes, and no difference to be seen in text on plain ground."""
+    """Return a PNG of at most 256 colours: half the bytes, with no visible difference in pages of text."""
     height, width, _ = pixels.shape
     flat = pixels.reshape(-1, 3)
-    for dropped in range(8):  # bits of each channel in which colours taken for one may differ
+    for dropped in range(8):  # low bits of each channel that are ignored when colours are merged
         codes = (flat >> dropped).astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
         names, index, counts = np.unique(codes, return_inverse=True, return_counts=True)
         if len(names) <= 256:
             break
-    # Each stands for the mean of its pixels, so that large plain grounds stay what they are.
+    # A palette colour is the mean of its pixels, so that large plain areas keep their colour.
     sums = np.stack([np.bincount(index, weights=flat[:, channel]) for channel in range(3)], axis=1)
     palette = np.rint(sums / counts[:, None]).astype(np.uint8)
-    rows = np.zeros((height, 1 + width), np.uint8)  # each opens with the number of its filter: none
+    rows = np.zeros((height, 1 + width), np.uint8)  # each row starts with its filter number: none
     rows[:, 1:] = index.reshape(height, width)
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
@@ -100,7 +100,7 @@ def with_palette(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:
 
 
 def main() -> None:
-    """Serves the demo corpus and takes every scene; ends with an error where an image is too large."""
+    """Serve the demo corpus and take every scene; exit with an error if an image is too large."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, default=Path(__file__).parent / "images")
     into: Path = parser.parse_args().into

@@ -1,6 +1,6 @@
-"""What the site has beside the pages of docs/: hooks of MkDocs (mkdocs.yml), which make pages of other files.
+"""MkDocs hooks (mkdocs.yml) that add pages made from files outside docs/.
 
-README is the first page; the tutorial is the notebook; the commands are listed from the command line itself.
+README becomes the first page, the notebook the tutorial; the commands are read from the command line itself.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from akin.cli.app import app
 from akin.cli.commands import PANELS
 
 ROOT: Final = Path(__file__).parents[1]
-# Files beside docs/ that are pages of the site, by the paths they have there.
+# Files outside docs/ that are pages of the site, with their paths on the site.
 _PAGES: Final = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -32,7 +32,7 @@ _PICTURE: Final = re.compile(r"(src|srcset)=\"([^\"]+)\"")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds what is generated."""
+    """Add the generated pages."""
     pages = {
         target: _moved((ROOT / source).read_text(encoding="utf-8"), source)
         for source, target in _PAGES.items()
@@ -45,14 +45,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links of a page of docs/ to files beside it lead to what they are on the site."""
+    """Point the links of a page of docs/ to files outside it at their pages on the site."""
     if page.file.generated_by:
         return markdown
     return _moved(markdown, f"docs/{page.file.src_uri}")
 
 
 def _moved(text: str, source: str) -> str:
-    """The text of a file with the links of the site; a link to anything else becomes plain text."""
+    """Return the text of a file with links of the site; a link to anything else becomes plain text."""
     here = (ROOT / source).parent
     up = "../" * (0 if source in _PAGES else source.count("/") - 1)
 
@@ -72,13 +72,13 @@ def _moved(text: str, source: str) -> str:
 
 
 def _tutorial(content: str) -> str:
-    """The cells of the notebook as a page."""
+    """Return the cells of the notebook as a page."""
     cells = [("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(content)["cells"]]
     return "\n\n".join(text if kind == "markdown" else f"```python\n{text}\n```" for text, kind in cells)
 
 
 def _commands() -> Iterator[str]:
-    """Every command with its help, its arguments and its options."""
+    """Yield every command with its help, its arguments and its options."""
     yield "# Commands\n\n`akin` alone shows the five things people do; shells complete all of them after"
     yield "`akin --install-completion`.\n"
     group = typer.main.get_command(app)
@@ -102,7 +102,7 @@ def _command(line: str, command: Any) -> Iterator[str]:
 
 
 def _values(parameter: Any) -> str:
-    """What a parameter may be, where that is a few words, and what it is where it is not given."""
+    """Return the choices of a parameter, if it has any, and its default value, if it has one."""
     kind = parameter.type_descriptor.annotation
     enums = [each for each in (kind, *get_args(kind)) if isinstance(each, EnumType)]
     values = (
@@ -115,5 +115,5 @@ def _values(parameter: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which only backticks mark anything."""
+    """Escape the Markdown characters of a text, except backticks and the text within them."""
     return re.sub(r"([|<*_\[\]])(?=(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text)

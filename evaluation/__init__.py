@@ -1,1 +1,1 @@
-"""Relevance, measured as the field does: test collections, measures, systems, honest uncertainty, reports."""
+"""Relevance evaluation: test collections, measures, systems, confidence intervals and reports."""

@@ -1,4 +1,4 @@
-"""The test-collection seam: papers, queries with the pools they rank, and graded judgements."""
+"""The interface of test collections: papers, queries with the pools they rank, and graded judgements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from models.types import Paper
 
-# Where each test collection is read, as ``module:name``, and what it is.
+# The reader of each test collection, as ``module:name``, and a description.
 _KNOWN: Final = {
     "beir": (
         "evaluation.sets.beir:BeirSet",
@@ -63,10 +63,10 @@ DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType({name: what for name, 
 class EvalQuery:
     """One query of a test collection.
 
-    ``selected`` are the sentences of ``paper`` that count (``None``: all). ``pool`` are the paper ids to
-    rank, the query's own never among them (empty: the whole collection). ``facet`` and ``fold`` group queries
-    in reports; ``cluster`` (the query paper) is what the bootstrap resamples. ``is_text`` marks a short query
-    whose text stands in ``paper.abstract`` with an empty title.
+    ``selected`` are the sentences of ``paper`` that count (``None``: all). ``pool`` holds the ids of the
+    papers to rank, never the query's own (empty: the whole collection). ``facet`` and ``fold`` group queries
+    in reports; the bootstrap resamples ``cluster`` (the query paper). ``is_text`` marks a short query whose
+    text is in ``paper.abstract``, with an empty title.
     """
 
     id: str
@@ -83,8 +83,8 @@ class EvalQuery:
 class Collection:
     """Papers, queries and judgements: ``qrels[query id][paper id]`` is a grade, 0 or more.
 
-    A grade of at least ``relevant_from`` counts as relevant in binary measures. ``measures`` names those the
-    collection reports (evaluation.measures), its main one first.
+    A grade of at least ``relevant_from`` counts as relevant in binary measures. ``measures`` names the
+    measures that the collection reports (evaluation.measures), the main one first.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Collection:
 
 @runtime_checkable
 class CollectionReader(Protocol):
-    """One test collection: where its publishers offer it, the layout expected, and how it is read."""
+    """One test collection: where its publishers offer it, the expected layout, and how to read it."""
 
     publisher: str
     layout: str
@@ -106,6 +106,6 @@ class CollectionReader(Protocol):
     def load(self, path: Path) -> Collection:
         """Read the collection below ``path``.
 
-        Raises CollectionMissingError, naming publisher and layout, where it is not there.
+        Raises CollectionMissingError, naming publisher and layout, if the collection is not there.
         """
         ...

@@ -1,4 +1,4 @@
-"""Measures systems on a collection: their runs, and every figure with its interval."""
+"""Measurement of systems on a collection: their runs, and every figure with its interval."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,19 +24,19 @@ from models.registry import resolve
 from models.transport import Scorer
 from models.types import Precision, ProgressFn
 
-# Queries whose rankings are shown with their alignments, and papers of each.
+# How many queries are shown with alignments, and how many papers of each.
 _N_EXPLAINED, _PAPERS_EXPLAINED = 6, 10
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to measure. No ``systems``: all that ``encoders`` and ``scorers`` give; no ``encoders``: all here.
+    """What to measure. No ``systems``: all of ``encoders`` and ``scorers``; no ``encoders``: all present.
 
-    ``data`` is a data folder whose snapshot gives the vectors, ``cache`` a folder that keeps vectors between
-    runs. ``tau`` and ``words`` are in units of distance, ``specificity`` is per unit (None: as the service).
-    ``limit_queries`` spreads a small number of queries over the collection. ``functions`` are weights of
-    function encoders, for the set of that name. ``published`` rankings that lie beside a collection are
-    measured also beside ``systems``.
+    ``data`` is a data folder whose snapshot provides vectors, ``cache`` a folder that keeps vectors between
+    runs. ``tau`` and ``words`` are in units of distance, ``specificity`` is per unit (None: the value that
+    the service uses). ``limit_queries`` picks this many queries, spread over the collection. ``functions``
+    are weights of function encoders, for the set of that name. ``published`` also measures the rankings found
+    in a collection's folder when ``systems`` are given.
     """
 
     systems: tuple[str, ...] = ()
@@ -56,29 +56,29 @@ class Request:
 
 @runtime_checkable
 class MeasuresVectors(Protocol):
-    """A test collection that measures vectors beside rankings: classification, say."""
+    """A test collection that also measures vectors, for example by classification."""
 
     def figures(
         self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
     ) -> Iterator[Row]:
-        """The figures of each encoder; ``ranked`` are those of the rankings. Raises what ``load`` raises."""
+        """Yield each encoder's figures; ``ranked`` are those of the rankings. Raises what ``load`` raises."""
         ...
 
 
 @runtime_checkable
 class HoldsRankings(Protocol):
-    """A test collection in whose folder others' rankings may lie."""
+    """A test collection with a folder that may contain published rankings."""
 
     def rankings(self, path: Path) -> Iterator[Run]:
-        """Each as a run; raises what ``load`` raises."""
+        """Yield each ranking as a run; raises what ``load`` raises."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured; ``against_best`` compares the best run with each other one in the main measure.
+    """The results; ``against_best`` compares the best run with each other run in the main measure.
 
-    Rows are there also for what is no ranking (classification); runs are not.
+    Rows also cover measurements that are not rankings (classification); runs do not.
     """
 
     collection: Collection
@@ -89,21 +89,18 @@ class Measurement:
 
     @property
     def best(self) -> str:
-        """The system that ``against_best`` compares with the others; empty where nothing is ranked."""
+        """The system that ``against_best`` compares with the others; empty if nothing is ranked."""
         others = {name for name, _ in self.against_best}
         return next((run.system for run in self.runs if run.system not in others), "")
 
 
 def load_collection(name: str, path: Path, *, limit_queries: int | None = None) -> Collection:
-    """The collection ``name`` below ``path``, with at most ``limit_queries`` queries, evenly spread.
-
-    Raises UnknownNameError, CollectionMissingError or another InputError.
-    """
+    """Load the collection ``name`` below ``path``, with at most ``limit_queries`` queries, evenly spread."""
     return _limited(_reader(name).load(path), limit_queries)
 
 
 def read_run(path: Path, collection: Collection) -> Run:
-    """A run file over ``collection``; raises InputError where it answers none of its queries."""
+    """Read a run file over ``collection``; raises InputError if it answers none of the queries."""
     run = read_trec(path)
     if not any(query.id in run.scores for query in collection.queries):
         raise InputError(
@@ -161,7 +158,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
 
 
 def best_run(runs: Sequence[Run], rows: Sequence[Row], collection: Collection) -> Run | None:
-    """The run first in the collection's main measure over all queries; ``None`` of none."""
+    """Return the run that is first in the main measure over all queries; ``None`` if there are no runs."""
     values = {
         row.system: row.value
         for row in rows
@@ -174,7 +171,7 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     if best is None:
         return []
     main = replace(collection, measures=collection.measures[:1])
-    # The best run was chosen by these very queries: any pair might have been the one to look at.
+    # The best run was chosen with these same queries, so any pair could have been the one compared.
     n_family = n_pairs(len(runs))
     n_resamples = resamples_for(n_family)
     found = [
@@ -186,7 +183,7 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
 
 
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
-    """A note for each set of queries that systems leave out."""
+    """Yield a note for each set of queries that systems leave unanswered."""
     leaving: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         missing = tuple(query.id for query in collection.queries if query.id not in run.scores)
@@ -201,7 +198,7 @@ def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
 def _explained(
     systems: Systems, collection: Collection, runs: Sequence[Run], rows: Sequence[Row]
 ) -> list[ExplainedRanking]:
-    """Some queries, evenly spread, under the best system that has a plan to show."""
+    """Explain some queries, evenly spread, with the best system that has a transport plan to show."""
     with_plan = [run for run in runs if systems.has_plan(run)]
     best = best_run(with_plan, rows, collection)
     if best is None:
@@ -227,14 +224,14 @@ def _limited(collection: Collection, limit: int | None) -> Collection:
 
 
 def _spread(queries: Sequence[EvalQuery], n: int) -> list[EvalQuery]:
-    """At most ``n`` queries in their order, evenly spaced within and over the facets."""
+    """Return at most ``n`` queries in their order, evenly spaced within and over the facets."""
     by_facet = sorted(range(len(queries)), key=lambda place: queries[place].facet)
     taken = np.linspace(0, len(queries), num=min(n, len(queries)), endpoint=False).astype(int)
     return [queries[place] for place in sorted(by_facet[i] for i in taken)]
 
 
 def _encoders(request: Request, snapshot: Snapshot | None) -> list[str]:
-    """Those asked for, by name or in the systems' names; else the snapshot's; else all on this machine."""
+    """Return the encoders requested, directly or in system names; else the snapshot's; else all present."""
     named = [*request.encoders]
     named += [system.encoder for system in map(parse, request.systems) if isinstance(system, VectorSystem)]
     if not named and not request.systems:

@@ -1,8 +1,8 @@
 """Measures of a ranking, in percent: those of ir-measures, and CSFCube's own.
 
-Two measures are called NDCG in papers. CSFCube and ASPIRE do not discount rank 2; a depth in percent exists
-only there: ``NDCG%20``, and for other depths ``CSFCube-NDCG@20`` and ``CSFCube-NDCG``. ``nDCG@10`` and
-``nDCG`` are those of trec_eval, which discounts rank 2.
+Papers call two measures NDCG. That of CSFCube and ASPIRE does not discount rank 2, and only that one can have
+a depth in percent: ``NDCG%20``, and for other depths ``CSFCube-NDCG@20`` and ``CSFCube-NDCG``. ``nDCG@10``
+and ``nDCG`` are those of trec_eval, which discounts rank 2.
 """
 
 import math
@@ -22,9 +22,9 @@ from models.errors import UnknownNameError
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One query's ranking as its judges see it: grades in ranked order, grades in the ideal order, pool size.
+    """The judged ranking of one query: grades in ranked order, grades in the ideal order, pool size.
 
-    A paper of the pool that the run left out comes below all others: in ``ideal``, not in ``ranked``.
+    A paper of the pool that the run left out ranks below all others: it is in ``ideal``, not in ``ranked``.
     """
 
     ranked: Sequence[int]
@@ -41,7 +41,7 @@ class _Judged:
 
 
 def _dcg(grades: Sequence[int]) -> float:
-    """Grade 1 undiscounted, then grade i over log2(i): ranks 1 and 2 count alike (semantics 3.7)."""
+    """Sum grade 1 undiscounted and grade i over log2(i): ranks 1 and 2 count alike (semantics 3.7)."""
     return math.fsum(grade / math.log2(max(rank, 2)) for rank, grade in enumerate(grades, start=1) if grade)
 
 
@@ -51,12 +51,12 @@ def _ndcg(judged: _Judged, depth: int) -> float:
 
 
 def _ndcg_percent(judged: _Judged, percent: int) -> float:
-    # A pool under 100 / percent papers would leave nothing to look at.
+    # In a pool of fewer than 100 / percent papers the depth would be 0.
     return _ndcg(judged, max(1, judged.n_pool * percent // 100))
 
 
 def _map_at_r(judged: _Judged, _: int) -> float:
-    """Musgrave, Belongie and Lim, A Metric Learning Reality Check (ECCV 2020)."""
+    """Compute MAP@R (Musgrave, Belongie and Lim, A Metric Learning Reality Check, ECCV 2020)."""
     n_relevant = judged.n_relevant
     found, total = 0, 0.0
     for rank, grade in enumerate(judged.ranked[:n_relevant], start=1):
@@ -67,33 +67,33 @@ def _map_at_r(judged: _Judged, _: int) -> float:
 
 
 def _f1(judged: _Judged, k: int) -> float:
-    """P and R share their numerator, so 2PR / (P + R) is twice it over the sum of their denominators."""
+    """Compute 2PR / (P + R), which is twice their common numerator over the sum of their denominators."""
     return 2 * judged.n_relevant_in(judged.ranked[:k]) / (k + judged.n_relevant)
 
 
 def _precision_at_last_relevant(judged: _Judged, _: int) -> float:
-    """0 where the run left a relevant paper out: the rank of the last one is then beyond any."""
+    """Return 0 if the run left out a relevant paper, as the rank of the last one is then undefined."""
     found = [rank for rank, grade in enumerate(judged.ranked, start=1) if grade >= judged.relevant_from]
     return len(found) / found[-1] if found and len(found) == judged.n_relevant else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a measure says of a ranking."""
+    """A measure of a ranking, with its meaning in words."""
 
     meaning: str
 
 
 @dataclass(frozen=True, slots=True)
 class Own(Measure):
-    """``of`` computes it for one query, from 0 to 1, given the number in the measure's name (0: none)."""
+    """A measure computed here: ``of`` maps one query and the number in the name (0: none) to 0 to 1."""
 
     of: Callable[[_Judged, int], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Published(Measure):
-    """``at`` is trec_eval's, from ir-measures, given the least relevant grade and the number."""
+    """trec_eval's measure of ir-measures: ``at`` takes the least relevant grade and the name's number."""
 
     at: Callable[[int, int], PublishedMeasure]
 
@@ -135,12 +135,12 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 def per_query(
     collection: Collection, run: Run, measures: Sequence[str] | None = None
 ) -> dict[str, dict[str, float]]:
-    """Each measure (``None``: the collection's) of every query, as measure -> query id -> percent.
+    """Return each measure (``None``: the collection's) as measure -> query id -> percent.
 
-    A query the run does not answer counts as 0, as does one without relevant papers. The query paper itself
-    is dropped from ranking and judgements, and so are papers outside the query's pool; a paper of the pool
-    that the run left out comes below all others. Where the pool is the whole collection, every judged paper
-    counts, as for trec_eval. Raises UnknownNameError for a measure that is none of MEASURES.
+    A query that the run does not answer counts as 0, and so does a query without relevant papers. The query
+    paper itself is dropped from ranking and judgements, and so are papers outside the query's pool; a paper
+    of the pool that the run left out ranks below all others. If the pool is the whole collection, every
+    judged paper counts, as in trec_eval. Raises UnknownNameError for a measure that is not in MEASURES.
     """
     names = tuple(dict.fromkeys(collection.measures if measures is None else measures))
     found = {name: _measure(name) for name in names}
@@ -168,12 +168,12 @@ def _published(
     rankings: Mapping[str, Sequence[str]],
     grades: Mapping[str, Mapping[str, int]],
 ) -> dict[tuple[str, str], float]:
-    """What ir-measures computes, by (measure, query id), for the queries that are answered and judged."""
+    """Compute the ir-measures by (measure, query id), for the queries that are answered and judged."""
     answered = [query_id for query_id, ranking in rankings.items() if ranking and grades[query_id]]
     if not measures or not answered:
         return {}
-    # Ranks in place of scores: trec_eval breaks ties by descending id, and a ranking has one order here.
-    # Numbers in place of query ids: the library cuts an id at a NUL.
+    # Ranks instead of scores: trec_eval breaks ties by descending id, and a ranking has one order here.
+    # Numbers instead of query ids: the library cuts an id at a NUL.
     ranks = {
         str(number): {paper_id: float(-rank) for rank, paper_id in enumerate(rankings[query_id])}
         for number, query_id in enumerate(answered)
@@ -187,7 +187,7 @@ def _published(
 
 
 def _measure(name: str) -> tuple[Measure, int]:
-    """``MEASURES["P@k"]`` and 20 for ``"P@20"``; the number is 0 where the measure takes none."""
+    """Return ``MEASURES["P@k"]`` and 20 for ``"P@20"``; the number is 0 if the measure takes none."""
     match = re.fullmatch(r"(.*[@%])([1-9][0-9]*)", name)
     family = name if match is None else match[1] + ("p" if match[1].endswith("%") else "k")
     if family not in MEASURES or (match is None and family[-2:] in {"@k", "%p"}):

@@ -14,7 +14,7 @@ from models.errors import InputError
 class Run:
     """The scores ``scores[query id][paper id]`` that ``system`` gave; higher is better.
 
-    Raises InputError where a score is not finite.
+    Raises InputError if a score is not finite.
     """
 
     system: str
@@ -30,9 +30,9 @@ class Run:
                     )
 
     def ranking(self, query_id: str) -> list[str]:
-        """The paper ids of a query, best first, equal scores by ascending id; ``[]`` for one not answered.
+        """Return the paper ids of a query, best first, ties by ascending id; ``[]`` for an unanswered query.
 
-        So a ranking depends on the scores alone, never on the order in which they were given.
+        The ranking depends on the scores alone, never on the order in which they were given.
         """
         scores = self.scores.get(query_id, {})
         return sorted(scores, key=lambda paper_id: (-scores[paper_id], paper_id))
@@ -41,9 +41,9 @@ class Run:
 def write_trec(run: Run, path: Path) -> None:
     """Write ``run`` as lines ``query Q0 paper rank score system``, ranks from 1, scores in full precision.
 
-    A query without papers leaves no line. trec_eval breaks ties by descending id, where ``Run.ranking`` takes
-    ascending ones, so figures of runs with ties differ a little there. Raises InputError for a name or id
-    that is not one word, which the format cannot hold, and StorageError.
+    A query without papers adds no line. trec_eval breaks ties by descending id, ``Run.ranking`` by ascending
+    id, so the figures of runs with ties differ slightly. Raises InputError for a name or id that is not one
+    word, which the format cannot hold, and StorageError.
     """
     lines = []
     for query_id, scores in run.scores.items():
@@ -62,8 +62,9 @@ def write_trec(run: Run, path: Path) -> None:
 def read_trec(path: Path, *, system: str | None = None) -> Run:
     """Read a file in the TREC run format, plain or gzipped; ``system`` replaces the name in the file.
 
-    Scores count, not the ranks beside them, as for trec_eval. Raises InputError, naming the line, where the
-    format is broken, a paper comes twice for one query or two systems are mixed, and StorageError.
+    Scores count and the ranks next to them are ignored, as in trec_eval. Raises InputError, naming the line,
+    if the format is broken or a paper comes twice for one query; InputError if two systems are mixed;
+    StorageError.
     """
     scores: dict[str, dict[str, float]] = {}
     names: set[str] = set()

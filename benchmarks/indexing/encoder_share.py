@@ -1,7 +1,7 @@
-"""What share of ``akin index`` its encoder takes: ``python -m benchmarks.indexing.encoder_share ...``
+"""The encoder's share of ``akin index``: ``python -m benchmarks.indexing.encoder_share ...``
 
-The arguments are those of ``akin index``; it runs in this process. Prints one JSON object: the times, the
-share, and the most memory that the process held. Goal P7 asks for 0.9 on real papers.
+The arguments are those of ``akin index``, which runs in this process. Prints one JSON object: the times, the
+share, and the peak memory of the process. Goal P7 requires 0.9 on real papers.
 """
 
 import json
@@ -17,7 +17,7 @@ from models.types import EncodedPaper, Paper
 
 
 def measure(arguments: Sequence[str]) -> dict[str, Any]:
-    """Run ``akin index`` with ``arguments``; seconds in all and in the encoder, papers it read, MiB."""
+    """Run ``akin index``; return seconds in all and in the encoder, papers encoded, peak MiB."""
     spent, n_papers = 0.0, 0
     encode = ContextualEncoder.encode
 

@@ -1,4 +1,4 @@
-"""What adding costs, and whether a grown collection answers as one built at once.
+"""The cost of adding papers, and whether a grown collection answers like one built at once.
 
 ``python -m benchmarks.indexing.growth CORPUS.jsonl.gz [--papers 20000 --added 1000 --encoder hashing]``
 """
@@ -34,7 +34,7 @@ N_QUERIES = 100
 
 
 class Collections:
-    """Data folders in ``root``, fed with JSON lines."""
+    """Data folders in ``root``, filled from JSON lines."""
 
     def __init__(self, root: Path, encoder: str) -> None:
         self.root = root
@@ -42,7 +42,7 @@ class Collections:
         self.annotator = load_annotator(encoder, device="cpu")
 
     def feed(self, name: str, lines: Sequence[str], *, backend: str) -> float:
-        """Index lines into the folder ``name``; seconds it took."""
+        """Index lines into the folder ``name``; return the seconds it took."""
         corpus = self.root / "corpus.jsonl"
         corpus.write_text("".join(lines), encoding="utf-8")
         arguments = BuildArguments(encoder=self.encoder, backend=backend, device="cpu")
@@ -51,19 +51,19 @@ class Collections:
         ).took_s
 
     def open(self, name: str) -> Snapshot:
-        """The snapshot of the folder ``name``."""
+        """Open the snapshot of the folder ``name``."""
         return open_snapshot(self.root / name)
 
 
 def answers(snapshot: Snapshot, ids: Sequence[str], annotator: Annotator) -> list[list[tuple[str, float]]]:
-    """The first results of each query, with scores."""
+    """Return the first results of each query, with scores."""
     engine = SearchEngine(snapshot, lambda: annotator, n_candidates=200)
     found = [engine.search(SearchQuery((Seed(paper_id),), limit=TOP)).results for paper_id in ids]
     return [[(ranked.paper.id, ranked.score) for ranked in results] for results in found]
 
 
 def recall_and_ms(snapshot: Snapshot, ids: Sequence[str]) -> tuple[float, float]:
-    """Share of the true nearest 200 papers that the index finds, and the median milliseconds of it."""
+    """Return the share of the true nearest 200 papers that the index finds, and its median milliseconds."""
     exact = ExactIndex(snapshot.gather(np.arange(len(snapshot.living)))[0])
     own, shares, took = snapshot.index, [], []
     for paper_id in ids:
@@ -79,13 +79,13 @@ def recall_and_ms(snapshot: Snapshot, ids: Sequence[str]) -> tuple[float, float]
 
 
 def sample(snapshot: Snapshot) -> list[str]:
-    """Ids of some papers."""
+    """Draw the ids of some papers."""
     drawn = np.random.default_rng(0).choice(snapshot.positions, N_QUERIES, replace=False)
     return [snapshot.paper(int(position)).id for position in drawn]
 
 
 def at_once(all_of: Collections, lines: Sequence[str], n_first: int, table: Table) -> None:
-    """Many papers added in one go: what it costs, and whether all answers are as those of one built anew."""
+    """Add many papers in one go: the cost, and whether the answers equal those of a new collection."""
     n_more = len(lines) - n_first
     table.add_row(
         f"index {n_first:,} papers", f"{all_of.feed('grown', lines[:n_first], backend='exact'):.1f} s"
@@ -105,7 +105,7 @@ def at_once(all_of: Collections, lines: Sequence[str], n_first: int, table: Tabl
 
 
 def bit_by_bit(all_of: Collections, lines: Sequence[str], n_first: int, table: Table) -> None:
-    """The same papers in many small additions, then compacted, beside a collection built at once."""
+    """Add the same papers in many small steps, compact, and compare with a collection built at once."""
     all_of.feed("fed", lines[:n_first], backend="auto")
     step = (len(lines) - n_first) // SMALL_ADDS
     took = [

@@ -1,9 +1,9 @@
-"""How long each command holds the writer's lock, without which nothing is published.
+"""How long each command holds the writer's lock, which blocks all other publishing.
 
 ``python -m benchmarks.indexing.locks CORPUS --sizes 10000 100000 [--into FOLDER --out locks.json]``
 
-Each command is a process of its own with the ``hashing`` encoder, over texts of ``made_corpus``; it runs as
-from the shell, and the lock is timed from inside.
+Each command runs in a separate process with the ``hashing`` encoder, over texts of ``made_corpus``; it runs
+as from the shell, and the lock is timed from inside.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from akin.__main__ import main as akin
 from indexer.files import data_folder, durable
 
 ADDED = 1_000
-_TIMED = "AKIN_TIMED_LOCKS"  # where a timed command notes its seconds, one line a hold
+_TIMED = "AKIN_TIMED_LOCKS"  # the file where a timed command writes its seconds, one line a hold
 _HASHING = ("--encoder", "hashing", "--device", "cpu")
 
 
 def timed(arguments: list[str]) -> None:
-    """Run a command of Akin in this process; note how long it holds the lock each time."""
+    """Run a command of Akin in this process; record how long it holds the lock each time."""
 
     @contextlib.contextmanager
     def noting(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
@@ -48,7 +48,7 @@ def timed(arguments: list[str]) -> None:
 
 
 def holds(*arguments: str) -> list[float]:
-    """The seconds of each hold of a command; raises CalledProcessError where the command fails."""
+    """Return the seconds of each hold of a command; raises CalledProcessError if the command fails."""
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "holds"
         notes.touch()
@@ -59,7 +59,7 @@ def holds(*arguments: str) -> list[float]:
 
 
 def measure(corpus: Path, folder: Path, size: int) -> dict[str, dict[str, float]]:
-    """Of each command: how often it took the lock, and the longest hold in seconds."""
+    """Return, for each command, how often it took the lock, and the longest hold in seconds."""
     made = ["--papers", str(size), "--added", str(ADDED), "--single", "20"]
     builder = [sys.executable, "-m", "benchmarks.indexing.made_corpus", str(corpus), str(folder), *made]
     subprocess.run(builder, check=True)  # noqa: S603

@@ -3,8 +3,8 @@
 ``python -m benchmarks.indexing.made_corpus CORPUS FOLDER --papers 100000 --added 1000 --single 1000``
 
 Writes ``papers.jsonl``, ``added.jsonl`` and ``single.jsonl`` into the folder, always the same ones. A made-up
-paper is a real one of which every word is drawn anew, by how often it occurs, so its sentences are as many
-and as long; its words do not belong together, and there are no new ones however large the corpus is. With
+paper is a real one with every word replaced by one drawn by frequency, so it has as many sentences of the
+same length; its words do not belong together, and there are no new words however large the corpus is. With
 ``--short`` each abstract ends after two or three sentences.
 """
 
@@ -21,14 +21,14 @@ from typing import Any, TextIO
 import numpy as np
 
 SEED = 16
-_COUNTED_PAPERS = 50_000  # whose words are counted: 34 s for all of 188,635
+_COUNTED_PAPERS = 50_000  # to count words in: 34 s for all of 188,635
 _DRAWN_AT_ONCE = 1_000_000  # words
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])")
 
 
 def real_papers(path: Path, *, short: bool) -> list[dict[str, Any]]:
-    """The papers of a corpus in a drawn order, so that each size has papers of every kind."""
+    """Return the papers of a corpus in a drawn order, so that each size has papers of every kind."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         lines = stream.readlines()
     order = np.random.default_rng(SEED).permutation(len(lines))
@@ -41,13 +41,13 @@ def real_papers(path: Path, *, short: bool) -> list[dict[str, Any]]:
 
 
 def _beginning(abstract: str, n_sentences: int) -> str:
-    """The first sentences of an abstract; all of it if there are no more."""
+    """Return the first sentences of an abstract; all of it if there are no more."""
     ends = islice(_SENTENCE_END.finditer(abstract), n_sentences - 1, n_sentences)
     return abstract[: next((end.start() + 1 for end in ends), len(abstract))]
 
 
 def drawn_words(papers: Sequence[dict[str, Any]], generator: np.random.Generator) -> Iterator[str]:
-    """Words of ``papers`` without end, each as often as it occurs there."""
+    """Yield words of ``papers`` without end, each as often as it occurs there."""
     counts = Counter(word for paper in papers for word in _WORD.findall(paper["abstract"].lower()))
     words = np.array(list(counts), dtype=object)
     shares = np.cumsum(np.fromiter(counts.values(), dtype=np.float64, count=len(counts)))
@@ -57,13 +57,13 @@ def drawn_words(papers: Sequence[dict[str, Any]], generator: np.random.Generator
 
 
 def made_papers(papers: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Made-up papers without end."""
+    """Yield made-up papers without end."""
     generator = np.random.default_rng(SEED)
     words = drawn_words(papers[:_COUNTED_PAPERS], generator)
 
     def another(match: re.Match[str]) -> str:
         drawn = next(words)
-        return drawn.capitalize() if match.group()[0].isupper() else drawn  # a sentence begins so
+        return drawn.capitalize() if match.group()[0].isupper() else drawn  # as at the start of a sentence
 
     number = 0
     while True:
@@ -75,7 +75,7 @@ def made_papers(papers: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def every_paper(path: Path, *, short: bool) -> Iterator[dict[str, Any]]:
-    """The real papers, then made-up ones."""
+    """Yield the real papers, then made-up ones."""
     papers = real_papers(path, short=short)
     yield from papers
     yield from made_papers(papers)

@@ -1,4 +1,4 @@
-"""What a larger collection costs, by arithmetic from measured runs: python -m benchmarks.indexing.scale
+"""The cost of larger collections, computed from measured runs: python -m benchmarks.indexing.scale
 
 It writes the tables of docs/measured/scale.md and its chart from docs/measured/sizes.json (commands and
 queries at 10,000 to 1,000,000 papers) and docs/measured/performance.json (the encoder).
@@ -15,12 +15,12 @@ from benchmarks.indexing.sizes_chart import Line, chart
 
 ROOT: Final = Path(__file__).parents[2]
 DIM: Final = 384  # minilm
-SENTENCES: Final = 8  # of a paper of benchmarks.indexing.sizes
+SENTENCES: Final = 8  # per paper of benchmarks.indexing.sizes
 TARGETS: Final = (10**6, 10**8, 10**9)
 _GB, _GPU_GB, _RESERVED_GB, _HOURS = 1e9, 80.0, 5.0, 3600.0
 _IVFPQ: Final = "`ivfpq`: codes of dim / 4, numbers, padding and lists"
-# Bytes a sentence: those of ``ivfpq`` and ``ivfsq`` of a file of 150,000 rows, those of ``hnsw`` of one of
-# 54,000 (indexer/index/backends/faiss_hnsw.py), the others by construction.
+# Bytes per sentence: ``ivfpq`` and ``ivfsq`` from a file of 150,000 rows, ``hnsw`` from one of 54,000
+# (indexer/index/backends/faiss_hnsw.py), the others by construction.
 PARTS: Final[Mapping[str, float]] = {
     "vectors, float16": 2 * DIM,
     "vectors, float32": 4 * DIM,
@@ -29,7 +29,7 @@ PARTS: Final[Mapping[str, float]] = {
     "`hnsw`: codes of dim, and links": 656,
     "`flat` on a GPU: float32, and a norm": 4 * (DIM + 1),
 }
-# Bytes of memory a sentence by the rules that each engine's documents give for sizing, 2026-11.
+# Bytes of memory per sentence by the sizing rules in each engine's documentation, 2026-11.
 ENGINES: Final[Mapping[str, float]] = {
     "Qdrant, float32 in memory: 4 bytes a number, times 1.5": 4 * DIM * 1.5,
     "Qdrant, int8 in memory, float32 on disk: 1 byte a number, times 1.5": DIM * 1.5,
@@ -43,12 +43,12 @@ _MACHINE_GB: Final = 128.0
 
 
 def tables(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> list[str]:
-    """The four tables, in Markdown: memory, building, asking, other engines."""
+    """Return the four tables, in Markdown: memory, building, searching, other engines."""
     return [_memory(), _building(sizes, performance), _asking(sizes), _engines(sizes)]
 
 
 def picture(sizes: Mapping[str, Any]) -> str:
-    """Memory and time of a query against the number of sentences, as SVG: lines by the same arithmetic."""
+    """Draw memory and time of a query by number of sentences, as SVG: lines by the same arithmetic."""
     fixed_s, slope_s, own_bytes = _query_line(sizes)
     at = [10**power for power in range(6, 10)]
     engines = {name.partition(":")[0]: n_bytes for name, n_bytes in ENGINES.items()}
@@ -93,9 +93,9 @@ def _memory() -> str:
 
 
 def _building(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> str:
-    """Hours of one core: encoding by its figure, the rest of ``akin index`` by the largest run."""
+    """Return hours of one core: encoding by its figure, the rest of ``akin index`` by the largest run."""
     papers, seconds = _largest(sizes, "index")
-    # In one segment all papers are written anew; of several, those that need not be are left.
+    # Compacting one segment writes all papers again; with several, some may be left as they are.
     whole = {n: run for n, run in sizes.items() if run.get("open", {}).get("segments", 1) == 1}
     compacted, compacting_s = _largest(whole, "merge")
     encoder = next(row for row in performance["rows"] if row["what"].startswith("encode"))
@@ -111,7 +111,7 @@ def _building(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> str:
 
 
 def _query_line(sizes: Mapping[str, Any]) -> tuple[float, float, float]:
-    """By the two largest runs: seconds of every query, seconds a sentence, own bytes a sentence."""
+    """Return, by the two largest runs, fixed seconds of a query, seconds and own bytes a sentence."""
     few, many = ((SENTENCES * int(n), sizes[n]["queries"]) for n in sorted(sizes, key=int)[-2:])
     more = many[0] - few[0]
     slope = (many[1]["processor_s"] - few[1]["processor_s"]) / more
@@ -120,7 +120,7 @@ def _query_line(sizes: Mapping[str, Any]) -> tuple[float, float, float]:
 
 
 def _asking(sizes: Mapping[str, Any]) -> str:
-    """By the line through the two largest runs: what does not grow, and what each sentence adds."""
+    """Return the query table by the line through the two largest runs: a fixed part, and one per sentence."""
     fixed, slope, own_bytes = _query_line(sizes)
     seconds = [fixed + slope * n for n in TARGETS]
     return _table(
@@ -143,7 +143,7 @@ def _asking(sizes: Mapping[str, Any]) -> str:
 
 
 def _engines(sizes: Mapping[str, Any]) -> str:
-    """Memory in GB, and machines of 128 GB, of Akin and of three engines."""
+    """Return memory in GB, and machines of 128 GB, of Akin and of three engines."""
     ivfpq = PARTS[_IVFPQ]
     least = ivfpq + _query_line(sizes)[2]
     akin = {
@@ -164,7 +164,7 @@ def _cores(shared_s: float, left_s: float) -> int:
 
 
 def _largest(sizes: Mapping[str, Any], what: str) -> tuple[int, float]:
-    """Papers of the largest run, and seconds of the processor."""
+    """Return the papers of the largest run, and its processor seconds."""
     papers = max(sizes, key=int)
     return int(papers), sizes[papers][what]["processor_s"]
 
@@ -183,7 +183,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def page(documents: Path) -> str:
-    """docs/measured/scale.md, its tables made anew."""
+    """Return docs/measured/scale.md with its tables replaced."""
     sizes, performance = (
         json.loads((documents / name).read_text(encoding="utf-8"))
         for name in ("measured/sizes.json", "measured/performance.json")
@@ -197,7 +197,7 @@ def page(documents: Path) -> str:
 
 
 def main() -> None:
-    """Write them."""
+    """Write the page and the chart."""
     measured = ROOT / "docs" / "measured"
     (measured / "scale.md").write_text(page(ROOT / "docs"), encoding="utf-8")
     sizes = json.loads((measured / "sizes.json").read_text(encoding="utf-8"))

@@ -1,13 +1,13 @@
-"""What every command costs against the size of the collection: time, peak memory, and how they grow.
+"""The cost of every command by the size of the collection: time, peak memory, and how they grow.
 
 ``python -m benchmarks.indexing.sizes CORPUS --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
 ``python -m benchmarks.indexing.sizes CORPUS --sizes 3000000 --short --into FOLDER [--out Y.json ...]``
 
-Each command is a process of its own, with the ``hashing`` encoder; texts are those of ``made_corpus``. Sizes
-that the file of results has already are not measured again. ``--into`` keeps what is made in a folder, and a
-run that was stopped goes on there with the step at which it was, whose times are then those of what was
-left: 3 million short papers take some 20 GB, and hours. Nothing large is imported here: a process that is
-started counts the memory of the one that started it.
+Each command runs in a separate process, with the ``hashing`` encoder; texts are those of ``made_corpus``.
+Sizes already in the file of results are not measured again. ``--into`` keeps the collection in a folder, and
+a stopped run continues there with the step that it had reached; the times of that step then cover only the
+rest: 3 million short papers take about 20 GB, and hours. Nothing large is imported here: a started process
+counts the memory of the process that started it.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from benchmarks.indexing.sizes_chart import Line, chart
 ADDED = 1_000
 _POLL_S = 0.02
 Figures = dict[str, Any]
-# Every step, as the table names it; those that are processes have a peak memory.
+# Every step, as the table names it; steps that are processes have a peak memory.
 STEPS = {
     "nothing": "Python and the packages alone",
     "index": "index",
@@ -58,10 +58,11 @@ SHOWN = {
 
 
 def measured(command: Sequence[str]) -> Figures:
-    """Run a command of Python: its times, peak memory in MiB, and what it prints if that is JSON.
+    """Run a Python command: its times, peak memory in MiB, and its output if that is JSON.
 
-    ``private_mib`` is what of it belongs to the process alone, looked at all the time: mapped files are not
-    in it, which the system takes back where others need memory.
+    ``private_mib`` is the peak of the memory that belongs to the process alone, polled all the time: it
+    excludes mapped files, which the system takes back if others need memory. Raises SystemExit if the command
+    fails.
     """
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
@@ -100,7 +101,7 @@ def _private_kib(pid: int) -> int:
 
 
 def measure(corpus: Path, folder: Path, size: int, *, short: bool) -> dict[str, Figures]:
-    """The figures of every step at one size; those that ``folder`` has are not measured again."""
+    """Measure every step at one size; steps already recorded in ``folder`` are not measured again."""
     known = folder / "figures.json"
     data, papers = str(folder / "data"), folder / "papers.jsonl"
     figures: dict[str, Figures] = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
@@ -139,14 +140,14 @@ def measure(corpus: Path, folder: Path, size: int, *, short: bool) -> dict[str, 
 
 
 def _disk_mib(folder: Path) -> int:
-    """What a folder takes on the disk; a file with several names counts once."""
+    """Return the disk use of a folder, in MiB; a file with several names counts once."""
     taken = {stat.st_ino: stat.st_blocks for stat in (path.stat() for path in folder.rglob("*"))}
     return sum(taken.values()) * 512 // 2**20
 
 
 @contextmanager
 def _folder(into: Path | None, size: int) -> Iterator[Path]:
-    """Where the collection of a size is made: kept in ``into`` until all is measured, else until it fails."""
+    """Yield the folder for a size: in ``into`` it is kept until all is measured, else it is temporary."""
     if into is None:
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
@@ -158,7 +159,7 @@ def _folder(into: Path | None, size: int) -> Iterator[Path]:
 
 
 def exponents(values: Iterable[tuple[int, float]]) -> list[float]:
-    """By which power of the size a figure grows, from each size to the next."""
+    """Return the power of the size by which a figure grows, from each size to the next."""
     return [
         math.log(b / a) / math.log(larger / smaller)
         for (smaller, a), (larger, b) in pairwise(values)
@@ -167,7 +168,7 @@ def exponents(values: Iterable[tuple[int, float]]) -> list[float]:
 
 
 def table(results: dict[int, dict[str, Figures]], what: str, title: str) -> Table:
-    """One figure of every step at every size, with the exponents."""
+    """Return a table of one figure of every step at every size, with the exponents."""
     shown = Table("", *(f"{size:,}" for size in results), "exponents", title=title)
     for name, words in STEPS.items():
         values = [(size, figures[name][what]) for size, figures in results.items()]
@@ -179,7 +180,7 @@ def table(results: dict[int, dict[str, Figures]], what: str, title: str) -> Tabl
 
 
 def lines_of(results: dict[int, dict[str, Figures]], what: str) -> list[Line]:
-    """The same as lines of a chart."""
+    """Return the figures of ``table`` as lines of a chart."""
     return [
         Line(words, [(size, figures[name][what]) for size, figures in results.items()])
         for name, words in STEPS.items()
@@ -188,7 +189,7 @@ def lines_of(results: dict[int, dict[str, Figures]], what: str) -> list[Line]:
 
 
 def main() -> None:
-    """Measure what is not measured yet; print two tables, write the results and the chart."""
+    """Measure what is missing; print the tables, write the results and the chart."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])

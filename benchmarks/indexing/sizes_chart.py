@@ -1,4 +1,4 @@
-"""Costs against size as an SVG file: one panel a kind of figure, both axes by powers of ten."""
+"""Costs by size as an SVG file: one panel for each kind of figure, both axes logarithmic."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def chart(
     title: str = "What commands cost against the size of the collection",
     of: str = "papers",
 ) -> str:
-    """The panels, each with its title, one below the other; sizes are numbers ``of`` something."""
+    """Draw the panels, each with its title, one below the other; ``of`` is the unit of the sizes."""
     height = len(panels) * (_PANEL + _GAP)
     svg = ET.Element(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", role="img"
@@ -90,7 +90,7 @@ def _panel(svg: ET.Element, title: str, lines: Sequence[Line], *, top: float) ->
 
 
 def _apart(heights: Sequence[float], lowest: float) -> list[float]:
-    """Ascending heights, moved so that names fit between them; none stands below ``lowest``."""
+    """Move ascending heights so that names fit between them; none is below ``lowest``."""
     moved: list[float] = []
     for height in heights:
         moved.append(max([height, *(above + _ROW for above in moved[-1:])]))

@@ -1,8 +1,8 @@
-"""What a process does that ``benchmarks.indexing.sizes`` measures, where no command of the shell does it.
+"""The measurements of ``benchmarks.indexing.sizes`` for which there is no shell command.
 
 ``python -m benchmarks.indexing.sizes_inside {nothing,open,start,queries,singles} DATA [PAPERS.jsonl]``
 
-Prints one JSON object: its times do not count the loading of Python and the packages.
+Prints one JSON object; its times exclude loading Python and the packages.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Figures = dict[str, Any]
 
 
 class Watch:
-    """Wall and processor time of something that is done again and again."""
+    """Wall and processor times of a repeated action."""
 
     def __init__(self) -> None:
         self.wall: list[float] = []
@@ -41,7 +41,7 @@ class Watch:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Take the time of what is done meanwhile."""
+        """Time the body of the ``with`` statement."""
         wall, processor = time.perf_counter(), time.process_time()
         yield
         self.wall.append(time.perf_counter() - wall)
@@ -49,7 +49,7 @@ class Watch:
 
     @property
     def medians(self) -> Figures:
-        """The middle of each, and what one in a hundred exceeds."""
+        """The median of each time, and the wall time that one in a hundred exceeds."""
         slowest = sorted(self.wall)[int(0.99 * len(self.wall))]
         return {
             "wall_s": statistics.median(self.wall),
@@ -59,7 +59,7 @@ class Watch:
 
 
 def opened(data: Path) -> Figures:
-    """Open the collection as commands do: what was compared before is not read again."""
+    """Open the collection as commands do: files compared before are not read again."""
     watch = Watch()
     with watch.measuring():
         snapshot = open_snapshot(data, reread=False)
@@ -67,7 +67,7 @@ def opened(data: Path) -> Figures:
 
 
 def started(data: Path) -> Figures:
-    """Open it as the service does: every file is compared, indexes are loaded, one query is answered."""
+    """Open the collection as the service does: compare every file, load indexes, answer one query."""
     watch = Watch()
     with watch.measuring():
         open_engine(Settings(data=data)).warm_up()
@@ -75,7 +75,7 @@ def started(data: Path) -> Figures:
 
 
 def queried(data: Path) -> Figures:
-    """Ask for the papers akin to some of the first segment, one after another."""
+    """Search for papers akin to some of the first segment, one after another."""
     engine, watch = open_engine(Settings(data=data)), Watch()
     engine.warm_up()
     snapshot = engine.snapshot
@@ -91,9 +91,9 @@ def queried(data: Path) -> Figures:
 
 
 def add_singly(data: Path, annotator: Annotator, papers: Iterable[Paper]) -> tuple[Watch, Watch, int]:
-    """Adds papers one by one and merges when merges are due, as the service does.
+    """Add papers one by one, merging when due, as the service does.
 
-    Returns the times of adding and of merging, and the most segments there were.
+    Returns the times of adding and of merging, and the largest number of segments.
     """
     snapshot = open_snapshot(data, reread=False)
     adding, merging = Watch(), Watch()
@@ -128,7 +128,7 @@ def added_singly(data: Path, corpus: Path) -> Figures:
 
 
 def main() -> None:
-    """Do one of them."""
+    """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["nothing", "open", "start", "singles", "queries"])
     parser.add_argument("data", type=Path)

@@ -1,4 +1,4 @@
-"""The encoder on a device: every number format, batches of a token budget."""
+"""The encoder on a device: every number format, with batches of a token budget."""
 
 import tempfile
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from models.encoders.transformer import Transformer
 from models.types import NUMBER_FORMATS, Precision
 from tests.support.builds import many_papers, write_corpus
 
-# 1 - cosine to the processor's float32 vectors.
+# Allowed 1 - cosine to the processor's float32 vectors.
 ALLOWED = {Precision.FLOAT32: 1e-5, Precision.BFLOAT16: 1e-3}
 
 
 def rows(device: str, sizes: Sizes) -> Iterator[Row]:
-    """Abstracts of the demo corpus through ``minilm``."""
+    """Encode abstracts of the demo corpus with ``minilm``."""
     with tempfile.TemporaryDirectory() as folder:
         papers = list(read_corpus(write_corpus(Path(folder) / "papers.jsonl", many_papers(sizes.abstracts))))
     checkpoint = locate_checkpoint("minilm")
@@ -52,6 +52,6 @@ def rows(device: str, sizes: Sizes) -> Iterator[Row]:
 def _vectors(
     encoder: Transformer, sequences: list[tuple[int, ...]], windows: list[list[tuple[int, int]]]
 ) -> np.ndarray:
-    """The sentence vectors, (n_rows, dim) float64."""
+    """Return the sentence vectors, (n_rows, dim) float64."""
     pooled = encoder.pool(sequences, windows)
     return np.concatenate([states[0, 1:] for states in pooled]).astype(np.float64)

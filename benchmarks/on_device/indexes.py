@@ -1,4 +1,4 @@
-"""The indexes on a device: built, loaded, searched; against a scan of every row on the processor."""
+"""The indexes on a device: build, load and search, compared with a full scan on the processor."""
 
 import tempfile
 import time
@@ -19,7 +19,7 @@ K, SENTENCES, MANY = 100, 8, 512
 
 
 def rows(device: str, sizes: Sizes) -> Iterator[Row]:
-    """Clustered float16 rows; 8 queries a call, as one abstract asks, and 512, as a batch does."""
+    """Search clustered float16 rows; 8 queries a call, as for one abstract, and 512, as for a batch."""
     vectors = clustered(sizes.rows, sizes.dim)
     queries = clustered(MANY, sizes.dim, seed=1).astype(np.float32)
     yield from _one("flat", device, vectors, queries, sizes, least_top=1.0)
@@ -81,7 +81,7 @@ def _many_s(index: VectorIndex, queries: np.ndarray, sizes: Sizes) -> float:
 
 
 def _error(expected: Hits, found: Hits) -> float:
-    """The largest difference between the scores of a row that both found."""
+    """Return the largest score difference over the rows found by both."""
     errors = [0.0]
     for query in range(len(expected.rows)):
         _, own, other = np.intersect1d(expected.rows[query], found.rows[query], return_indices=True)

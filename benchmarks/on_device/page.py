@@ -1,6 +1,6 @@
-"""The page of the documents that is made from the lines of ``benchmarks.gpu``.
+"""The documentation page made from the lines of ``benchmarks.gpu``.
 
-``python -m benchmarks.on_device.page docs/measured/gpu.json`` writes the page beside it.
+``python -m benchmarks.on_device.page docs/measured/gpu.json`` writes the page next to that file.
 """
 
 import json
@@ -17,7 +17,7 @@ HEADINGS = {
 
 
 def page(told: Mapping[str, Any]) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     machine = told["machine"]
     wrong = [row["what"] for own in told["rows"].values() for row in own if row["is_right"] is False]
     parts = [
@@ -51,7 +51,7 @@ def _table(rows: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _number(value: float | None) -> str:
-    """Three digits that count, and no power of ten."""
+    """Format with three significant digits and without an exponent."""
     if value is None:
         return ""
     return f"{float(f'{value:.3g}'):,.10g}"

@@ -1,4 +1,4 @@
-"""Lines of the table of a device: what it does, what a processor does, and how far the results differ."""
+"""Lines of the device table: the device's figure, the processor's, and how far the results differ."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ TOP: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured: a GPU wants enough to be filled, a processor to be done in a minute."""
+    """How much to measure: enough to fill a GPU, or little enough for a minute on a processor."""
 
     abstracts: int
     checked_abstracts: int
@@ -32,10 +32,10 @@ OF_CPU: Final = Sizes(32, 8, 30_000, 20_000, 64, 2_000, 500, 2)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``value`` in ``unit`` on the device, ``on_cpu`` on this machine's processor where that was measured.
+    """``value`` in ``unit`` on the device, and ``on_cpu`` on this machine's processor if it was measured.
 
-    ``error`` is the largest difference from the processor's result, at most ``allowed``; ``top`` the share of
-    the best 20 that is the same, which must be ``least_top``.
+    ``error`` is the largest difference from the processor's result, at most ``allowed``; ``top`` is the share
+    of the best 20 that agrees, at least ``least_top``.
     """
 
     what: str
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def is_right(self) -> bool | None:
-        """Whether the result is that of the processor; ``None`` where it is not compared."""
+        """Whether the result agrees with the processor's; ``None`` if it is not compared."""
         if self.error is None and self.top is None:
             return None
         close = self.error is None or self.allowed is None or self.error <= self.allowed
@@ -58,11 +58,11 @@ class Row:
 
 
 def seconds(action: Callable[[], object], rounds: int) -> float:
-    """The median of ``rounds`` calls after one that warms up; ``action`` returns when the device is done."""
+    """Return the median seconds of ``rounds`` calls after a warm-up; ``action`` must wait for the device."""
     return median(in_turns({"it": action}, rounds=rounds)["it"])
 
 
 def same_top(expected: np.ndarray, found: np.ndarray) -> float:
-    """The share of the first 20 of each line of ``expected`` that are among the first 20 of ``found``."""
+    """Return the share of the first 20 of each line of ``expected`` among the first 20 of ``found``."""
     pairs = zip(np.atleast_2d(expected)[:, :TOP], np.atleast_2d(found)[:, :TOP], strict=True)
     return float(np.mean([len(np.intersect1d(own, other)) / len(own) for own, other in pairs]))

@@ -1,4 +1,4 @@
-"""Transport on a device: a query against every paper of a made-up collection, with no candidates."""
+"""Transport on a device: a query against every paper of a made-up collection, without candidates."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.support.examples.models.vectors import clustered_vectors
 
 
 def rows(device: str, sizes: Sizes) -> Iterator[Row]:
-    """Papers of 4 to 16 sentences, float16, for a query of 8; unit vectors, and some of norm 12."""
+    """Score papers of 4 to 16 float16 sentences for a query of 8, as unit vectors and with norm 12."""
     for regime, norm in (("unit vectors", 1.0), ("norm 12", 12.0)):
         query, wide, offsets = clustered_vectors(0, n_papers=sizes.papers, dim=sizes.dim, norm=norm)
         vectors = PackedVectors(wide.astype(np.float16), offsets)

@@ -1,7 +1,8 @@
-"""Checks on a real collection that no small one can show: ``python -m benchmarks.relevance.collection DATA``.
+"""Checks that need a real, large collection: ``python -m benchmarks.relevance.collection DATA``.
 
-Per sampled paper: pasted, it finds itself first; by id, never; one chosen sentence changes the ranking;
-alignments sum to the score; the snapshot's backend and ``exact`` agree on the top 20. Also both kinds' times.
+For each sampled paper: pasted, it finds itself first; by id, never; one chosen sentence changes the ranking;
+alignments sum to the score; the snapshot's backend and ``exact`` agree on the top 20. Also prints the times
+of both kinds of search.
 """
 
 import argparse
@@ -25,12 +26,12 @@ TOP = 20
 
 
 def ids(answer: SearchAnswer) -> list[str]:
-    """The ids of an answer's papers, in order."""
+    """Return the ids of an answer's papers, in order."""
     return [result.paper.id for result in answer.results]
 
 
 def largest_gap(answer: SearchAnswer) -> float:
-    """How far, at most, a score of the answer is from its explanation."""
+    """Return the largest difference between a score of the answer and the sum of its explanation."""
     return max(
         abs(
             result.score
@@ -41,12 +42,12 @@ def largest_gap(answer: SearchAnswer) -> float:
 
 
 def pasted(paper: Paper) -> SearchQuery:
-    """The paper as someone would paste it."""
+    """Return a query with the paper as if it were pasted."""
     return SearchQuery((Seed(paper=Paper("", paper.title, paper.abstract, paper.sentences)),), limit=TOP)
 
 
 def exact_engine(settings: Settings) -> SearchEngine:
-    """The engine over a collection, comparing every sentence."""
+    """Open an engine over a collection that compares every sentence."""
     engine = open_engine(settings)
     rows, _ = engine.snapshot.gather(np.arange(len(engine.snapshot.living)))
     engine.snapshot.index = ExactIndex(rows)
@@ -54,7 +55,7 @@ def exact_engine(settings: Settings) -> SearchEngine:
 
 
 def sampled(engine: SearchEngine, n: int, seed: int) -> list[Paper]:
-    """So many papers of a collection, drawn at random."""
+    """Draw ``n`` papers of a collection at random."""
     drawn = np.random.default_rng(seed).choice(engine.snapshot.positions, n, replace=False)
     return [engine.snapshot.paper(int(position)) for position in drawn]
 
@@ -62,7 +63,7 @@ def sampled(engine: SearchEngine, n: int, seed: int) -> list[Paper]:
 def agreement(
     engine: SearchEngine, exact: SearchEngine, papers: list[Paper]
 ) -> tuple[float, list[float], list[float]]:
-    """Mean share of the top 20 both backends return, and the times of each, in ms."""
+    """Return the mean share of the exact top 20 that the backend finds, and the times of both, in ms."""
     shares, own_ms, exact_ms = [], [], []
     for paper in track(papers, "Comparing backends"):
         query = SearchQuery((Seed(paper.id),), limit=TOP)

@@ -1,11 +1,11 @@
-"""How often taggers read openings, clinical and biological abstracts right: 201 sentences that we wrote.
+"""Accuracy of taggers on openings, clinical and biological abstracts: 201 sentences written by us.
 
 python -m benchmarks.relevance.facets [WEIGHTS ...] [--encoder minilm]
 
-facets.jsonl beside it holds 60 invented abstracts in CSAbstruct's layout, so that `akin evaluate facets`
-reads it, too; we wrote and labelled them before any tagger was asked. ``also`` are other labels that count as
-right: "In this paper, we propose ..." is an objective as well as a method, and never background. The first
-weights are compared with each of the others, which are the shipped ones where only one is given.
+facets.jsonl next to this file holds 60 invented abstracts in CSAbstruct's layout, so `akin evaluate facets`
+can read it too; we wrote and labelled them before any tagger was run. ``also`` lists other labels that count
+as right: "In this paper, we propose ..." is an objective as well as a method, and never background. The first
+weights are compared with each of the others, or with the shipped weights if only one file is given.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ALL, FIRST = "all", "first sentences"
 
 
 def right_of(encoder: Encoder, tagger: FacetTagger) -> dict[str, float]:
-    """100 for each sentence that gets one of its labels, else 0, by line and number of the sentence."""
+    """Return 100 for each sentence that gets one of its labels, else 0, by line and sentence number."""
     papers = list(FunctionsSet().load(FILE).papers.values())
     right = {}
     for (line, row), annotated in zip(
@@ -36,12 +36,12 @@ def right_of(encoder: Encoder, tagger: FacetTagger) -> dict[str, float]:
 
 
 def rows() -> list[dict[str, list[str]]]:
-    """The abstracts of the file."""
+    """Return the abstracts of the file."""
     return [json.loads(line) for line in FILE.read_text().splitlines()]
 
 
 def parts() -> dict[str, list[str]]:
-    """Sentences by the kind of their abstract, those that open one, and all, named as in ``right_of``."""
+    """Group sentences by the kind of abstract, with all and first sentences, named as in ``right_of``."""
     found: dict[str, list[str]] = {ALL: [], FIRST: []}
     for line, row in enumerate(rows()):
         own = [f"{line}:{number}" for number in range(len(row["sentences"]))]

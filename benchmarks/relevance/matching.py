@@ -1,8 +1,8 @@
-"""What a match of a whole conference costs: encoding, comparing, assigning, explaining; and after a kill.
+"""The cost of matching a whole conference: encode, compare, assign and explain, also after a kill.
 
 ``python -m benchmarks.relevance.matching CORPUS OUT [--submissions 2000 --reviewers 3000 --papers 20]``.
-Reviewers are the authors with most papers, each with the latest of them, submissions the latest papers of
-the corpus. The comparison is killed half way and begun again.
+Reviewers are the authors with most papers, each with their latest ones; submissions are the latest papers of
+the corpus. The comparison is killed half way and started again.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from service.match.tables import write_scores
 
 
 def made_program(corpus: Path, *, n_submissions: int, n_reviewers: int, n_papers: int) -> Program:
-    """A conference made of a corpus with years and authors."""
+    """Make a conference from a corpus with years and authors."""
     papers = {each.id: each for each in read_corpus(corpus) if each.authors and each.year}
     by_year = sorted(papers.values(), key=lambda each: (-(each.year or 0), each.id))
     program = Program()
@@ -53,13 +53,13 @@ def made_program(corpus: Path, *, n_submissions: int, n_reviewers: int, n_papers
 
 
 class _Clock:
-    """Stages with the seconds they took and the memory at their end."""
+    """Stages with the seconds each took and the peak memory at its end."""
 
     def __init__(self) -> None:
         self.table = Table("stage", "s", "peak MiB")
 
     def measure(self, stage: str, work: Callable[[], object]) -> float:
-        """Do ``work`` and note what it took."""
+        """Run ``work`` and record its time and the peak memory."""
         started = time.perf_counter()
         work()
         took = time.perf_counter() - started
@@ -69,7 +69,7 @@ class _Clock:
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:
-    """Shows no progress."""
+    """Ignore progress."""
 
 
 def _matched(program: Program, data: Path, stop_after: int | None = None) -> Match:
@@ -83,7 +83,7 @@ def _matched(program: Program, data: Path, stop_after: int | None = None) -> Mat
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("out", type=Path)

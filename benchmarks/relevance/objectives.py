@@ -1,11 +1,12 @@
-"""Every training objective on the same data for the same few steps, beside the encoder begun with.
+"""Every training objective on the same data for the same few steps, compared with the initial encoder.
 
 python -m benchmarks.relevance.objectives COCITATION CSFCUBE SCIFACT --work FOLDER [--json FILE]
 
 COCITATION holds ``papers``, ``cocitation_contexts`` and ``single_citation_contexts`` (.jsonl.gz; the layouts
-of docs/how-to/training.md). Each row is a process of its own, on one thread, so that its peak of memory is
-its own; a row that ``--work`` holds is not run again, so an interrupted command goes on where it was. With
-``--json`` (docs/measured/objectives.json) the figures are written, and a page beside them (.md).
+of docs/how-to/training.md). Each row runs in a separate process, on one thread, so that its peak memory is
+measured alone; a row already in ``--work`` is not run again, so an interrupted command continues where it
+stopped. With ``--json`` (docs/measured/objectives.json) the figures are written, and a page next to them
+(.md).
 """
 
 import argparse
@@ -43,12 +44,12 @@ from models.types import Precision
 
 ENCODER, TAU, SEED = "minilm", 0.15, 0
 N_EXAMPLES, N_HELD_OUT = 400, 150
-# SciFact: claims, and papers beside those that are judged for them.
+# SciFact: the number of claims, and of papers added to those judged for the claims.
 N_CLAIMS, N_OTHERS = 100, 200
 STEPS = {"n_steps": 40, "batch": 8, "learning_rate": 4e-4, "warm_up": 5, "measure_every": 40, "seed": SEED}
 MAX_TOKENS = 160
 
-# What is measured: systems of each set, and its measures, the first one shown.
+# The systems measured on each set, and the measures, the first of which is shown.
 MEASURED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "held-out": (("ot", "single", "mean_min", "document"), ("RR",)),
     "csfcube": (("ot", "single", "mean_min", "document", "ot:focus:words"), ("NDCG%20", "MAP")),
@@ -58,7 +59,7 @@ MEASURED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One row: an objective with its settings, ``mixing`` where citing sentences take part beside papers."""
+    """One row: an objective with its settings; ``mixing`` is how citing sentences are mixed with papers."""
 
     objective: Mapping[str, Any]
     mixing: str = ""
@@ -66,10 +67,10 @@ class Recipe:
 
 
 def recipes() -> dict[str, Recipe]:
-    """The rows by name, those that matter most first."""
+    """Return the rows by name, the most important ones first."""
     both = {"name": "in-batch", "tau": TAU}
     tau = {"tau": TAU}
-    # Margins are in units of distance: the papers' 1 is of raw vectors, ten times as far apart.
+    # Margins are in units of distance: the 1 of the publications is for raw vectors, ten times as far apart.
     narrow = {"margin": 0.1}
     return {
         "in-batch, ot": Recipe({**both, "distances": ["ot"]}),
@@ -94,7 +95,7 @@ def recipes() -> dict[str, Recipe]:
 
 
 def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path) -> None:
-    """Write the sets that all rows learn from and are held out by, where they are not there yet."""
+    """Write the training and held-out sets of all rows, unless they exist."""
     out = ["csfcube", "beir"]
     leave_out = [f"{name}={path}" for name, path in zip(out, (csfcube, scifact), strict=True)]
     papers, whole, sentences = [data / "papers.jsonl.gz"], work / "all-cocited", work / "all-contexts"
@@ -118,7 +119,7 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path) -> None:
 
 
 def measured_on(csfcube: Path, scifact: Path, work: Path) -> dict[str, Collection]:
-    """The sets that every row is measured on."""
+    """Load the sets that every row is measured on."""
     return {
         "held-out": load_collection("pairs", work / "all-cocited" / "held-out"),
         "csfcube": load_collection("csfcube", csfcube),
@@ -127,7 +128,7 @@ def measured_on(csfcube: Path, scifact: Path, work: Path) -> dict[str, Collectio
 
 
 def _part(collection: Collection) -> Collection:
-    """Some claims, drawn at random, with the papers judged for them and some others."""
+    """Draw some claims at random, with the papers judged for them and some others."""
     drawn = np.random.default_rng(SEED)
     chosen = sorted(drawn.permutation(len(collection.queries))[:N_CLAIMS].tolist())
     queries = tuple(collection.queries[i] for i in chosen)
@@ -140,7 +141,7 @@ def _part(collection: Collection) -> Collection:
 
 
 def run_row(name: str, csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
-    """Train one row and measure it; the figures of every query, and what training took."""
+    """Train one row and measure it; return the figures of every query and the cost of training."""
     torch.set_num_threads(1)
     row: dict[str, Any] = {"name": name}
     encoder = ENCODER
@@ -154,7 +155,7 @@ def run_row(name: str, csfcube: Path, scifact: Path, work: Path) -> dict[str, An
 
 
 def _train(recipe: Recipe, work: Path, to: Path) -> dict[str, Any]:
-    """Train by ``recipe`` and write the encoder ``to`` a new folder; what it took of time and memory."""
+    """Train by ``recipe`` and export the encoder ``to`` a new folder; return time, memory and losses."""
     sets = [{"path": work / "cocited", "objective": recipe.objective, "weight": 3}]
     if recipe.mixing:
         sets = [{"path": work / "contexts", "objective": recipe.objective, "weight": 1}, *sets]
@@ -190,13 +191,13 @@ def _train(recipe: Recipe, work: Path, to: Path) -> dict[str, Any]:
 
 
 def _peak_mib() -> float:
-    """The most memory that this process has held, in MiB."""
+    """Return the peak memory of this process, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _values(encoder: str, sets: Mapping[str, Collection]) -> dict[str, Any]:
-    """The value of every query by set, system and measure, in percent."""
-    # Rounding moves a vector by 1 - cos = 2e-5, and all rows alike are read so.
+    """Return the value of every query by set, system and measure, in percent."""
+    # Rounding moves a vector by 1 - cos = 2e-5, for all rows alike.
     loaded = load_encoder(encoder, device="cpu", precision=Precision.BFLOAT16)
     source = VectorSource(loaded, on_progress=lambda *_: None)
     found: dict[str, Any] = {}
@@ -210,12 +211,12 @@ def _values(encoder: str, sets: Mapping[str, Collection]) -> dict[str, Any]:
 
 
 def file_name(name: str) -> str:
-    """The name of a row as that of a file."""
+    """Return a row's name as a file name."""
     return "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
 def figures_of(rows: Mapping[str, Any], sets: Mapping[str, Collection]) -> Iterator[Figure]:
-    """Each row's figures and by how much they exceed those of the encoder begun with, paired by query."""
+    """Yield each row's figures and their difference from the initial encoder's, paired by query."""
     begun = rows[BEGUN_WITH]["values"]
     for name, row in rows.items():
         for of_set, systems in row["values"].items():
@@ -228,7 +229,7 @@ def figures_of(rows: Mapping[str, Any], sets: Mapping[str, Collection]) -> Itera
 
 
 def report(csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
-    """All that the page shows, of the rows that ``work`` holds."""
+    """Collect everything that the page shows, from the rows in ``work``."""
     rows = {}
     for name in (BEGUN_WITH, *recipes()):
         file = work / f"{file_name(name)}.json"
@@ -254,7 +255,7 @@ def report(csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the rows that are missing, and write what is asked for."""
+    """Run the missing rows, and write the requested files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -281,7 +282,7 @@ def main() -> None:
 
 
 def _write(file: Path, content: Any) -> None:
-    """Write a JSON file at once, so that none is there in part."""
+    """Write a JSON file atomically, so that no partial file is ever visible."""
     aside = file.with_suffix(".part")
     aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     aside.replace(file)

@@ -1,6 +1,7 @@
-"""The page of the documents that is made from the figures of ``benchmarks.relevance.objectives``.
+"""The documentation page made from the figures of ``benchmarks.relevance.objectives``.
 
-``python -m benchmarks.relevance.objectives_page docs/measured/objectives.json`` writes the page beside it.
+``python -m benchmarks.relevance.objectives_page docs/measured/objectives.json`` writes the page next to that
+file.
 """
 
 import json
@@ -20,7 +21,7 @@ _SETS = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A mean over queries, in percent; ``difference`` from the encoder begun with, in ``low`` to ``high``."""
+    """A mean over queries, in percent; ``difference`` from the initial encoder, with its interval."""
 
     row: str
     set: str
@@ -38,7 +39,7 @@ class Figure:
 
 
 def page(told: Mapping[str, Any]) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     machine, steps = told["machine"], told["steps"]
     figures = [Figure(**own) for own in told["figures"]]
     parts = [
@@ -90,7 +91,7 @@ def _cell(figure: Figure) -> str:
 
 
 def _costs(rows: list[dict[str, Any]]) -> str:
-    """Papers a second of training and the peak of memory, with the loss at both ends."""
+    """Return the training speed in papers a second, the peak memory, and the loss at both ends."""
     trained = [row for row in rows if "objective" in row]
     least = min((row["peak_before_mib"] for row in trained), default=0.0)
     text = (
@@ -117,7 +118,7 @@ def _lines(rows: list[list[str]]) -> Iterator[str]:
 
 
 def write_page(file: Path) -> None:
-    """Write the page beside the file of figures."""
+    """Write the page next to the file of figures."""
     told = json.loads(file.read_text(encoding="utf-8"))
     file.with_suffix(".md").write_text(page(told), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Sentence splitting: time on hostile text, and boundary quality on abstracts given as lists of sentences.
+"""Sentence splitting: time on hostile text, and boundary quality on abstracts given as sentence lists.
 
 python -m benchmarks.relevance.sentences PAPERS.jsonl.gz CSABSTRUCT/train.jsonl
 """
@@ -30,7 +30,7 @@ def hostile_text(unit: str) -> str:
 
 
 def best_time(split: Callable[[str], object], text: str) -> float:
-    """CPU seconds of the fastest of five runs: other processes must not count."""
+    """Return the CPU seconds of the fastest of five runs, so that other processes do not count."""
     times = []
     for _ in range(5):
         started = time.process_time()
@@ -40,19 +40,19 @@ def best_time(split: Callable[[str], object], text: str) -> float:
 
 
 def boundaries(text: str) -> set[int]:
-    """Where our sentences end, the last one left out."""
+    """Return the ends of our sentences, except the last."""
     return {sentence.end for sentence in split_sentences(text)[:-1]}
 
 
 def sentencex_boundaries(text: str) -> set[int]:
-    """Where those of sentencex alone end, white space left out."""
+    """Return the ends of sentencex's sentences, except the last, without trailing white space."""
     found = sentencex.get_sentence_boundaries("en", text)
     pieces = [(each["start_index"], text[each["start_index"] : each["end_index"]].rstrip()) for each in found]
     return {start + len(piece) for start, piece in pieces if piece} - {len(text)}
 
 
 def given_sentences(path: Path) -> Iterator[list[str]]:
-    """The abstracts of ``path`` that are lists, without empty sentences."""
+    """Yield the abstracts of ``path`` that are lists, without empty sentences."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
         for line in lines:
             record = orjson.loads(line)
@@ -64,7 +64,7 @@ def given_sentences(path: Path) -> Iterator[list[str]]:
 
 
 def quality(split: Callable[[str], set[int]], abstracts: list[list[str]]) -> str:
-    """Precision and recall of exact boundaries, whole abstracts right, abstracts per CPU second."""
+    """Return precision, recall, the share of abstracts wholly right, and abstracts per CPU second."""
     right = found = given = whole = 0
     started = time.process_time()
     for parts in abstracts:

@@ -1,4 +1,4 @@
-"""What facets and functions cost at indexing: papers a second with and without them, runs interleaved.
+"""The cost of facets and functions at indexing: papers a second with and without them, runs interleaved.
 
 python -m benchmarks.relevance.tagging ../shared/data/corpus.jsonl.gz --papers 512 --threads 1
 """
@@ -44,7 +44,7 @@ def main() -> None:
     actions["with layers and facets"] = partial(index, tagging)
     if full.functions is not None:
         actions["with layers, facets and functions"] = partial(index, full)
-    for action in actions.values():  # what is compiled or loaded at first use
+    for action in actions.values():  # run once what is compiled or loaded at first use
         action()
     spent = medians(actions, arguments.repeats, CLOCKS[arguments.clock])
 

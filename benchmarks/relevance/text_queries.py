@@ -1,8 +1,8 @@
-"""What words would add to vectors for short texts: BM25 beside, summed with, and choosing for single match.
+"""What words add to vectors for short texts: BM25 compared, summed, and choosing for single match.
 
 python -m benchmarks.relevance.text_queries SCIFACT_FOLDER [--cache FOLDER]
 
-What the service does, tf-idf beside transport: `akin evaluate beir FOLDER --system minilm:ot:words`.
+The service's own way, tf-idf added to transport: `akin evaluate beir FOLDER --system minilm:ot:words`.
 """
 
 import argparse
@@ -27,20 +27,20 @@ _DEPTH = 100
 
 
 def normalised(scores: np.ndarray) -> np.ndarray:
-    """Scores of each query with mean 0 and standard deviation 1 over all papers."""
+    """Scale the scores of each query to mean 0 and standard deviation 1 over all papers."""
     spread = scores.std(axis=1, keepdims=True)
     normal: np.ndarray = (scores - scores.mean(axis=1, keepdims=True)) / spread
     return normal
 
 
 def ranks(scores: np.ndarray) -> np.ndarray:
-    """The rank, from 1, of each paper for each query (rows)."""
+    """Return the rank, from 1, of each paper for each query (rows)."""
     order = np.argsort(-scores, axis=1, kind="stable")
     return np.argsort(order, axis=1, kind="stable") + 1
 
 
 def systems(vectors: np.ndarray, lexical: np.ndarray) -> dict[str, np.ndarray]:
-    """The scores of every system, (n_queries, n_papers) each."""
+    """Return the scores of every system, (n_queries, n_papers) each."""
     total = normalised(vectors) + normalised(lexical)
     found = {
         VECTORS: vectors,
@@ -56,7 +56,7 @@ def systems(vectors: np.ndarray, lexical: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def as_run(name: str, collection: Collection, scores: np.ndarray) -> Run:
-    """The best papers of each query."""
+    """Return a run with the best papers of each query."""
     ids = list(collection.papers)
     ranked = {}
     for query, row in zip(collection.queries, scores, strict=True):

@@ -1,9 +1,9 @@
-"""Title lookup: how fast, how large and how forgiving it is; no snapshot is needed.
+"""Title lookup: speed, size and tolerance of typing errors; needs no snapshot.
 
 python -m benchmarks.relevance.titles ../shared/data/corpus.jsonl.gz --papers 20000
 
-Suggestions are asked for keystroke by keystroke, from some word of a title on; lookups are titles in which
-one character in twenty is another.
+Suggestions are requested keystroke by keystroke, starting at some word of a title; lookups are titles with
+one character in twenty replaced.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _MOST_TYPED = 24
 
 
 def times_ms(ask: Callable[[str], object], asked: Sequence[str]) -> list[float]:
-    """How long each of ``asked`` takes, in milliseconds."""
+    """Return how long each of ``asked`` takes, in milliseconds."""
     times = []
     for text in asked:
         started = time.perf_counter()
@@ -37,13 +37,13 @@ def times_ms(ask: Callable[[str], object], asked: Sequence[str]) -> list[float]:
 
 
 def show(label: str, times: Sequence[float]) -> None:
-    """Median, 95th percentile and maximum, on a line."""
+    """Print median, 95th percentile and maximum on a line."""
     p95 = statistics.quantiles(times, n=20)[-1]
     print(f"{label:48}{statistics.median(times):8.1f}{p95:8.1f}{max(times):8.1f} ms")
 
 
 def size_of(titles: Titles) -> int:
-    """Bytes that the lookup holds."""
+    """Return the bytes of memory of the lookup."""
     held = vars(titles).values()
     arrays = sum(each.nbytes for each in held if isinstance(each, np.ndarray))
     lists = [each for each in held if isinstance(each, list)]
@@ -52,14 +52,14 @@ def size_of(titles: Titles) -> int:
 
 
 def typed(title: str, rng: random.Random) -> list[str]:
-    """What has been typed after each keystroke of someone who begins at a word of ``title``."""
+    """Return the text after each keystroke of someone who starts at a word of ``title``."""
     words = title.split()
     text = " ".join(words[rng.randrange(len(words)) :])[:_MOST_TYPED]
     return [text[:n] for n in range(1, len(text) + 1) if any(map(str.isalnum, text[:n]))]
 
 
 def mistyped(title: str, rng: random.Random) -> str:
-    """``title`` with one character in twenty exchanged."""
+    """Replace about one character in twenty of ``title``."""
     return "".join(rng.choice("aeinorst") if rng.random() < 0.05 else character for character in title)
 
 

@@ -1,9 +1,9 @@
-"""What shared words cost on a collection, and what the candidate stage loses of a ranking that counts them.
+"""The cost of shared words on a collection, and how much the candidate stage loses of a ranking with words.
 
 python -m benchmarks.relevance.words DATA [--queries 100 --exhaustive 50]
 
 Each query is run with and without words, in turns, on one thread. The exhaustive comparison scores every
-paper of the collection with words; the last column says how many of its first 20 the service finds.
+paper of the collection with words; the last column shows how many of its first 20 the service finds.
 """
 
 import argparse
@@ -34,7 +34,7 @@ Kinds = Mapping[str, Callable[[int], SearchQuery]]
 
 
 def kinds(engine: SearchEngine) -> Kinds:
-    """Queries of each kind, made from the paper at a position."""
+    """Return functions that make a query of each kind from the paper at a position."""
     snapshot = engine.snapshot
 
     def by_id(position: int, aspect: Aspect | None = None) -> SearchQuery:
@@ -63,21 +63,21 @@ def kinds(engine: SearchEngine) -> Kinds:
 
 
 def timed(engine: SearchEngine, query: SearchQuery) -> tuple[float, list[str]]:
-    """Milliseconds of processor time, and the ids of the answer."""
+    """Return milliseconds of processor time, and the ids of the answer."""
     started = time.process_time()
     answer = engine.search(query)
     return 1000 * (time.process_time() - started), [result.paper.id for result in answer.results]
 
 
 def without_words(query: SearchQuery) -> SearchQuery:
-    """The same query, in which words do not count."""
+    """Return the same query with words not counted."""
     return replace(query, words=0.0)
 
 
 def of_kind(
     engine: SearchEngine, full: SearchEngine, queries: list[SearchQuery], n_exhaustive: int
 ) -> list[str]:
-    """The cells of a row: medians with and without words, their ratio, and what is found of the best."""
+    """Return a row's cells: medians with and without words, their ratio, and the share of the best found."""
     own_ms, bare_ms, shares = [], [], []
     for number, query in enumerate(track(queries, "Asking")):
         took, found = timed(engine, query)
@@ -96,7 +96,7 @@ def of_kind(
 
 
 def sizes(engine: SearchEngine, data: Path) -> str:
-    """Bytes a paper, of words and of all else."""
+    """Return the bytes per paper, of words and of all other files."""
     files = [
         (name, (DataFolder(data).segment(segment.entry.name) / name).stat().st_size)
         for segment in engine.snapshot.segments

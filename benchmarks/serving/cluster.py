@@ -1,7 +1,7 @@
-"""A query on a cluster of Ray beside the same in process: python -m benchmarks.serving.cluster DATA
+"""A query on a Ray cluster compared with the same in process: python -m benchmarks.serving.cluster DATA
 
-Searches by id for papers of the collection in turn, here and there, and compares the answers. The cluster is
-one of this machine, whose shards share its cores with the query, unless --ray names another.
+Searches by id for papers of the collection, in turn in process and on the cluster, and compares the answers.
+The cluster is local, so its shards share the cores with the query, unless --ray names another.
 """
 
 import argparse
@@ -29,19 +29,19 @@ KINDS = {
 
 
 def no_models() -> Annotator:
-    """Papers of the collection need none."""
+    """Fail if called: papers of the collection need no encoder."""
     raise AssertionError("nothing is encoded here")
 
 
 def timed(engine: SearchEngine, query: SearchQuery) -> tuple[float, SearchAnswer]:
-    """Milliseconds, and the answer but for its own time."""
+    """Return the milliseconds, and the answer without its own time."""
     started = time.perf_counter()
     answer = engine.search(query)
     return (time.perf_counter() - started) * 1000, replace(answer, took_ms=0.0)
 
 
 def described(manifest: Manifest) -> str:
-    """How large the collection is."""
+    """Describe the size of the collection."""
     backends = ", ".join(dict.fromkeys(entry.backend for entry in manifest.segments))
     return (
         f"{manifest.n_papers:,} papers, {manifest.n_rows:,} vectors of {manifest.encoder.name} in "
@@ -50,7 +50,7 @@ def described(manifest: Manifest) -> str:
 
 
 def main() -> None:
-    """Ask, and print a line for each kind of query."""
+    """Run the queries, and print a line for each kind."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -68,7 +68,7 @@ def main() -> None:
         snapshot.paper(int(each)).id for each in snapshot.positions[:: max(1, len(snapshot) // given.queries)]
     ]
     for name, asked in KINDS.items():
-        for engine in (here, there):  # scales, and machine code
+        for engine in (here, there):  # loads scales and compiles machine code
             engine.search(asked(papers[0]))
         times: list[tuple[float, float]] = []
         for paper in papers[: given.queries]:

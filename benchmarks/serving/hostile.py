@@ -1,6 +1,6 @@
-"""Hostile requests: how long /livez takes while each is answered, and the most memory that the service holds.
+"""Hostile requests: how long /livez takes while each is answered, and the peak memory of the service.
 
-Starts `akin serve` for each of them, on a free port:
+Starts `akin serve` for each request, on a free port:
 
 python -m benchmarks.serving.hostile DATA [--seconds 3]
 """
@@ -27,12 +27,12 @@ Request = tuple[str, str, bytes]
 
 
 def nested(n_bytes: int) -> bytes:
-    """A batch whose seeds are empty lists."""
+    """Return a batch with empty lists as seeds."""
     return b'{"seeds":[' + b",".join([b"[]"] * (n_bytes // 3)) + b"]}"
 
 
 def requests() -> dict[str, Request]:
-    """What is sent, by what it is called."""
+    """Return the requests by name."""
     many = urlencode({"like": [f"p{number}" for number in range(700)]}, doseq=True)
     long = b'{"seeds":[' + b",".join([b"9" * 4_299] * (CAP_BYTES // 4_300 - 10)) + b"]}"
     precise = b'{"seeds":[' + b",".join([b"1.2345678901234567e-300"] * 80_000) + b"]}"
@@ -52,7 +52,7 @@ def requests() -> dict[str, Request]:
 
 @contextmanager
 def service(data: Path) -> Iterator[tuple[int, int]]:
-    """The process and the port of `akin serve`."""
+    """Start `akin serve` and yield its process id and port."""
     command = [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", "0", "--device", "cpu"]
     variables = {"PYTHONUNBUFFERED": "1", "COLUMNS": "300", "AKIN_LOG_LEVEL": "error"}
     process = subprocess.Popen(  # noqa: S603 - our own command
@@ -70,7 +70,7 @@ def service(data: Path) -> Iterator[tuple[int, int]]:
 
 
 def ask(port: int, request: Request) -> int:
-    """The status of the answer to one request."""
+    """Return the status of the answer to one request."""
     method, path, body = request
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
@@ -81,7 +81,7 @@ def ask(port: int, request: Request) -> int:
 
 
 def look(port: int, ended: threading.Event) -> list[float]:
-    """Milliseconds of one look at /livez after another."""
+    """Request /livez again and again and return the milliseconds of each answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     times = []
     while not ended.is_set():
@@ -94,7 +94,7 @@ def look(port: int, ended: threading.Event) -> list[float]:
 
 
 def measure(port: int, request: Request, seconds: float) -> tuple[set[int], list[float]]:
-    """The statuses of a request that is sent again and again, and how long /livez took meanwhile."""
+    """Return the statuses of a request sent repeatedly, and the times of /livez meanwhile."""
     statuses: set[int] = set()
     ended = threading.Event()
 
@@ -112,13 +112,13 @@ def measure(port: int, request: Request, seconds: float) -> tuple[set[int], list
 
 
 def peak_mib(pid: int) -> float:
-    """The most memory a process has held."""
+    """Return the peak memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def main() -> None:
-    """Prints a table."""
+    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--seconds", type=float, default=3.0)

@@ -1,9 +1,9 @@
-"""How long searches of a real collection take: ``python -m benchmarks.serving.latency DATA``.
+"""The latency of searches of a real collection: ``python -m benchmarks.serving.latency DATA``.
 
-By id, by a text (a title), and by a pasted title and abstract, one after another in this process, of papers
-drawn at random: p50, p95, p99. Also on how many of the first 20 papers the index and exact search agree, and
-how many of the 200 nearest sentences the index finds. With ``--add 1000 --delete 100`` as many papers are
-added and deleted, in a copy of the folder, and all is measured again.
+Searches by id, by a text (a title), and by a pasted title and abstract, one after another in this process,
+for randomly drawn papers: p50, p95, p99. Also measures on how many of the first 20 papers the index and exact
+search agree, and how many of the 200 nearest sentences the index finds. With ``--add 1000 --delete 100`` this
+many papers are added and deleted, in a copy of the folder, and everything is measured again.
 """
 
 import argparse
@@ -38,12 +38,12 @@ Figures = dict[str, float]
 
 
 def percentiles(took_ms: Sequence[float]) -> Figures:
-    """p50, p95 and p99."""
+    """Return p50, p95 and p99."""
     return {f"p{q}": float(np.percentile(took_ms, q)) for q in (50, 95, 99)}
 
 
 def times_ms(engine: SearchEngine, queries: Sequence[SearchQuery]) -> Figures:
-    """Of searches, one after another."""
+    """Return the percentiles of searches run one after another, in ms."""
     for query in queries[:_WARM_UP]:
         engine.search(query)
     took = []
@@ -55,7 +55,7 @@ def times_ms(engine: SearchEngine, queries: Sequence[SearchQuery]) -> Figures:
 
 
 def recall(engine: SearchEngine, exact: SearchEngine, papers: Sequence[Paper]) -> float:
-    """The share of the nearest sentences of a paper's first one that the index finds."""
+    """Return the share of the sentences nearest to each paper's first one that the index finds."""
     snapshot, found = engine.snapshot, []
     allowed = np.repeat(snapshot.living, np.diff(snapshot.offsets))
     for paper in track(papers, "Nearest sentences", transient=True):
@@ -69,7 +69,7 @@ def recall(engine: SearchEngine, exact: SearchEngine, papers: Sequence[Paper]) -
 
 
 def measured(data: Path, n_queries: int, seed: int) -> dict[str, Figures]:
-    """All figures of a collection."""
+    """Return all figures of a collection."""
     settings = Settings(data=data)
     engine, exact = open_engine(settings), exact_engine(settings)
     engine.warm_up()
@@ -91,7 +91,7 @@ def measured(data: Path, n_queries: int, seed: int) -> dict[str, Figures]:
 
 
 def change(data: Path, n_added: int, n_deleted: int) -> Figures:
-    """Adds papers one by one, merges when merges are due, then deletes others; seconds of each."""
+    """Add papers one by one, merging when due, then delete others; return the median seconds of each."""
     engine = open_engine(Settings(data=data))
     papers = sampled(engine, n_added + n_deleted, seed=1)
     annotator = load_annotator(engine.snapshot.manifest.encoder.name, device="cpu")

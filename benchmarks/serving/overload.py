@@ -1,9 +1,9 @@
-"""Overload: what the service still answers, and how fast it refuses the rest, at four times its capacity.
+"""Overload: how much the service still answers, and how fast it refuses the rest, at four times capacity.
 
 Starts `akin serve` on a free port, finds its capacity with clients that wait for their answers, then offers
-four times that rate over as many connections as it takes, open-loop (requests do not wait for one another).
-The load takes of the same processors, so the capacity is measured once more beside a process that does
-nothing but refuse what is too much:
+four times that rate over as many connections as needed, open-loop (requests do not wait for one another). The
+load uses the same processors, so the capacity is measured once more next to a process that only refuses the
+excess requests:
 
 python -m benchmarks.serving.overload DATA [--seconds 10] [--rounds 3] [--running 2]
 """
@@ -44,7 +44,7 @@ MOST_CONNECTIONS = 2_000
 
 @dataclass
 class Load:
-    """What came back: per status the seconds from sending to the answer's first byte."""
+    """The answers: for each status the seconds from sending to the end of the answer's headers."""
 
     seconds: float = 0.0
     by_status: dict[int, list[float]] = field(default_factory=dict)
@@ -52,17 +52,17 @@ class Load:
     without_retry_after: int = 0
 
     def rate(self, status: int) -> float:
-        """Answers of a status a second."""
+        """Return the answers with a status per second."""
         return len(self.by_status.get(status, [])) / self.seconds
 
     def p(self, percent: float, *statuses: int) -> float:
-        """A percentile, in ms, over some statuses."""
+        """Return a percentile, in ms, over some statuses; nan if there are none."""
         times = [each for status in statuses for each in self.by_status.get(status, [])]
         return float(np.percentile(times, percent)) * 1000 if times else float("nan")
 
 
 def request_bytes(abstract: str, number: int) -> bytes:
-    """A search for a pasted paper, which has to be encoded, searched for and re-ranked: its title is new."""
+    """Return a search for a pasted paper with a new title, so it must be encoded, searched and re-ranked."""
     body = json.dumps({"query": {"title": f"Number {number}", "abstract": abstract}, "limit": 10}).encode()
     head = (
         "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -72,7 +72,7 @@ def request_bytes(abstract: str, number: int) -> bytes:
 
 
 async def ask(port: int, request: bytes, load: Load) -> None:
-    """Sends one request over a connection of its own, as many new clients do."""
+    """Send one request over a new connection, as many new clients do."""
     started = time.perf_counter()
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -92,7 +92,7 @@ async def ask(port: int, request: bytes, load: Load) -> None:
 
 
 async def closed_loop(port: int, requests: Iterator[bytes], *, n_clients: int, seconds: float) -> Load:
-    """Each client sends its next request when the last was answered: the rate is the capacity."""
+    """Send each client's next request when the last is answered: the rate is the capacity."""
     load, started = Load(), time.monotonic()
 
     async def client() -> None:
@@ -105,7 +105,7 @@ async def closed_loop(port: int, requests: Iterator[bytes], *, n_clients: int, s
 
 
 async def open_loop(port: int, requests: Iterator[bytes], *, per_second: float, seconds: float) -> Load:
-    """Requests come at a rate of their own, whatever becomes of the others."""
+    """Send requests at a fixed rate, whether or not the others are answered."""
     load = Load()
     started, tasks, n = time.monotonic(), set(), 0
     while (elapsed := time.monotonic() - started) < seconds:
@@ -116,14 +116,14 @@ async def open_loop(port: int, requests: Iterator[bytes], *, per_second: float, 
             n += 1
         await asyncio.sleep(0.002)
     await asyncio.gather(*tasks)
-    load.seconds = time.monotonic() - started  # what was still queued is answered in it too
+    load.seconds = time.monotonic() - started  # includes answering what was still queued
     return load
 
 
 async def capacity_beside(
     port: int, requests: Iterator[bytes], rate: float, n_clients: int, seconds: float
 ) -> Load:
-    """The capacity while what is too much is refused by somebody else."""
+    """Measure the capacity while another process refuses the excess requests."""
     with refuser() as other:
         load, _ = await asyncio.gather(
             closed_loop(port, requests, n_clients=n_clients, seconds=seconds),
@@ -133,19 +133,19 @@ async def capacity_beside(
 
 
 def peak_mib(pid: int) -> float:
-    """The most memory a process has held."""
+    """Return the peak memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def cpu_s(pid: int) -> float:
-    """The seconds of processor that a process has had."""
+    """Return the processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def serve(data: Path, running: int, **more: str) -> tuple[subprocess.Popen[str], int]:
-    """A service of its own, without rate limits, and its port; ``more`` settings go before ours."""
+    """Start a service without rate limits, and return it with its port; ``more`` settings override ours."""
     settings = {"AKIN_RATE": "0", "AKIN_RUNNING": str(running), "OMP_NUM_THREADS": "1", **more}
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", "0", "--device", "cpu"],
@@ -160,7 +160,7 @@ def serve(data: Path, running: int, **more: str) -> tuple[subprocess.Popen[str],
 
 @contextmanager
 def refuser() -> Iterator[int]:
-    """The port of a process that refuses everything."""
+    """Start a process that refuses everything, and yield its port."""
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-c", REFUSER], stdout=subprocess.PIPE, text=True
     )
@@ -173,7 +173,7 @@ def refuser() -> Iterator[int]:
 
 
 def report(name: str, load: Load, memory_mib: float) -> None:
-    """One line."""
+    """Print one line."""
     counts = {status: len(times) for status, times in sorted(load.by_status.items())}
     print(
         f"{name:>9}: {load.rate(200):7.1f} answers/s, "
@@ -185,7 +185,7 @@ def report(name: str, load: Load, memory_mib: float) -> None:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -216,7 +216,7 @@ def main() -> None:
             report("beside", beside, peak_mib(process.pid))
             to_beside.append(overloaded.rate(200) / beside.rate(200))
             ratios.append(overloaded.rate(200) / capacity.rate(200))
-            # What refusing costs the service, whatever the load itself takes of the same processors.
+            # The cost of refusing for the service, however much of the same processors the load itself uses.
             each = [len(load.by_status[200]) for load in (capacity, overloaded)]
             by_processor.append(each[1] / (after_s - between_s) / (each[0] / (between_s - before_s)))
         for name, values in (

@@ -1,11 +1,11 @@
-"""The page: how soon it is painted, and how long what people do on it takes, in a real Chromium on loopback.
+"""The web page: time to first paint and of interactions, in a real Chromium on loopback.
 
 python -m benchmarks.serving.page DATA [--papers 20]
 
-First paint is that of a browser that has kept nothing of the page. What needs no answer of the service
-(pointing at sentences, the focus, typing) is timed by the browser itself, from the event until what comes of
-it is painted (Event Timing, steps of 8 ms, 16 at least); what needs one, from the click until the results are
-in place and painted.
+First paint is measured in a browser with an empty cache. Interactions that need no answer of the service
+(pointing at sentences, the focus, typing) are timed by the browser itself, from the event until the result is
+painted (Event Timing, steps of 8 ms, 16 at least); others from the click until the results are in place and
+painted.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from indexer.snapshot.opening import open_snapshot
 from tests.support.servers.browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
 from tests.support.servers.processes import akin_process
 
-LEAST_MS = 16.0  # shorter events are not told
+LEAST_MS = 16.0  # shorter events are not reported
 SIZE = {"width": 1280, "height": 860}
 WATCH = """() => {
     window.slow = [];
@@ -42,7 +42,7 @@ SHIFT = """() => new Promise((done) => {
     }).observe({ type: "layout-shift", buffered: true });
     setTimeout(() => done(sum), 300);
 })"""
-# From a click until other cards are there and the frame after that is painted.
+# From a click until other cards are present and the next frame is painted.
 CLICK = """(link) => new Promise((done) => {
     const before = document.querySelector(".cards"), started = performance.now();
     const look = () => {
@@ -56,14 +56,14 @@ CLICK = """(link) => new Promise((done) => {
 
 
 def show(label: str, times: Sequence[float], *, most: float) -> None:
-    """Number, median, 95th percentile and maximum on a line, and whether the percentile is under ``most``."""
+    """Print number, median, 95th percentile, maximum, and whether the percentile exceeds ``most``."""
     p95 = statistics.quantiles(times, n=20, method="inclusive")[-1]
     verdict = "" if p95 < most else f"  more than {most:.0f}"
     print(f"{label:44}{len(times):6}{statistics.median(times):9.0f}{p95:8.0f}{max(times):8.0f} ms{verdict}")
 
 
 def first_paints(browser: Browser, address: str, paths: Sequence[str]) -> tuple[list[float], float]:
-    """When a browser without a cache shows something of each path, and the largest shift of its layout."""
+    """Return the times to first paint of each path without a cache, and the largest layout shift."""
     times, shift = [], 0.0
     for path in paths:
         context = browser.new_context(base_url=address, viewport=SIZE)
@@ -76,7 +76,7 @@ def first_paints(browser: Browser, address: str, paths: Sequence[str]) -> tuple[
 
 
 def durations(page: Page, kinds: set[str], n_done: int) -> list[float]:
-    """How long each of ``n_done`` interactions took, those the browser does not tell of being short."""
+    """Return how long ``n_done`` interactions took; those the browser does not report count as short."""
     page.wait_for_timeout(200)
     by_start: dict[float, float] = {}
     for name, start, duration in page.evaluate("window.slow.splice(0)"):
@@ -87,7 +87,7 @@ def durations(page: Page, kinds: set[str], n_done: int) -> list[float]:
 
 
 def pointed(page: Page) -> list[float]:
-    """Pointing at sentences of the query and of cards, one after the other."""
+    """Point at sentences of the query and of cards, one after the other."""
     sentences = [*page.locator(".choice .text").all(), *page.locator(".card .sentence").all()[:20]]
     for sentence in sentences:
         sentence.hover()
@@ -95,7 +95,7 @@ def pointed(page: Page) -> list[float]:
 
 
 def focused(page: Page) -> list[float]:
-    """Going through the page by Tab."""
+    """Go through the page by Tab."""
     page.locator("a.name").focus()
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -103,7 +103,7 @@ def focused(page: Page) -> list[float]:
 
 
 def typed(page: Page, text: str) -> list[float]:
-    """Typing into the box for titles, which are shown meanwhile."""
+    """Type into the title box, which shows suggestions meanwhile."""
     page.locator("#find").press_sequentially(text, delay=60)
     times = durations(page, {"keydown", "keypress", "keyup", "beforeinput", "input"}, len(text))
     page.keyboard.press("Escape")
@@ -111,14 +111,14 @@ def typed(page: Page, text: str) -> list[float]:
 
 
 def clicked(page: Page) -> list[float]:
-    """Choosing each facet of the query, and the whole of it again."""
+    """Choose each facet of the query, and then the whole query again."""
     n_chips = page.locator("#asked .chips").first.locator("a.chip").count()
     chips = page.locator("#asked .chips").first.locator("a.chip")
     return [chips.nth(number).evaluate(CLICK) for number in [*range(1, n_chips), 0]]
 
 
 def measure(browser: Browser, address: str, papers: Sequence[tuple[str, str]]) -> None:
-    """Paints and interactions for ``papers``, (id, title) each."""
+    """Measure paints and interactions for ``papers``, (id, title) each."""
     paths = [f"/?paper={quote(name)}" for name, _ in papers]
     for label, asked in (("first paint, empty page", ["/"] * len(paths)), ("first paint, results", paths)):
         times, shift = first_paints(browser, address, asked)
@@ -137,7 +137,7 @@ def measure(browser: Browser, address: str, papers: Sequence[tuple[str, str]]) -
 
 
 def main() -> None:
-    """Serves a collection, and measures its page."""
+    """Serve a collection, and measure its page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--papers", type=int, default=20)

@@ -1,7 +1,7 @@
 """The memory of each further process of a service: python -m benchmarks.serving.shared DATA [--processes 2]
 
-Processes on one host map the same files, and the kernel holds a page of them once. Each process is started
-and searched, then the proportional set size of all is read: a page that n of them map counts 1/n for each.
+Processes on one host map the same files, and the kernel holds each page of them once. Each process is started
+and searched, then the proportional set size of all is read: a page mapped by n of them counts 1/n for each.
 Prints one JSON object, in MiB.
 """
 
@@ -20,21 +20,21 @@ _FIELDS = ("Rss", "Pss", "Pss_Anon", "Pss_File", "Private_Dirty")
 
 
 def held(process: subprocess.Popen[bytes]) -> dict[str, float]:
-    """What a process holds of memory, by the kernel's count."""
+    """Return the memory of a process by the kernel's count, in MiB."""
     lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     sizes = dict(line.split(":") for line in lines if ":" in line)
     return {name: round(int(sizes[name].split()[0]) / 1024, 1) for name in _FIELDS}
 
 
 def ask(port: int, ids: Sequence[str]) -> None:
-    """Search by each of the papers; raises httpx.HTTPStatusError where one is refused."""
+    """Search by each of the papers; raises httpx.HTTPStatusError if a search is refused."""
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         for paper_id in ids:
             client.post("/v1/search", json={"query": {"paper_id": paper_id}}).raise_for_status()
 
 
 def drawn(port: int, n: int, seed: int) -> list[str]:
-    """Ids of ``n`` papers, drawn from ten times as many at the head of the collection."""
+    """Draw the ids of ``n`` papers from the first 10 ``n`` papers of the collection."""
     generator, ids = random.Random(seed), dict[str, None]()  # noqa: S311 - nothing secret
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         cursor: str | None = None

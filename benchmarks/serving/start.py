@@ -1,8 +1,8 @@
-"""Start and rollback: from SIGKILL until /readyz says ready again, and what `akin snapshot rollback` takes.
+"""Start and rollback: the time from SIGKILL until /readyz is ready again, and of `akin snapshot rollback`.
 
 python -m benchmarks.serving.start DATA [--rounds 5] [--rollback]
 
-With --rollback a paper is added and rolled back in turn; DATA is left as it was but for unused numbers.
+With --rollback a paper is added and rolled back in turn; DATA is left unchanged except for unused numbers.
 """
 
 import argparse
@@ -20,12 +20,12 @@ _PATIENCE_S = 600.0
 
 
 def akin(*arguments: str) -> list[str]:
-    """The command line of this environment."""
+    """Return a command line of Akin in this environment."""
     return [sys.executable, "-m", "akin", *arguments]
 
 
 def served(data: Path, port: int) -> tuple[subprocess.Popen[bytes], float]:
-    """A service that is ready, and the seconds it took."""
+    """Start a service and return it with the seconds until ready; raises SystemExit if it fails."""
     started = time.perf_counter()
     process = subprocess.Popen(  # noqa: S603 - our own command
         akin("serve", "--data", str(data), "--port", str(port), "--device", "cpu"),
@@ -43,7 +43,7 @@ def served(data: Path, port: int) -> tuple[subprocess.Popen[bytes], float]:
 
 
 def rolled_back_s(data: Path, number: int) -> float:
-    """Adds a paper and takes that back: the seconds of the latter, for a person at a terminal."""
+    """Add a paper and roll it back; return the seconds of the rollback as a shell command."""
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / "one.jsonl"
         paper = {
@@ -59,7 +59,7 @@ def rolled_back_s(data: Path, number: int) -> float:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""Telemetry: what metrics, the log and traces cost a search, in turn with and without, in one process.
+"""Telemetry: the cost of metrics, log and traces for a search, with and without in turn, in one process.
 
 python -m benchmarks.serving.telemetry DATA [--times 300]
 """
@@ -21,18 +21,18 @@ from service.collection.generations import open_engine
 from service.observability.logging import configure_logging
 from service.settings import Settings
 
-# As `akin serve` does; traces go to a port where nobody listens, after having been made.
+# As in `akin serve`; traces are made and sent to a port where nobody listens.
 ENDPOINT = "http://127.0.0.1:9"
 
 
 class Unobserved:
-    """In place of the middleware that observes requests: it gives each its id alone."""
+    """Replaces the middleware that observes requests: it only gives each request an id."""
 
     def __init__(self, app: object, **_: object) -> None:
         self._app = app
 
     async def __call__(self, scope: dict[str, object], receive: object, send: object) -> None:
-        """Passes a request on."""
+        """Pass a request on."""
         if scope["type"] == "http":
             scope["state"]["request_id"] = "0" * 32  # type: ignore[index]  # a dict
         await self._app(scope, receive, send)  # type: ignore[operator]  # an application
@@ -40,7 +40,7 @@ class Unobserved:
 
 @contextmanager
 def client(settings: Settings, engine: object, *, observed: bool) -> Iterator[TestClient]:
-    """A client of an application."""
+    """Yield a client of an application."""
     with ExitStack() as stack:
         if not observed:
             stack.enter_context(patch("service.app.Observed", Unobserved))
@@ -48,7 +48,7 @@ def client(settings: Settings, engine: object, *, observed: bool) -> Iterator[Te
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--times", type=int, default=300)

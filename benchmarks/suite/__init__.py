@@ -1,1 +1,1 @@
-"""The benchmark suite: one table of goals, what Akin takes and what its peers take, measured in turns."""
+"""The benchmark suite: one table of goals, with the cost of Akin and of its peers, measured in turns."""

@@ -1,8 +1,8 @@
 """Index backends on the same rows, goal P4: ``python -m benchmarks.suite.backends [VECTORS.npy]``.
 
-Without a file, clustered unit vectors stand in; their recall says little about real sentences (real vectors
-cluster far less). One thread. Latency is the median of calls of 8 query sentences, the backends taking turns,
-so that what else the machine does falls on all alike; compare the ratios.
+Without a file it uses clustered unit vectors; their recall says little about real sentences (real vectors
+cluster far less). One thread. Latency is the median of calls of 8 query sentences; the backends take turns,
+so that other load on the machine affects all alike; compare the ratios.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from indexer.collection.tuning import tried_efforts
 from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 
 SENTENCES, CALLS, K = 8, 100, 100
-TUNED, TRIED_CALLS = 0.98, 30  # the recall that `akin tune` is asked for, and calls that it tries
-_GOAL_ROWS = 2_000_000  # the goals are those of so many
+TUNED, TRIED_CALLS = 0.98, 30  # the recall requested from `akin tune`, and the number of calls that it tries
+_GOAL_ROWS = 2_000_000  # the goals are for this many rows
 
 
 @dataclass
 class Entry:
-    """One backend under test: latencies in milliseconds, file size in bytes a row."""
+    """One backend under test: latencies in milliseconds, file size in bytes per row."""
 
     name: str
     index: VectorIndex
@@ -39,7 +39,7 @@ class Entry:
 
 
 def synthetic(n: int, dim: int) -> np.ndarray:
-    """Unit vectors around 1,000 centres, float16."""
+    """Return float16 unit vectors around 1,000 centres."""
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((1000, dim), dtype=np.float32)
     vectors = centres[rng.integers(0, 1000, n)] + rng.standard_normal((n, dim), dtype=np.float32)
@@ -48,7 +48,7 @@ def synthetic(n: int, dim: int) -> np.ndarray:
 
 
 def measure(rows: np.ndarray, queries: np.ndarray, names: list[str]) -> list[Entry]:
-    """Build every backend, then let them answer the same calls in turn."""
+    """Build every backend, then time all of them on the same calls in turn."""
     entries = []
     for name in names:
         start = time.perf_counter()
@@ -64,7 +64,7 @@ def measure(rows: np.ndarray, queries: np.ndarray, names: list[str]) -> list[Ent
 
 
 def answer(entries: list[Entry], queries: np.ndarray) -> None:
-    """Let all answer the same calls in turn."""
+    """Time all entries on the same calls in turn."""
     for first in range(0, len(queries), SENTENCES):
         for entry in entries:
             start = time.perf_counter()
@@ -74,7 +74,7 @@ def answer(entries: list[Entry], queries: np.ndarray) -> None:
 
 
 def tuned(entries: list[Entry], rows: np.ndarray, queries: np.ndarray) -> tuple[float, list[Entry]]:
-    """The effort that `akin tune` chooses on some queries, and what the entries then take for the others."""
+    """Return the effort that `akin tune` chooses on some queries, and entries timed on the others."""
     n_tried = SENTENCES * TRIED_CALLS
     indexes = [entry.index for entry in entries if entry.name == "ivfpq"]
     *_, chosen = tried_efforts(indexes, [rows], queries[:n_tried], recall=TUNED)
@@ -84,13 +84,13 @@ def tuned(entries: list[Entry], rows: np.ndarray, queries: np.ndarray) -> tuple[
 
 
 def recall(found: Entry, truth: Entry) -> float:
-    """The share of the nearest ``K`` rows that a backend finds."""
+    """Return the share of the nearest ``K`` rows that a backend finds."""
     pairs = zip(np.concatenate(truth.found), np.concatenate(found.found), strict=True)
     return float(np.mean([len(np.intersect1d(expected, own)) / K for expected, own in pairs]))
 
 
 def rows(n_rows: int) -> Iterator[Row]:
-    """The rows of the candidate stage, over ``n_rows`` made-up ones."""
+    """Yield the rows of the candidate stage, over ``n_rows`` made-up vectors."""
     faiss.omp_set_num_threads(1)
     n_queries = SENTENCES * CALLS
     vectors = synthetic(n_rows + n_queries, 384)
@@ -118,7 +118,7 @@ def rows(n_rows: int) -> Iterator[Row]:
 
 
 def table(entries: list[Entry], title: str) -> Table:
-    """Figures of every backend; ratios and recall against the exact ones."""
+    """Return a table of all backends; ratios and recall are relative to the exact ones."""
     by_name = {entry.name: entry for entry in entries}
     flat_ms = float(np.median(by_name["flat"].latencies_ms))
     result = Table(

@@ -1,4 +1,4 @@
-"""Indexing, queries and storage of one collection under the default encoder: goals P5 to P8."""
+"""Indexing, queries and storage of one collection with the default encoder: goals P5 to P8."""
 
 import json
 import shutil
@@ -31,11 +31,11 @@ from service.settings import Settings
 LIMIT, QUERIES = 10, 60
 _COMPARED = 64
 _TXTAI = "txtai, hybrid, the same encoder"
-_AFFORDABLE = 1_000  # so many papers are indexed three times over
+_AFFORDABLE = 1_000  # up to this many papers are indexed three times
 
 
 def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
-    """The rows of a collection of the first ``n_papers`` of ``corpus``, made in a folder of its own."""
+    """Yield the rows of a collection of the first ``n_papers`` of ``corpus``, in a temporary folder."""
     torch.set_num_threads(threads)
     faiss.omp_set_num_threads(threads)
     annotator = load_annotator("minilm", device="cpu")
@@ -53,7 +53,7 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
 
 
 def _indexing(annotator: Annotator, papers: Sequence[Paper], data: Path) -> Iterator[Row]:
-    """What indexing takes beside the encoder alone, and beside what one would write first."""
+    """Compare indexing with the encoder alone, and with a straightforward program."""
     corpus = data.parent / "papers.jsonl"
     with corpus.open("w", encoding="utf-8") as stream:
         for paper in papers:
@@ -88,9 +88,10 @@ def _indexing(annotator: Annotator, papers: Sequence[Paper], data: Path) -> Iter
 
 
 def _by_sentence_transformers(encoder: Encoder, papers: Sequence[Paper]) -> tuple[Callable[[], object], str]:
-    """The same weights by sentence-transformers: one vector a paper, padded batches in the order of size.
+    """Encode the papers with sentence-transformers: same weights, one vector a paper, batches sorted by size.
 
-    With it how far its vectors are from ours of the whole papers, whose tokens the same network reads.
+    Also returns a note on how far its vectors are from ours for the whole papers; both networks read the same
+    tokens.
     """
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - a peer
 
@@ -110,7 +111,7 @@ def _by_sentence_transformers(encoder: Encoder, papers: Sequence[Paper]) -> tupl
 
 
 def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
-    """A search by id beside its index call, and one of a pasted paper beside the encoder's call."""
+    """Compare a search by id with its index call, and one of a given text with the encoder's call."""
     snapshot = engine.snapshot
     drawn = np.random.default_rng(0).choice(len(papers), QUERIES, replace=False).tolist()
     places = [snapshot.position(papers[number].id) for number in drawn]

@@ -1,7 +1,4 @@
-"""Encoder speed and precision side by side, on the first papers of a corpus of title + abstract JSON lines.
-
-python -m benchmarks.suite.encoders ../shared/data/corpus.jsonl.gz --papers 400 --threads 1
-"""
+"""Encoder speed and precision compared, on the first papers of a corpus of title + abstract JSON lines."""
 
 import argparse
 import statistics
@@ -29,20 +26,20 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def read_papers(path: Path, count: int) -> list[Paper]:
-    """The first ``count`` papers, split into sentences."""
+    """Return the first ``count`` papers, split into sentences."""
     return list(islice(read_corpus(path), count))
 
 
 def medians(
     actions: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """Median seconds of each action, taken in turn."""
+    """Return the median seconds of each action; actions take turns."""
     spent = in_turns(actions, rounds=repeats, clock=clock, warm=False)
     return {label: statistics.median(times) for label, times in spent.items()}
 
 
 def one_minus_cosine(exact: np.ndarray, rough: np.ndarray) -> np.ndarray:
-    """Row by row, (n_rows,)."""
+    """Compute 1 - cosine for each row, (n_rows,)."""
     norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(rough, axis=1)
     return 1 - (exact.astype(np.float64) * rough).sum(axis=1) / norms
 
@@ -50,9 +47,9 @@ def one_minus_cosine(exact: np.ndarray, rough: np.ndarray) -> np.ndarray:
 def pool_naively(
     model: Transformer, sequences: Sequence[tuple[int, ...]], windows: Sequence[Sequence[Window]]
 ) -> None:
-    """Batches in the order of the corpus, each padded to its longest."""
+    """Pool batches in corpus order, each padded to its longest sequence."""
     kept = model.batch_tokens
-    model.batch_tokens = NAIVE_BATCH * (MAX_TOKENS + 2)  # which nothing exceeds: one padded batch
+    model.batch_tokens = NAIVE_BATCH * (MAX_TOKENS + 2)  # never exceeded: one padded batch
     for start in range(0, len(sequences), NAIVE_BATCH):
         model.pool(sequences[start : start + NAIVE_BATCH], windows[start : start + NAIVE_BATCH])
     model.batch_tokens = kept

@@ -1,10 +1,10 @@
-"""A neighbouring engine, txtai, over the vectors of Akin's encoder: its time, and rankings of a collection.
+"""A comparable engine, txtai, over the vectors of Akin's encoder: its speed, and its rankings.
 
 ``PYTHONPATH=build/peers python -m benchmarks.suite.neighbour csfcube FOLDER --runs RUNS``
 
-txtai holds a vector of each paper, of title and abstract; its hybrid form counts BM25 for half of the score.
-``akin evaluate runs RUNS/*.run --set csfcube --path FOLDER`` measures the runs, also beside those that ``akin
-evaluate csfcube FOLDER --runs RUNS`` writes. ``make bench`` installs txtai into ``build/peers``.
+txtai stores one vector per paper, of title and abstract; in its hybrid form BM25 is half of the score. ``akin
+evaluate runs RUNS/*.run --set csfcube --path FOLDER`` measures the runs, also with those that ``akin evaluate
+csfcube FOLDER --runs RUNS`` writes. ``make bench`` installs txtai into ``build/peers``.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from models.types import Paper
 
 
 class Neighbour:
-    """txtai over ``papers``, encoded before: ``vectors`` by the text of each (``text_of``)."""
+    """A txtai index over ``papers``; ``vectors`` maps the text of each (``text_of``) to its vector."""
 
     def __init__(self, papers: Iterable[Paper], vectors: dict[str, np.ndarray], *, hybrid: bool) -> None:
         from txtai import Embeddings  # noqa: PLC0415 - a peer
@@ -35,7 +35,7 @@ class Neighbour:
         self._index.index((paper.id, text_of(paper), None) for paper in papers)
 
     def search(self, paper: Paper, limit: int, encoder: Encoder | None = None) -> list[tuple[str, float]]:
-        """The nearest papers with their scores; ``encoder`` encodes a paper that was not encoded before."""
+        """Return the nearest papers with their scores; ``encoder`` encodes a paper that has no vector yet."""
         if encoder is not None:
             self.vectors.update(encoded([paper], encoder))
         found: list[tuple[str, float]] = self._index.search(text_of(paper), limit)
@@ -43,18 +43,18 @@ class Neighbour:
 
 
 def text_of(paper: Paper) -> str:
-    """What txtai gets of a paper."""
+    """Return the text of a paper that txtai receives."""
     return f"{paper.title}. {paper.abstract}"
 
 
 def encoded(papers: Sequence[Paper], encoder: Encoder) -> dict[str, np.ndarray]:
-    """Their document vectors, by their texts."""
+    """Return the papers' document vectors, by text."""
     texts = map(text_of, papers)
     return {text: each.document for text, each in zip(texts, encoder.encode(papers), strict=True)}
 
 
 def runs(collection: Collection, encoder: Encoder) -> list[Run]:
-    """txtai's rankings of each query's pool, by vectors alone and with BM25."""
+    """Return txtai's rankings of each query's pool, by vectors alone and with BM25."""
     papers = [*collection.papers.values()]
     vectors = encoded([*papers, *(query.paper for query in collection.queries)], encoder)
     found = []

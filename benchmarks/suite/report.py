@@ -1,6 +1,6 @@
-"""The table on a terminal, and the page of the documents that is made from a file of rows.
+"""The table on a terminal, and the documentation page made from a file of rows.
 
-``python -m benchmarks.suite.report docs/measured/performance.json`` writes both beside it.
+``python -m benchmarks.suite.report docs/measured/performance.json`` writes page and chart next to that file.
 """
 
 import json
@@ -20,7 +20,7 @@ _WIDTH, _NAMES, _BAR = 760.0, 330.0, 22.0
 
 
 def number(value: float | None) -> str:
-    """Three digits, as people write them; a hyphen for nothing."""
+    """Format with three significant digits; a hyphen for ``None``."""
     if value is None:
         return "-"
     if value == 0 or 1e-3 <= abs(value) < 1e6:
@@ -29,7 +29,7 @@ def number(value: float | None) -> str:
 
 
 def wanted(row: Row) -> str:
-    """The goal of a row."""
+    """Return the goal of a row in words."""
     times = "x" if row.ratio is not None else ""
     if row.least is not None:
         return f"at least {number(row.least)}{times}"
@@ -37,14 +37,14 @@ def wanted(row: Row) -> str:
 
 
 def times(row: Row) -> str:
-    """The ratio with its quartiles."""
+    """Return the ratio with its quartiles."""
     if row.ratio is None:
         return ""
     told = f"{number(row.ratio)}x"
     return told if row.spread is None else f"{told} [{number(row.spread[0])}, {number(row.spread[1])}]"
 
 
-# Why a goal is missed: a reason stands by its table for as long as one of its rows says no.
+# Why a goal is missed: a reason is shown as long as one row of its table misses the goal.
 _REASONS: Final = {
     "P1": "The distances are a part of the time, as the row of the floor says; the rest goes into the plans. "
     "Each pair is solved by itself, in float64, so that its score does not depend on what it is solved with.",
@@ -61,7 +61,7 @@ _MET = {True: "yes", False: "no", None: ""}
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """The rows as a terminal shows them."""
+    """Return the rows as a table for the terminal."""
     shown = Table("goal", "what", "Akin", "beside", "theirs", "ratio", "wanted", "met")
     for row in rows:
         shown.add_row(*_cells(row))
@@ -75,7 +75,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def page(told: dict[str, Any]) -> str:
-    """The page of the documents, in Markdown."""
+    """Return the documentation page, in Markdown."""
     rows = rows_of(told)
     machine = told["machine"]
     goals = [row.is_met for row in rows if row.is_met is not None]
@@ -112,7 +112,7 @@ def page(told: dict[str, Any]) -> str:
 
 
 def _stages(rows: Sequence[Row]) -> list[str]:
-    """The section that says where the time of a search goes, where it was measured."""
+    """Return the section on where the time of a search goes, if it was measured."""
     if not rows:
         return []
     lines = [
@@ -128,14 +128,14 @@ def _stages(rows: Sequence[Row]) -> list[str]:
 
 
 def rows_of(told: dict[str, Any]) -> list[Row]:
-    """The rows of a file, those of one goal together, those without one last."""
+    """Return the rows of a file grouped by goal, those without a goal last."""
     kept = [{name: value for name, value in row.items() if name != "is_met"} for row in told["rows"]]
     rows = [Row(**{**row, "spread": row["spread"] and tuple(row["spread"])}) for row in kept]
     return sorted(rows, key=lambda row: row.goal or "~")
 
 
 def picture(told: dict[str, Any]) -> str:
-    """A bar for each solver, as an SVG file: how many times as long it takes as Akin's re-ranking."""
+    """Draw an SVG bar for each solver: how many times as long it takes as Akin's re-ranking."""
     rows = [row for row in rows_of(told) if row.goal in {"P1", "P2"} and row.ratio and row.most is None]
     height = _BAR * len(rows) + 30
     svg = ET.Element(
@@ -158,7 +158,7 @@ def picture(told: dict[str, Any]) -> str:
 
 
 def write_report(file: Path) -> None:
-    """Write the page and its picture beside the file of rows."""
+    """Write the page and its chart next to the file of rows."""
     told = json.loads(file.read_text(encoding="utf-8"))
     file.with_suffix(".md").write_text(page(told), encoding="utf-8")
     file.with_suffix(".svg").write_text(picture(told), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Rows of the table: what was measured, beside what, and whether the goal is met."""
+"""Rows of the table: the figure, the figure it is compared with, and whether the goal is met."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 Actions = Mapping[str, Callable[[], object]]
 OURS: Final = "Akin"
-# What rows have in place of a goal that tell where the time of P5 and P6 goes.
+# Marks rows about where the time of P5 and P6 goes, instead of a goal.
 STAGES: Final = "stages"
 _PACKAGES: Final = (
     *("akin", "torch", "numpy", "numba", "faiss-cpu", "transformers", "pyarrow", "fastapi"),
@@ -24,10 +24,10 @@ _PACKAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One comparison: ``ours`` and ``theirs`` in ``unit``, and how many times as much theirs is.
+    """One comparison: ``ours`` and ``theirs`` in ``unit``, and their ratio.
 
-    ``spread`` are the quartiles of that ratio over the rounds. ``least`` and ``most`` bound the ratio, or
-    ``ours`` where nothing stands beside it. Without a bound the row has no goal and informs.
+    ``spread`` holds the quartiles of that ratio over the rounds. ``least`` and ``most`` bound the ratio, or
+    ``ours`` if it is not compared. Without a bound the row has no goal and is for information only.
     """
 
     goal: str
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal is met; None where there is none."""
+        """Whether the goal is met; None if there is no goal."""
         if self.least is None and self.most is None:
             return None
         value = self.ours if self.ratio is None else self.ratio
@@ -58,7 +58,7 @@ def in_turns(
     clock: Callable[[], float] = time.perf_counter,
     warm: bool = True,
 ) -> dict[str, list[float]]:
-    """Seconds of each action in each round; they take turns, so that a busy machine slows all alike."""
+    """Return seconds by action and round; actions take turns, so a busy machine slows all alike."""
     if warm:
         for action in actions.values():
             action()
@@ -84,9 +84,10 @@ def beside(
     inverted: bool = False,
     note: str = "",
 ) -> Row:
-    """The row of Akin beside ``peer``; medians, and the quartiles of the ratio of each round.
+    """Compare Akin with ``peer``: medians, and the quartiles of the ratio of each round.
 
-    The ratio is their time by ours, or, ``inverted``, ours by theirs. ``scale`` makes ``unit`` of seconds.
+    The ratio is their time by ours, or, if ``inverted``, ours by theirs. ``scale`` converts seconds to
+    ``unit``.
     """
     ours, theirs = spent[OURS], spent[peer]
     pairs = zip(ours, theirs, strict=True)
@@ -108,7 +109,7 @@ def beside(
 
 
 def installed(package: str) -> str:
-    """The version of a package that is measured; empty where it is not here."""
+    """Return the version of a package; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -116,7 +117,7 @@ def installed(package: str) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on: processor, cores, memory, versions, day, commit."""
+    """Return the circumstances of a measurement: processor, cores, memory, system, day, commit, versions."""
     cpu = next(
         (
             line.partition(":")[2].strip()

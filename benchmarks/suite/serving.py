@@ -1,4 +1,4 @@
-"""The service under 1 to 64 clients, and what one search over HTTP costs beside the search itself."""
+"""The service with 1 to 64 clients, and the cost of a search over HTTP compared with the search itself."""
 
 import json
 import statistics
@@ -22,7 +22,7 @@ _ROUNDS, _WINDOWS = 40, 3
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """The rows of the service over the demo corpus, indexed in ``folder``; searches by id, nothing kept."""
+    """Yield the rows of the service over the demo corpus, indexed in ``folder``; searches by id, no cache."""
     from indexer.collection.build import build  # noqa: PLC0415 - loads torch
     from indexer.encoding.arguments import BuildArguments  # noqa: PLC0415 - loads torch
     from models.annotator import load_annotator  # noqa: PLC0415
@@ -39,7 +39,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def _clients(address: str, ids: list[str]) -> Iterator[Row]:
-    """Searches a second by number of clients, which take turns; what was not answered with 200 is counted."""
+    """Yield searches per second by number of clients, in turns; answers other than 200 are counted."""
     asked: dict[int, list[_Asked]] = {n_clients: [] for n_clients in CLIENTS}
     for _ in range(_WINDOWS):
         for n_clients, windows in asked.items():
@@ -67,7 +67,7 @@ def _clients(address: str, ids: list[str]) -> Iterator[Row]:
 
 
 def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
-    """A whole answer beside one of ids and scores, and beside what the service says the search took."""
+    """Compare a whole answer with one of scores and metadata, and with the search time it reports."""
     spent: dict[str, list[float]] = {OURS: [], "scores and metadata alone": [], "the search itself": []}
     for name in ids[:_ROUNDS]:
         body = {"query": {"paper_id": name}, "limit": 20}
@@ -91,19 +91,19 @@ def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
 
 @dataclass(slots=True)
 class _Asked:
-    """One window: the seconds of each answer with 200, and how many had which other status."""
+    """One window: the seconds of each answer with 200, and the number of answers with each other status."""
 
     took: list[float] = field(default_factory=list)
     others: Counter[int] = field(default_factory=Counter)
 
     @property
     def rate(self) -> float:
-        """Answers with 200 a second."""
+        """Answers with 200 per second."""
         return len(self.took) / SECONDS
 
 
 def _asked_by(address: str, ids: list[str], n_clients: int) -> _Asked:
-    """What came of searches while ``n_clients`` ask without pause, each over one connection."""
+    """Search with ``n_clients`` clients without pause, each on one connection."""
     asked = _Asked()
     ends = time.perf_counter() + SECONDS
 

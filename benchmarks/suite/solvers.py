@@ -1,8 +1,8 @@
-"""Re-ranking beside other solvers on identical inputs: goals P1, P2 and P3.
+"""Re-ranking compared with other solvers on identical inputs: goals P1, P2 and P3.
 
 Times are CPU seconds of this process with one thread and include distances and marginals; errors are the
-largest |score - reference| over the pairs. The reference has distances and plans in float64: entropic ones by
-the torch implementation, run to 1e-12, exact ones by POT's network simplex.
+largest |score - reference| over the pairs. The reference has distances and plans in float64: entropic plans
+by the torch implementation, run to 1e-12, exact plans by POT's network simplex.
 """
 
 import time
@@ -37,7 +37,7 @@ class Papers:
 
 
 def made_up_papers(norm: float) -> Papers:
-    """Candidates of 4 to 16 sentences for a query of 8."""
+    """Return candidates of 4 to 16 sentences for a query of 8."""
     query, rows, offsets = clustered_vectors(0, n_papers=PAIRS, dim=DIM, norm=norm)
     lengths = np.diff(offsets)
     mask = torch.arange(int(lengths.max()))[None] < torch.from_numpy(lengths)[:, None]
@@ -47,7 +47,7 @@ def made_up_papers(norm: float) -> Papers:
 
 
 def problems(papers: Papers) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Cost and marginals of every pair, for the solvers that take one pair at a time."""
+    """Yield marginals and cost of every pair, for the solvers that take one pair at a time."""
     for i in range(len(papers.offsets) - 1):
         own = papers.rows[papers.offsets[i] : papers.offsets[i + 1]]
         cost = ot.dist(papers.query, own, metric="euclidean").astype(np.float64)
@@ -56,7 +56,7 @@ def problems(papers: Papers) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def batched(papers: Papers) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Cost and marginals of all pairs, padded, in float32."""
+    """Return marginals and cost of all pairs, padded, in float32."""
     cost = torch.cdist(torch.from_numpy(papers.query)[None], papers.padded)
     shielded = cost.masked_fill(~papers.mask[:, None], torch.inf)
     a = (-shielded.amin(dim=2) / SERVING.tau).softmax(dim=1)
@@ -65,41 +65,41 @@ def batched(papers: Papers) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def ours(papers: Papers) -> np.ndarray:
-    """Entropic transport as Akin serves it."""
+    """Score by entropic transport as Akin serves it."""
     return score_papers(papers.query, papers.rows, papers.offsets).scores
 
 
 def ours_exact(papers: Papers) -> np.ndarray:
-    """Exact transport as Akin serves it."""
+    """Score by exact transport as Akin serves it."""
     return score_papers(papers.query, papers.rows, papers.offsets, scorer=Scorer.EXACT_OT).scores
 
 
 def ours_best(papers: Papers) -> np.ndarray:
-    """The first ``BEST`` papers by entropic transport, as Akin serves a page."""
+    """Rank the first ``BEST`` papers by entropic transport, as Akin serves a page."""
     return best_papers(papers.query, papers.rows, papers.offsets, BEST).order
 
 
 def pot_emd(papers: Papers) -> np.ndarray:
-    """POT's exact network simplex, pair by pair."""
+    """Score with POT's exact network simplex, pair by pair."""
     return np.array([-ot.emd2(a, b, cost) for a, b, cost in problems(papers)])
 
 
 def pot_sinkhorn(papers: Papers) -> np.ndarray:
-    """POT's Sinkhorn with its defaults, pair by pair."""
+    """Score with POT's Sinkhorn with its defaults, pair by pair."""
     return np.array(
         [-(ot.sinkhorn(a, b, cost, SERVING.epsilon) * cost).sum() for a, b, cost in problems(papers)]
     )
 
 
 def pot_batch(papers: Papers) -> np.ndarray:
-    """POT's batched log-domain Sinkhorn on padded torch tensors, with its defaults."""
+    """Score with POT's batched log-domain Sinkhorn on padded torch tensors, with its defaults."""
     a, b, cost = batched(papers)
     found = ot.solve_batch(cost, reg=SERVING.epsilon, a=a, b=b, grad="detach")
     return -(found.plan * cost).sum(dim=(1, 2)).double().numpy()
 
 
 def torch_100(papers: Papers) -> np.ndarray:
-    """What one writes first: 100 log-domain sweeps in torch."""
+    """Score with a straightforward implementation: 100 log-domain sweeps in torch."""
     a, b, cost = batched(papers)
     log_a, log_b, kernel = a.log()[:, :, None], b.log()[:, None], -cost / SERVING.epsilon
     g = torch.zeros_like(log_b)
@@ -111,7 +111,7 @@ def torch_100(papers: Papers) -> np.ndarray:
 
 
 def geomloss_as_aspire(papers: Papers) -> np.ndarray:
-    """geomloss as ASPIRE's code calls it (semantics 3.4), on the whole padded batch."""
+    """Score with geomloss as ASPIRE's code calls it (semantics 3.4), on the whole padded batch."""
     from geomloss import SamplesLoss  # noqa: PLC0415 - a peer
 
     a, b, _ = batched(papers)
@@ -121,21 +121,21 @@ def geomloss_as_aspire(papers: Papers) -> np.ndarray:
 
 
 def compiled_distances(papers: Papers) -> np.ndarray:
-    """The least there is to do: the distances alone, compiled, by differences, in float32, as Akin's are."""
+    """Compute the minimum: only the distances, by differences, compiled, in float32, like Akin's."""
     return distances(papers.query, papers.rows, papers.offsets)
 
 
 def products(papers: Papers) -> np.ndarray:
-    """One matrix product of all rows, by BLAS in float32, of which distances might be made."""
+    """Compute one matrix product of all rows, by BLAS in float32, a possible basis of distances."""
     return papers.rows @ papers.query.T
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A solver in words, the problem of ours that it stands beside, and how much slower it is to be.
+    """A solver, the problem of ours that it is compared with, and how many times slower it should be.
 
-    ``solves`` is the problem that it solves itself; the two bounds are those for unit and for raw vectors.
-    ``in_c`` is the goal, for unit vectors, of a kernel written in C, which Akin's is not: it informs.
+    ``solves`` is the problem that it solves itself; the two bounds are for unit and for raw vectors. ``in_c``
+    is the goal, for unit vectors, for a kernel written in C, which Akin's is not; it is for information only.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Peer:
     package: str = ""
 
 
-# The goals of solvers without a compiler of their own, P1 and P2.
+# The goals for kernels not written in C, P1 and P2.
 PEERS = (
     Peer(
         "geomloss, as ASPIRE calls it",
@@ -169,7 +169,7 @@ PEERS = (
 
 
 def float64_scores(papers: Papers, scorer: Scorer) -> np.ndarray:
-    """The scores all others are measured against."""
+    """Compute the reference scores in float64; raises RuntimeError if they have not converged."""
     if scorer is Scorer.EXACT_OT:
         exact = replace(papers, query=papers.query.astype(np.float64), rows=papers.rows.astype(np.float64))
         return pot_emd(exact)
@@ -182,16 +182,16 @@ def float64_scores(papers: Papers, scorer: Scorer) -> np.ndarray:
         scorer=scorer,
         settings=REFERENCE,
     )
-    # A plan of this form with the right marginals is the only optimal one, whoever found it.
+    # A plan of this form with the right marginals is the only optimal one, whichever solver found it.
     if plans.marginal_error.max() > _REFERENCE_ERROR:
         raise RuntimeError(f"The reference of {scorer} has not converged.")
     return plans.score.numpy()
 
 
 def rows() -> Iterator[Row]:
-    """The rows of re-ranking."""
+    """Yield the rows of re-ranking."""
     torch.set_num_threads(1)
-    warnings.filterwarnings("ignore")  # POT warns of every pair it leaves unconverged; the error tells
+    warnings.filterwarnings("ignore")  # POT warns for every pair that does not converge; the error shows it
     for goal, regime, norm in (("P1", "unit vectors", 1.0), ("P2", "raw vectors, norm 12", 12.0)):
         papers = made_up_papers(norm)
         reference = {scorer: float64_scores(papers, scorer) for scorer in (Scorer.OT, Scorer.EXACT_OT)}
@@ -221,7 +221,7 @@ def _beside_peer(
     reference: Mapping[Scorer, np.ndarray],
     errors: Mapping[Scorer, float],
 ) -> Row:
-    """Its time beside ours, and the largest errors of both."""
+    """Compare the peer's time with ours, and give the largest errors of both."""
     own = ours if peer.problem is Scorer.OT else ours_exact
     least = peer.unit_least if goal == "P1" else peer.raw_least
     for_best = goal == "P2" and least is not None
@@ -245,7 +245,7 @@ def _beside_peer(
 
 
 def _beside_floors(papers: Papers, goal: str, what: str) -> Iterator[Row]:
-    """Ours beside the least there is to do."""
+    """Compare ours with the minimum of work."""
     distances_alone, product = "the distances alone, our compiled ones", "one matrix product, BLAS"
     actions = {
         OURS: partial(ours, papers),
@@ -268,7 +268,7 @@ def _beside_floors(papers: Papers, goal: str, what: str) -> Iterator[Row]:
 def _of_the_best(
     papers: Papers, goal: str, what: str, reference: Mapping[Scorer, np.ndarray]
 ) -> Iterator[Row]:
-    """The first papers alone beside all of them, and whether they are the right ones in the right order."""
+    """Compare ranking the first papers with solving all, and check their order against the reference."""
     actions = {OURS: partial(ours_best, papers), "solving all": partial(ours, papers)}
     spent = in_turns(actions, rounds=15, clock=time.process_time)
     what = f"{what}, the first {BEST}"
@@ -280,12 +280,12 @@ def _of_the_best(
 
 
 def _keep(kept: list[np.ndarray], score: Callable[[Papers], np.ndarray], papers: Papers) -> None:
-    """Scores, and leaves them in ``kept``: nothing is run once more for its error."""
+    """Compute scores and store them in ``kept``, so that errors need no further run."""
     kept[:] = [score(papers)]
 
 
 def batch_dependent(papers: Papers) -> float:
-    """How many papers score otherwise, in any bit, alone and in the reverse order than all together."""
+    """Count papers with a score that differs in any bit alone or in reverse order from all together."""
     together = ours(papers)
     bounds = list(zip(papers.offsets[:-1].tolist(), papers.offsets[1:].tolist(), strict=True))
     alone = np.array(

@@ -1,6 +1,6 @@
-"""Where the time of a search goes: each stage's, and what is done with an answer of it.
+"""Where the time of a search goes: the time of each stage, and of writing the answer.
 
-The parts are measured in the searches themselves, as the service's metrics are, or right after them.
+The parts are measured during the searches, as in the service's metrics, or right after them.
 """
 
 import time
@@ -29,7 +29,7 @@ _SAID: Final = {
 
 
 def rows(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
-    """The stages of a search by id and of one of a pasted paper, as shares of the whole search."""
+    """Yield the stages of a search by id and of a pasted paper, as shares of the whole search."""
     drawn = np.random.default_rng(2).choice(len(papers), min(_QUERIES, len(papers)), replace=False).tolist()
     asked = [papers[number] for number in drawn]
     pasted = [Paper("", each.title, each.abstract, each.sentences) for each in asked]
@@ -52,7 +52,7 @@ def rows(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
 def _timed(
     engine: SearchEngine, queries: Sequence[SearchQuery]
 ) -> tuple[list[float], dict[str, list[float]]]:
-    """Seconds of each search, and of its parts; what no stage has is the rest."""
+    """Return the seconds of each search and of its parts; time outside the stages is the rest."""
     whole: list[float] = []
     parts: dict[str, list[float]] = {said: [] for said in _SAID.values()}
     parts["the rest: resolving the query, filters, strengths"] = rest = []

@@ -1,8 +1,8 @@
-"""What a collection takes on disk and in memory, and reading vectors that are not in memory: goal P8.
+"""Disk and memory use of a collection, and reading vectors that are not in memory: goal P8.
 
-A cold read is of a file of its own, through a new map, after the system was told to let go of its pages. What
-then came from the disk is counted: where it is less than what was read (a folder in memory), the row has no
-goal, and says so.
+A cold read is of a separate file, through a new memory map, after the system was asked to drop its pages. The
+bytes that then came from the disk are counted: if they are fewer than the bytes read (a folder in memory),
+the row has no goal, and says so.
 """
 
 import os
@@ -28,7 +28,7 @@ _PAPERS_READ: Final = 1_000
 _ROUNDS: Final = 5
 _PAPERS, _SENTENCES, _DIM = 250_000, 8, 384  # of the file that is read: 1.5 GB
 _TOUCH: Final = "np.memmap, paper by paper"
-# In a process of its own: what it takes once it has opened a collection and answered a search by id.
+# Runs in a separate process: prints its memory after opening a collection and one search by id.
 _FRESH: Final = """
 import sys
 from pathlib import Path
@@ -44,7 +44,7 @@ print(*(int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAn
 
 
 def on_disk(engine: SearchEngine, data: Path) -> Iterator[Row]:
-    """Bytes of a sentence and of a paper in the files of a collection."""
+    """Yield the bytes per sentence and per paper in the files of a collection."""
     snapshot = engine.snapshot
     files = [path for path in data.rglob("*") if path.is_file()]
     for kind, unit, of in (
@@ -56,7 +56,7 @@ def on_disk(engine: SearchEngine, data: Path) -> Iterator[Row]:
 
 
 def in_memory(engine: SearchEngine, data: Path) -> Iterator[Row]:
-    """What a fresh process takes for the collection, after one search, beside one for a single paper."""
+    """Compare the memory of a fresh process after one search with that for a collection of two papers."""
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "data"
         corpus = write_corpus(Path(folder) / "papers.jsonl", many_papers(2))
@@ -78,7 +78,7 @@ def in_memory(engine: SearchEngine, data: Path) -> Iterator[Row]:
 
 
 def _taken(data: Path, paper_id: str) -> tuple[float, float]:
-    """Bytes of own memory and of mapped files, the medians of three processes."""
+    """Return the bytes of own memory and of mapped files, as medians of three processes."""
     command = [sys.executable, "-c", _FRESH, str(data), paper_id]
     taken = []
     for _ in range(3):
@@ -90,8 +90,8 @@ def _taken(data: Path, paper_id: str) -> tuple[float, float]:
 
 
 def cold_reads() -> Iterator[Row]:
-    """Vectors of random papers that are not in memory, as they are read for re-ranking."""
-    build = Path("build")  # on a disk more often than the folder of temporary files is
+    """Read vectors of random papers that are not in memory, as re-ranking does."""
+    build = Path("build")  # on a disk more often than the folder for temporary files
     build.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=build) as folder:
         file = Path(folder) / "vectors.npy"
@@ -123,7 +123,7 @@ def _rows(spent: dict[str, list[float]], read_mb: dict[str, float]) -> Iterator[
 
 
 def _make(file: Path) -> None:
-    """A file of vectors as a segment has it."""
+    """Write a file of vectors like a segment's."""
     rows = np.lib.format.open_memmap(file, "w+", np.float16, (_PAPERS * _SENTENCES, _DIM))
     some = np.random.default_rng(0).standard_normal((_SENTENCES * 1_000, _DIM)).astype(np.float16)
     for start in range(0, len(rows), len(some)):
@@ -132,29 +132,29 @@ def _make(file: Path) -> None:
 
 
 def _cold(file: Path, papers: np.ndarray, action: Callable[[Path, np.ndarray], object]) -> tuple[float, int]:
-    """Seconds that it takes once no page of the file is in memory, and bytes that came from the disk."""
+    """Return the seconds of a read with no page of the file in memory, and the bytes read from disk."""
     with file.open("rb") as stream:
         os.fsync(stream.fileno())
-        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # nobody maps it: all pages go
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # not mapped anywhere: all pages go
     before, start = _read_bytes(), time.perf_counter()
     action(file, papers)
     return time.perf_counter() - start, _read_bytes() - before
 
 
 def _read_bytes() -> int:
-    """What this process has had read from disks so far."""
+    """Return the bytes that this process has read from disks so far."""
     lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
 
 def _gathered(file: Path, papers: np.ndarray) -> None:
-    """As ``Snapshot.gather`` reads them."""
+    """Read the vectors as ``Snapshot.gather`` does."""
     offsets = np.arange(_PAPERS + 1) * _SENTENCES
     widened(np.load(file, mmap_mode="r"), rows_of(offsets, papers)[0])
 
 
 def _touched(file: Path, papers: np.ndarray) -> None:
-    """What one writes first."""
+    """Read the vectors as a straightforward program would."""
     rows = np.load(file, mmap_mode="r")
     for paper in papers.tolist():
         rows[paper * _SENTENCES : (paper + 1) * _SENTENCES].astype(np.float32)

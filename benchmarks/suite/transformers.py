@@ -1,4 +1,4 @@
-"""The encoder beside ONNX Runtime and sentence-transformers, at equal output, and its number formats."""
+"""The encoder compared with ONNX Runtime and padded torch batches, and its number formats."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ ROUNDS = 3
 
 
 def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
-    """The rows of encoding ``n_papers`` abstracts; each contender gets the same token ids, made before."""
+    """Yield the rows of encoding ``n_papers`` abstracts; every contender gets the same prepared token ids."""
     torch.set_num_threads(threads)
     papers = read_papers(corpus, n_papers)
     checkpoint = locate_checkpoint("minilm")
@@ -62,16 +62,16 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
 def _by_onnx(
     model: Transformer, folder: Path, threads: int
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The transformer as ONNX Runtime runs it."""
+    """Export the transformer to ONNX Runtime."""
     import onnxruntime  # noqa: PLC0415 - a peer
 
     network = model._models[model.device].eval()  # noqa: SLF001 - the network itself is exported
 
     class Last(torch.nn.Module):
-        """Its last hidden states alone."""
+        """The network reduced to its last hidden states."""
 
         def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            """Ids and mask, both (n, length), to states (n, length, dim)."""
+            """Map ids and mask, both (n, length), to states (n, length, dim)."""
             states: torch.Tensor = network(input_ids=ids, attention_mask=mask).last_hidden_state
             return states
 
@@ -96,7 +96,7 @@ def _by_onnx(
 def _in_batches(
     run: Callable[[np.ndarray, np.ndarray], np.ndarray], sequences: list[tuple[int, ...]]
 ) -> np.ndarray:
-    """The mean state of each sequence, in batches of like length, as many tokens each as ours."""
+    """Return the mean state of each sequence, in batches of similar length with as many tokens as ours."""
     order = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))
     means = np.empty((len(sequences), 384), dtype=np.float32)
     first = 0
@@ -117,6 +117,6 @@ def _in_batches(
 
 
 def _difference(model: Transformer, sequences: list[tuple[int, ...]], other: np.ndarray) -> str:
-    """How far the mean states of another are from ours."""
+    """Describe how far another system's mean states are from ours."""
     own = np.array([states[0, 0] for states in model.pool(sequences, [[(0, len(ids))] for ids in sequences])])
     return f"1 - cosine with ours at most {one_minus_cosine(own, other).max():.0e}"

@@ -1,1 +1,1 @@
-"""What needs no encoder of ours: words, word vectors, and simple classifiers to be beaten."""
+"""Baselines that need no encoder: words, word vectors, and simple classifiers."""

@@ -13,12 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from models.facets import FACETS
 from models.types import Paper
 
-# Places told apart at either end of an abstract; those further in count as the last of them.
+# Distinct positions at either end of an abstract; positions further in count as the last of them.
 _N_PLACES = 12
 _LONGEST_NGRAM = 3
-# N-grams of fewer sentences are left out.
+# N-grams found in fewer sentences are left out.
 _FEWEST_SENTENCES = 3
-# What a neighbour's n-grams count beside the sentence's own.
+# The weight of a neighbour's n-grams, relative to the sentence's own.
 _NEIGHBOUR_WEIGHT = 0.5
 _MOST_ITERATIONS = 1_000
 
@@ -31,7 +31,7 @@ class Labelled(NamedTuple):
 
     @property
     def codes(self) -> Int64[np.ndarray, " n_rows"]:
-        """The facet of each sentence as its place in FACETS, end to end."""
+        """The facet of each sentence as its index in FACETS, concatenated over the papers."""
         codes = {facet: code for code, facet in enumerate(FACETS)}
         return np.array([codes[s.facet] for p in self.papers for s in p.sentences if s.facet is not None])
 
@@ -42,14 +42,14 @@ class Labelled(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """What a regression reads of train and tested sentences, and its inverse strength of regularisation."""
+    """The features of train and tested sentences for a regression, and its inverse regularisation."""
 
     describe: Callable[[Labelled, Labelled], tuple[sparse.csr_array, sparse.csr_array]]
     inverse_strength: float
 
 
 def predict(baseline: Baseline, train: Labelled, tested: Labelled) -> Int64[np.ndarray, " n_rows"]:
-    """The facets that a regression fitted to ``train`` gives the sentences of ``tested``, as codes."""
+    """Fit a regression to ``train`` and predict the facets of the sentences of ``tested``, as codes."""
     known, asked = baseline.describe(train, tested)
     machine = LogisticRegression(C=baseline.inverse_strength, max_iter=_MOST_ITERATIONS)
     codes: Int64[np.ndarray, " n_rows"] = machine.fit(known, train.codes).predict(asked)
@@ -98,14 +98,14 @@ def _texts(labelled: Labelled) -> list[str]:
 
 
 def _rows(labelled: Labelled) -> Float32[np.ndarray, "n_rows dim"]:
-    """The vectors end to end; zeros for a sentence past the encoder's token limit."""
+    """Concatenate the vectors; a sentence beyond the encoder's token limit gets zeros."""
     missing = (n - len(own) for n, own in zip(labelled.lengths, labelled.vectors, strict=True))
     padded = [np.pad(own, ((0, n), (0, 0))) for n, own in zip(missing, labelled.vectors, strict=True)]
     return np.concatenate(padded)
 
 
 def _positions(lengths: Sequence[int]) -> sparse.csr_array:
-    """Where each sentence stands: its place from the beginning, from the end, and as a share of the whole."""
+    """Describe each sentence's position: from the beginning, from the end, and relative to the length."""
     eye = np.eye(_N_PLACES)
     blocks = []
     for n in lengths:
@@ -117,7 +117,7 @@ def _positions(lengths: Sequence[int]) -> sparse.csr_array:
 
 
 def _in_place(own: sparse.csr_array, lengths: Sequence[int], *, weight: float) -> sparse.csr_array:
-    """Each sentence's description, those of its neighbours in the abstract by ``weight``, its position."""
+    """Join each sentence's features, its neighbours' in the abstract times ``weight``, and its position."""
     paper = np.repeat(np.arange(len(lengths)), lengths)
     same = (paper[1:] == paper[:-1]).astype(np.float64)
     before = sparse.diags_array(weight * same, offsets=-1, shape=(len(paper), len(paper)))

@@ -1,4 +1,4 @@
-"""Lexical baselines: BM25 and tf-idf over words, the rows every table of sentence vectors must carry."""
+"""Lexical baselines: BM25 and tf-idf over words, which every table of sentence vectors must include."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from models.types import Paper
 
-# Lucene's defaults but for k1 (1.2 there): both are bm25s's, chosen before any figure was seen.
+# Lucene's defaults except k1 (1.2 there): both are bm25s's, chosen before any figure was seen.
 K1, B = 1.5, 0.75
 STOP_WORDS = frozenset(STOPWORDS_EN)  # Lucene's 33
 _WORD = re.compile(r"\w\w+")
@@ -21,7 +21,7 @@ Words = list[str]
 
 
 def words(text: str) -> Words:
-    """Lower-cased words of two or more characters, without stop words, stemmed (Snowball English)."""
+    """Return the lower-cased, stemmed (Snowball English) words of two or more characters; no stop words."""
     found = [word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
     # A new stemmer each time: it keeps a cache and is not safe to share between threads.
     stems: Words = Stemmer.Stemmer("english").stemWords(found)
@@ -29,7 +29,7 @@ def words(text: str) -> Words:
 
 
 def paper_text(paper: Paper, selected: Sequence[int] | None = None) -> str:
-    """Title and abstract, or the ``selected`` sentences alone."""
+    """Return title and abstract, or only the ``selected`` sentences."""
     if selected is None:
         return f"{paper.title} {paper.abstract}"
     return " ".join(paper.sentences[number].text for number in selected)
@@ -44,7 +44,7 @@ class Bm25:
         self._index.index(documents, show_progress=False)
 
     def scores(self, query: Words) -> Float64[np.ndarray, " n_papers"]:
-        """The score of every document; 0 where it shares no word with ``query``."""
+        """Return the score of every document; 0 if it shares no word with ``query``."""
         known = self._index.get_tokens_ids(query)
         if not known:
             return np.zeros(self._n_documents)
@@ -52,14 +52,14 @@ class Bm25:
 
 
 class TfIdf:
-    """Cosine of tf-idf vectors, idf smoothed as scikit-learn does it, tf as it is."""
+    """Cosine of tf-idf vectors, with idf smoothed as in scikit-learn and raw tf."""
 
     def __init__(self, documents: Sequence[Words]) -> None:
         self._vectorizer = TfidfVectorizer(analyzer=_as_is)
         self._documents = self._vectorizer.fit_transform(documents)
 
     def scores(self, query: Words) -> Float64[np.ndarray, " n_papers"]:
-        """The cosine of every document with ``query``."""
+        """Return the cosine of every document with ``query``."""
         vector = self._vectorizer.transform([query])
         cosines: Float64[np.ndarray, " n_papers"] = (self._documents @ vector.T).toarray()[:, 0]
         return cosines

@@ -12,19 +12,19 @@ from evaluation.baselines.lexical import Words
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
-DIM = 200  # CSFCube's size; theirs were trained on a larger corpus
+DIM = 200  # CSFCube's size; its vectors were trained on a larger corpus
 _WINDOW = 5
 _EPOCHS = 10
 
 
 def train(documents: Sequence[Words]) -> "KeyedVectors":
-    """word2vec (CBOW, 200 dimensions, window 5, 10 epochs) over the collection's own text.
+    """Train word2vec (CBOW, 200 dimensions, window 5, 10 epochs) on the collection's own text.
 
-    The same on every run of one machine: one thread, a fixed seed.
+    With one thread and a fixed seed, so every run on one machine gives the same vectors.
     """
     from gensim.models import Word2Vec  # noqa: PLC0415 - half a second, of use to two systems alone
 
-    # A word of a single text says nothing of the others, except in a collection too small to have others.
+    # A word in a single text says nothing about the others, except in a collection too small to have others.
     n_words = sum(map(len, documents))
     model = Word2Vec(
         documents,
@@ -39,7 +39,7 @@ def train(documents: Sequence[Words]) -> "KeyedVectors":
 
 
 class WordVectors:
-    """Cosine of mean word vectors; ``weighted`` takes each word as often as its tf-idf says."""
+    """Cosine of mean word vectors; ``weighted`` weights each word by tf-idf."""
 
     def __init__(self, documents: Sequence[Words], vectors: "KeyedVectors", *, weighted: bool) -> None:
         vectorizer = TfidfVectorizer if weighted else CountVectorizer
@@ -49,7 +49,7 @@ class WordVectors:
         self._documents = _unit(counts @ self._words)
 
     def scores(self, query: Words) -> Float64[np.ndarray, " n_papers"]:
-        """The cosine of every document with ``query``; 0 for a text without a known word."""
+        """Return the cosine of every document with ``query``; 0 for a text without a known word."""
         vector = _unit(self._vectorizer.transform([query]) @ self._words)[0]
         cosines: Float64[np.ndarray, " n_papers"] = self._documents @ vector
         return cosines

@@ -1,7 +1,7 @@
 """Charts of the report as inline SVG: dots with intervals, two systems query by query, an alignment.
 
-Each carries a <title> and a <desc> that say in words what it shows, and takes its colours from report.css.
-Nothing is told by colour alone: the best system is a diamond, a query lost is a ring, each cell of a heat map
+Each chart has a <title> and a <desc> that describe it in words, and takes its colours from report.css.
+Nothing depends on colour alone: the best system is a diamond, a query lost is a ring, each cell of a heat map
 has its number.
 """
 
@@ -19,15 +19,15 @@ _SCATTER_SIDE, _PLOT_SIDE = 306.0, 244.0
 _SCATTER_LEFT, _SCATTER_TOP = 46.0, 10.0
 _CELL_WIDTH, _CELL_HEIGHT = 38.0, 22.0
 
-# Past this many queries a scatter is one path: 1,000 titles for each of 20 systems are megabytes.
+# With more queries than this a scatter is one path: 1,000 titles for each of 20 systems are megabytes.
 _MOST_LABELLED = 200
-# Lighter cells of a heat map would read "0"; a dot stands for them.
+# Lighter cells of a heat map would show "0"; they get a dot instead.
 _LIGHTEST_SHOWN = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A linear map of values, ``low`` to ``high``, onto positions, ``start`` to ``end``."""
+    """A linear map of values from ``low`` to ``high`` to positions from ``start`` to ``end``."""
 
     low: float
     high: float
@@ -35,13 +35,13 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The position of ``value``."""
+        """Return the position of ``value``."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A system's figure with its interval, in percent; ``low`` and ``high`` are NaN where there is none."""
+    """A system's figure with its interval, in percent; ``low`` and ``high`` are NaN without an interval."""
 
     label: str
     value: float
@@ -56,7 +56,7 @@ class Dot:
 
     @property
     def words(self) -> str:
-        """The figure as it is read out."""
+        """The figure in words."""
         if not math.isfinite(self.value):
             return "no figure"
         return f"{self.value:.1f}" + (f" ({self.low:.1f} to {self.high:.1f})" if self.has_interval else "")
@@ -64,7 +64,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One query: the values, in percent, of the system across and of the system upwards."""
+    """One query: the values, in percent, of the systems on the horizontal and the vertical axis."""
 
     query_id: str
     across: float
@@ -72,7 +72,7 @@ class Point:
 
 
 def ticks(values: Sequence[float], *, most: int = 6) -> list[float]:
-    """Round numbers, ``most`` at the most, that span the finite ones of ``values``; the ends make an axis."""
+    """Return at most ``most`` round numbers that span the finite ``values``; the outer ones end the axis."""
     finite = [value for value in values if math.isfinite(value)] or [0.0, 100.0]
     low, high = min(finite), max(finite)
     for step in (1, 2, 5, 10, 20, 25, 50):
@@ -84,11 +84,11 @@ def ticks(values: Sequence[float], *, most: int = 6) -> list[float]:
 
 
 def dots(systems: Sequence[Dot], axis: Sequence[float], *, name: str, title: str) -> Markup:
-    """Each system's figure as a dot on its interval, over ``axis`` (its ticks), in the order given.
+    """Draw each system's figure as a dot on its interval, over ``axis`` (its ticks), in the order given.
 
-    ``name`` makes the ids of the page unique. Dots and not bars: a bar has to start at 0, which leaves twenty
-    systems that differ by a few points as twenty nearly equal bars, and its ink hides half of the interval.
-    The name stands above its line, so that a long one fits a telephone.
+    ``name`` makes the ids of the page unique. Dots instead of bars: a bar has to start at 0, so twenty
+    systems that differ by a few points are twenty nearly equal bars, and the bar hides half of the interval.
+    The name is above its line, so that a long one fits on a phone.
     """
     height = _TOP + _ROW_HEIGHT * len(systems) + 24
     bottom = height - 22
@@ -107,9 +107,10 @@ def dots(systems: Sequence[Dot], axis: Sequence[float], *, name: str, title: str
 def scatter(
     points: Sequence[Point], axis: Sequence[float], *, name: str, title: str, across: str, upwards: str
 ) -> Markup:
-    """Two systems query by query, both over ``axis`` (its ticks), with the diagonal where they are equal.
+    """Plot two systems query by query, both over ``axis`` (its ticks), with the diagonal of equal values.
 
-    Dots lie above the diagonal, rings below, crosses on it; many points are one path of dots of two sizes.
+    Queries above the diagonal are dots, below it rings, on it crosses; if there are many, each group is one
+    path of dots.
     """
     left, top, side = _SCATTER_LEFT, _SCATTER_TOP, _PLOT_SIDE
     x, y = Scale(axis[0], axis[-1], left, left + side), Scale(axis[0], axis[-1], top + side, top)
@@ -146,10 +147,10 @@ def heat_map(
     name: str,
     title: str,
 ) -> Markup:
-    """An alignment: ``cells[sentence, query sentence]`` is (weight, distance); weights are shown in percent.
+    """Draw an alignment: ``cells[sentence, query sentence]`` is (weight, distance), weights shown in percent.
 
-    Sentences of the paper run down, beside its abstract, and the few of the query across: so thirty sentences
-    need no sideways scrolling. Shades are relative to the heaviest cell, numbers are not.
+    Sentences of the paper run down, next to its abstract, and the few of the query across, so thirty
+    sentences need no horizontal scrolling. Shades are relative to the heaviest cell, numbers are not.
     """
     left, top = 34.0, 34.0
     # One or two columns are narrower than their heading.
@@ -208,7 +209,7 @@ def _add_points(
 ) -> None:
     places = [(_number(x(point.across)), _number(y(point.upwards))) for point in points]
     if crowded:
-        # A line of no length with round ends is a dot.
+        # A line of length zero with round ends is a dot.
         _add(svg, "path", d="".join(f"M{across} {up}h0" for across, up in places), cls=f"{cls} crowd")
         return
     for point, (across, up) in zip(points, places, strict=True):
@@ -246,7 +247,7 @@ def _add(
     text: str = "",
     **attributes: str | int | float,  # noqa: PYI041  # at run time an int is no float
 ) -> ET.Element:
-    """A child of ``parent``; ``attributes`` are the SVG element's own."""
+    """Add a child to ``parent``; ``attributes`` are those of the SVG element."""
     written = {
         key: value if isinstance(value, str) else _number(float(value)) for key, value in attributes.items()
     }
@@ -259,7 +260,7 @@ def _add(
 
 
 def _markup(svg: ET.Element) -> Markup:
-    """The SVG as text; ElementTree has escaped whatever ids and titles brought along."""
+    """Return the SVG as text; ElementTree has escaped all ids and titles."""
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  # escaped by the serialiser
 
 
@@ -268,6 +269,6 @@ def _number(position: float) -> str:
 
 
 def _shortened(name: str, most: int = 36) -> str:
-    """``name`` without its middle: systems often begin alike and differ at the end."""
+    """Cut out the middle of ``name``: names of systems often begin alike and differ at the end."""
     head = most // 3
     return name if len(name) <= most else f"{name[:head]}…{name[head + 1 - most :]}"

@@ -1,4 +1,4 @@
-"""Explains the rankings of single queries: which sentences of each paper matched, and its relevance."""
+"""Explained rankings of single queries: which sentences of each paper matched, and its relevance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ MOST_PAPERS = 10
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRanking:
-    """What ``system`` found for one query, best first; grades are those of the collection.
+    """The results of ``system`` for one query, best first; grades are those of the collection.
 
-    Papers without alignments (a system that has no plan) are shown without shading.
+    Papers without alignments (from a system that has no transport plan) are shown without shading.
     """
 
     query_id: str
@@ -27,7 +27,7 @@ class ExplainedRanking:
 
 @dataclass(frozen=True, slots=True)
 class ReadableSentence:
-    """A sentence as shown: its number, its text, and its share of the match relative to the heaviest."""
+    """A sentence as shown: number, text, share of the match, and the share relative to the heaviest."""
 
     number: int
     text: str
@@ -51,7 +51,7 @@ class ReadablePaper:
 
 @dataclass(frozen=True, slots=True)
 class ReadableRanking:
-    """An explained ranking, ready to be shown; ``selected`` is empty where the whole abstract counts."""
+    """An explained ranking, ready to be shown; ``selected`` is empty if the whole abstract counts."""
 
     query: EvalQuery
     system: str
@@ -61,9 +61,9 @@ class ReadableRanking:
 
 
 def readable(collection: Collection, explained: ExplainedRanking, *, name: str) -> ReadableRanking:
-    """The first MOST_PAPERS papers of ``explained`` with grades and charts; ``name`` makes their ids unique.
+    """Prepare the first MOST_PAPERS of ``explained`` with grades and charts; ``name`` makes ids unique.
 
-    Raises InputError where the query is not in the collection.
+    Raises InputError if the query is not in the collection.
     """
     query = next((query for query in collection.queries if query.id == explained.query_id), None)
     if query is None:
@@ -73,7 +73,7 @@ def readable(collection: Collection, explained: ExplainedRanking, *, name: str) 
         )
     grades = collection.qrels.get(query.id, {})
     papers = explained.papers[:MOST_PAPERS]
-    # The same columns beside every paper, so that they compare.
+    # Every paper gets the same columns, so that the charts can be compared.
     columns = sorted({column for paper in papers for _, column in _cells(paper.alignments)})
     return ReadableRanking(
         query=query,
@@ -127,7 +127,7 @@ def _found(
 
 
 def _cells(alignments: Sequence[Alignment]) -> dict[tuple[int, int], tuple[float, float]]:
-    """Weight and distance by (sentence, query sentence); none where whole papers were compared."""
+    """Return weight and distance by (sentence, query sentence); empty if whole papers were compared."""
     return {
         (a.sentence, a.query_sentence): (a.weight, a.distance)
         for a in alignments
@@ -136,7 +136,7 @@ def _cells(alignments: Sequence[Alignment]) -> dict[tuple[int, int], tuple[float
 
 
 def _shares(cells: Mapping[tuple[int, int], tuple[float, float]]) -> dict[int, float]:
-    """The share of the match that each sentence of the paper carries."""
+    """Return the share of the match that each sentence of the paper has."""
     shares: dict[int, float] = {}
     for (sentence, _), (weight, _) in cells.items():
         shares[sentence] = shares.get(sentence, 0.0) + weight

@@ -22,18 +22,18 @@ from indexer.files.durable import replace_file, storage_errors
 
 __all__ = ["ExplainedRanking", "write_report"]
 
-# A page is for reading: further rankings are in the run files.
+# A page is for reading: more rankings are in the run files.
 MOST_RANKINGS = 20
 
-# The two measures a reader looks at first; the others are folded away below them.
+# The two measures a reader looks at first; the others are collapsed below them.
 _N_MAIN_MEASURES = 2
-# What HTML forbids in text: control characters and halves of surrogate pairs, which ids may well hold.
+# Characters forbidden in HTML text: control characters and unpaired surrogates, which ids may contain.
 _FORBIDDEN = re.compile(r"[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """One figure of a table; NaN where there is none."""
+    """One figure of a table; NaN if there is none."""
 
     value: float = math.nan
     low: float = math.nan
@@ -53,7 +53,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class _Duel:
-    """The best system against another one: the chart, how many queries each wins, the mean difference."""
+    """The best system against another: the chart, the number of queries each wins, the mean difference."""
 
     best: str
     other: str
@@ -74,11 +74,11 @@ def write_report(
     measured_on: dt.date | None = None,
     command: str | None = None,
 ) -> None:
-    """Write the figures ``rows`` of ``runs`` on ``collection`` as one HTML file at ``path``, replacing it.
+    """Write the figures ``rows`` of ``runs`` on ``collection`` to one HTML file at ``path``, replacing it.
 
-    ``measured_on`` is today (UTC) where not given; ``command`` is the line that repeats the measurement.
-    At most MOST_RANKINGS of ``explanations`` are shown, with the first ten papers of each.
-    Raises InputError where an explained query is not in the collection, and StorageError.
+    ``measured_on`` defaults to today (UTC); ``command`` is the command line that repeats the measurement. At
+    most MOST_RANKINGS of ``explanations`` are shown, with the first ten papers of each. Raises InputError if
+    an explained query is not in the collection, and StorageError.
     """
     tables = _tables(collection, rows)
     main = [table for table in tables if table.fold == tables[0].fold][:_N_MAIN_MEASURES]
@@ -117,7 +117,7 @@ def _environment() -> Environment:
 
 
 def _tables(collection: Collection, rows: Sequence[Row]) -> list[_Table]:
-    """One table for each measure and fold: the whole collection in its measures' order, then each fold."""
+    """Make a table per measure and fold: the whole collection first, measures in its order."""
     measures = list(dict.fromkeys((*collection.measures, *(row.measure for row in rows))))
     folds = sorted(dict.fromkeys(row.fold for row in rows), key=lambda fold: fold != ALL)
     named = {(row.measure, row.fold, row.system, row.facet): row for row in rows}
@@ -131,7 +131,7 @@ def _tables(collection: Collection, rows: Sequence[Row]) -> list[_Table]:
 
 
 def _facets(collection: Collection, rows: Sequence[Row]) -> list[tuple[str, int]]:
-    """The facets of ``rows`` with their numbers of queries, in the collection's order, ALL last."""
+    """Return the facets of ``rows`` with their numbers of queries, in the collection's order, ALL last."""
     order = list(
         dict.fromkeys((*(query.facet for query in collection.queries), *(row.facet for row in rows)))
     )
@@ -158,7 +158,7 @@ def _table(
             for system in systems
             if (measure, fold, system, facet) in named
         }
-        # Best as shown: two systems that read 53.9 are both the best. One alone is the best of nothing.
+        # Compare figures as shown: two systems that read 53.9 are both best. A single system is never best.
         figures = [round(row.value, 1) for row in found.values() if math.isfinite(row.value)]
         best = max(figures) if len(figures) > 1 else None
         columns.append(
@@ -168,13 +168,13 @@ def _table(
             }
         )
     lines = [(system, tuple(column.get(system, _Cell()) for column in columns)) for system in systems]
-    # The last column is the whole collection where there is one; a system without a figure goes last.
+    # The last column is the whole collection if there is one; a system without a figure goes last.
     lines.sort(key=lambda line: math.inf if math.isnan(line[1][-1].value) else -line[1][-1].value)
     return _Table(measure, fold, tuple(facets), tuple(lines))
 
 
 def _facet_charts(table: _Table) -> list[tuple[str, int, Markup]]:
-    """For each facet its number of queries and its chart; systems and axis are the same in all of them."""
+    """Return each facet with its number of queries and its chart; all charts share systems and axis."""
     cells = [cell for _, line in table.lines for cell in line]
     axis = ticks([figure for cell in cells for figure in (cell.value, cell.low, cell.high)])
     charts = []
@@ -189,13 +189,13 @@ def _facet_charts(table: _Table) -> list[tuple[str, int, Markup]]:
 
 
 def _duels(collection: Collection, runs: Sequence[Run], table: _Table) -> list[_Duel]:
-    """The best system of ``table`` that has a run against each other one, in the table's order.
+    """Compare the best system of ``table`` that has a run with each other one, in the table's order.
 
     Twenty systems make 190 pairs, which nobody reads; the question is whether the best one is better.
     """
     by_system = {run.system: run for run in runs}
     ordered = [by_system[system] for system, _ in table.lines if system in by_system]
-    # Comparing means measuring: only the measure that is shown.
+    # Comparing computes measures, so keep only the measure that is shown.
     shown = replace(collection, measures=(table.measure,))
     values = {run.system: per_query(shown, run)[table.measure] for run in ordered}
     axis = ticks([value for of_system in values.values() for value in of_system.values()])
@@ -217,7 +217,7 @@ def _duel(
     axis: Sequence[float],
     name: str,
 ) -> _Duel:
-    """``best`` is the best ``of`` so many systems."""
+    """Compare ``best``, the best of ``of`` systems, with ``other``."""
     upwards, across = values[best.system], values[other.system]
     points = [Point(query.id, across[query.id], upwards[query.id]) for query in collection.queries]
     better = sum(point.upwards > point.across for point in points)

@@ -1,4 +1,4 @@
-"""Figures and comparisons as the tables that documents hold: Markdown for a page, LaTeX for a paper."""
+"""Figures and comparisons as tables for documents: Markdown for a page, LaTeX for a paper."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _LATEX = str.maketrans(
         "\\": r"\textbackslash{}",
     }
 )
-# What stands below a table of comparisons.
+# The text below a table of comparisons.
 LEGEND = (
     "In brackets the 95 % interval, paired by query. yes: holds after correction for all comparisons of the "
     "table in that measure (Holm); alone: its own interval excludes zero, but it does not hold after the "
@@ -36,7 +36,7 @@ class TextTable:
     n_names: int = 1
 
     def markdown(self) -> str:
-        """The table alone, names in backticks."""
+        """Return only the table, with names in backticks."""
 
         def line(cells: Sequence[str]) -> str:
             return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
@@ -46,7 +46,7 @@ class TextTable:
         return "\n".join([line(self.columns), rule, *map(line, named)])
 
     def latex(self) -> str:
-        """A ``tabular`` between two rules (package booktabs), its caption above as a comment."""
+        """Return a ``tabular`` with rules of the package booktabs, and the caption above it as a comment."""
 
         def line(cells: Sequence[str]) -> str:
             return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
@@ -75,9 +75,9 @@ FORMATS: Mapping[str, Callable[[TextTable], str]] = MappingProxyType(
 
 
 def figure_tables(rows: Sequence[Row]) -> Iterator[TextTable]:
-    """The figures over all folds: where facets differ a table a measure, else the measures side by side.
+    """Yield the figures over all folds: a table per measure if facets differ, else one with all measures.
 
-    A measure that a single facet has (F1 of each) counts as one with facets. Best system first.
+    A measure that only single facets have (F1 of each) counts as one with facets. Best system first.
     """
     whole = [row for row in rows if row.fold == ALL]
     for named, group in groupby(sorted(whole, key=attrgetter("set")), key=attrgetter("set")):
@@ -109,7 +109,7 @@ def _figures(title: str, rows: Sequence[Row], column: Callable[[Row], str]) -> T
 
 
 def comparison_table(compared: Sequence[Compared]) -> TextTable:
-    """A line for each two systems and facet, a column for each measure."""
+    """Make a line for each pair of systems and facet, and a column for each measure."""
     measures = list(dict.fromkeys(each.comparison.measure for each in compared))
     facets = len({each.comparison.facet for each in compared}) > 1
     cells = {(each.key, each.comparison.measure): each.comparison for each in compared}
@@ -122,7 +122,7 @@ def comparison_table(compared: Sequence[Compared]) -> TextTable:
 
 
 def verdict(comparison: Comparison) -> str:
-    """What LEGEND explains."""
+    """Return ``yes``, ``alone`` or ``no``, as LEGEND explains."""
     if comparison.holds:
         return "yes"
     return "alone" if comparison.resolvable else "no"

@@ -1,1 +1,1 @@
-"""Test collections, one file each; ``evaluation.collection`` names them."""
+"""Test collections, one file each; ``evaluation.collection`` lists them."""

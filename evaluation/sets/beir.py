@@ -9,16 +9,16 @@ from evaluation.sets.papers import PaperText, notes_on, text_of, text_query, to_
 from models.errors import BrokenRowError
 from models.types import Paper
 
-# BEIR reports the test side; what has none is measured on what it has.
+# BEIR reports the test side; a collection without one is measured on dev or train.
 _SPLITS = ("test", "dev", "train")
 
 
 class BeirSet:
     """``corpus.jsonl`` with ``_id, title, text``, ``queries.jsonl`` with ``_id, text``, and judgements.
 
-    Also reads SciFact as its own publishers name things: ``doc_id``, ``abstract`` (a list of sentences),
+    Also reads SciFact with its publishers' names: ``doc_id``, ``abstract`` (a list of sentences),
     ``query_id``, and one ``qrels.tsv``. Only judged queries count. A corpus document with the query's id and
-    text is the query itself (ArguAna) and dropped; one that shares but the number (SciFact) is not.
+    text is the query itself (ArguAna) and is dropped; one that shares only the id (SciFact) is kept.
     """
 
     publisher = "the BEIR benchmark (github.com/beir-cellar/beir)"
@@ -50,7 +50,7 @@ class BeirSet:
 
 
 def corpus_texts(path: Path) -> Iterator[PaperText]:
-    """Yield the papers of a BEIR corpus file, or of SciFact's own."""
+    """Yield the papers of a corpus file in BEIR's or SciFact's own format."""
     for number, record in json_lines(path):
         text = record.get("abstract", record.get("text"))
         abstract = (
@@ -60,7 +60,7 @@ def corpus_texts(path: Path) -> Iterator[PaperText]:
 
 
 def record_id(record: JsonObject, path: Path, line: int) -> str:
-    """The id of a BEIR record, or of one of SciFact's own; raises BrokenRowError where it has none."""
+    """Return the id of a record in BEIR's or SciFact's own format; raises BrokenRowError if it has none."""
     for key in ("_id", "doc_id", "query_id"):
         if record.get(key) not in {None, ""}:
             return str(record[key])
@@ -76,6 +76,6 @@ def _queries(
             continue
         query = text_query(query_id, text_of(record, "text"))
         if query_id in papers and query.abstract not in papers[query_id].abstract:
-            # Another text under the same number: under this name it must not be taken for the query itself.
+            # Another text has the same id: rename the query, so that it is not taken for the paper.
             query = text_query(f"query:{query_id}", query.abstract)
         yield EvalQuery(id=query_id, paper=query, pool=(), cluster=query_id, is_text=True)

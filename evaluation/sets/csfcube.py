@@ -30,16 +30,16 @@ _SPLIT_NAME = re.compile(r"fold([12])_(dev|test)")
 
 
 class CsfcubeSet:
-    """CSFCube in its own layout, the papers plain or gzipped; fewer queries than the collection has will do.
+    """CSFCube in its own layout, the papers plain or gzipped; a subset of the queries is accepted.
 
     A query is ``{paper id}-{facet}``. Its facet selects sentences by their predicted label, as
-    ``service.search.aspect`` does: aims count as background, "other" is never selected (semantics 2, 3.5).
-    That is definition 1 of the task; definition 2 gives the same sentences without naming the facet. The
-    grade is the adjudicated relevance, and the query paper is not in its own pool (two queries list it,
+    ``service.search.aspect`` does: objectives count as background, "other" is never selected (semantics 2,
+    3.5). That is definition 1 of the task; definition 2 gives the same sentences without naming the facet.
+    The grade is the adjudicated relevance, and the query paper is not in its own pool (two queries list it,
     semantics 3.7).
 
     ``fold1`` holds the queries of ``fold1_dev``, ``fold2`` those of ``fold2_dev``. The authors' test splits
-    are the same two, crosswise, so the mean of the folds' means is what they report as test.
+    are the same two, swapped, so the mean of the folds' means is what they report as test.
     """
 
     publisher = "https://github.com/iesl/CSFCube"
@@ -55,8 +55,8 @@ NAME-ranking-background.json, ...      optional: published rankings, {query: [[p
     def load(self, path: Path) -> Collection:
         """Read the collection in the folder ``path``.
 
-        Raises CollectionMissingError where a file is not there, BrokenRowError for a paper that cannot be
-        used and CorpusFormatError where the files contradict one another.
+        Raises CollectionMissingError if a file is missing, BrokenRowError for a paper that cannot be used and
+        CorpusFormatError if the files contradict one another.
         """
         folds = _folds(locate(self, path, "evaluation_splits.json"))
         annotations = {facet: locate(self, path, f"test-pid2anns-csfcube-{facet}.json") for facet in FACETS}
@@ -80,9 +80,9 @@ NAME-ranking-background.json, ...      optional: published rankings, {query: [[p
         )
 
     def rankings(self, path: Path) -> Iterator[Run]:
-        """Published rankings in files ``NAME-ranking-FACET.json``: {query: [[paper, distance], ...]}.
+        """Yield the published rankings in ``NAME-ranking-FACET.json``: {query: [[paper, distance], ...]}.
 
-        Raises CorpusFormatError for a file that holds anything else.
+        Raises CorpusFormatError for a file with any other content.
         """
         scores: dict[str, dict[str, dict[str, float]]] = {}
         for file in sorted(path.glob("*-ranking-*.json*")):
@@ -116,7 +116,7 @@ def _papers(path: Path) -> Iterator[tuple[str, Paper]]:
 
 
 def _facets(record: JsonObject) -> list[object]:
-    """``method_label`` is the facet ``method``; what is no facet is for the reader of rows to refuse."""
+    """Return labels as facets (``method_label``: ``method``); unknown ones are rejected by the row reader."""
     labels = record.get("pred_labels")
     if not isinstance(labels, list):
         raise InputError("no list pred_labels")
@@ -124,7 +124,7 @@ def _facets(record: JsonObject) -> list[object]:
 
 
 def _grades(judged: JsonObject, file: Path, paper_id: str) -> dict[str, int]:
-    """The adjudicated grades of a query's candidates, without the query paper; -1 (not rated) counts as 0."""
+    """Return the adjudicated grades of a query's candidates without the query paper; -1 (not rated) is 0."""
     try:
         pairs = list(zip(judged["cands"], judged["relevance_adju"], strict=True))
     except (KeyError, TypeError, ValueError) as error:
@@ -171,14 +171,14 @@ def _query(
 
 
 def _folds(path: Path) -> dict[str, str]:
-    """The fold, ``fold1`` or ``fold2``, of each ``{paper id}_{facet}``; a test split is the other fold."""
+    """Return ``fold1`` or ``fold2`` for each ``{paper id}_{facet}``; a test split is the other fold."""
     folds: dict[str, str] = {}
     for facet, splits in json_document(path).items():
         if not isinstance(splits, dict):
             raise CorpusFormatError(f"{path}: {facet!r} holds no splits fold1_dev and so on. Fetch it again.")
         for split, query_ids in splits.items():
             if (match := _SPLIT_NAME.fullmatch(split)) is None:
-                continue  # a query that no fold holds is refused where it is judged
+                continue  # a judged query that is in no fold is rejected later
             number = int(match[1]) if match[2] == "dev" else 3 - int(match[1])
             for query_id in query_ids:
                 if folds.setdefault(query_id, f"fold{number}") != f"fold{number}":

@@ -1,4 +1,4 @@
-"""The demo grid: a hundred invented papers, each a problem (row) met with a method (column)."""
+"""The demo grid: a hundred invented papers, each with a problem (row) and a method (column)."""
 
 import re
 from pathlib import Path
@@ -14,10 +14,11 @@ _CELL = re.compile(r"demo:(p\d\d)-(m\d\d)")
 
 
 class DemoSet:
-    """Two queries for each paper: ``background``, where its row is relevant, and ``method``, its column.
+    """Two queries per paper: ``background``, with its row relevant, and ``method``, with its column relevant.
 
-    The facet's sentences are selected, objectives counting as background, and all the other papers ranked:
-    9 of 99 are relevant. Known by construction and cleaner than real abstracts, so a check, not a benchmark.
+    The facet's sentences are selected, objectives counting as background, and all other papers are ranked: 9
+    of 99 are relevant. The judgements are known by construction and the abstracts are cleaner than real ones,
+    so this is a check, not a benchmark.
     """
 
     publisher = "this project (akin/demo, installed with the package)"
@@ -27,7 +28,7 @@ class DemoSet:
 """
 
     def load(self, path: Path) -> Collection:
-        """Read the grid, ``path`` its file or folder; raises CollectionMissingError or InputError."""
+        """Read the grid from its file or folder ``path``; raises CollectionMissingError or InputError."""
         corpus = path if path.is_file() else locate(self, path, "papers.jsonl")
         papers = {paper.id: paper for paper in read_corpus(corpus, format_name="jsonl", on_error="fail")}
         cells = {paper_id: _cell(paper_id) for paper_id in papers}
@@ -59,7 +60,7 @@ def _query(paper: Paper, facet: Facet) -> EvalQuery:
 
 
 def _cell(paper_id: str) -> tuple[str, str]:
-    """The row and the column of a paper."""
+    """Return the row and the column of a paper."""
     match = _CELL.fullmatch(paper_id)
     if match is None:
         raise InputError(f"Paper {paper_id!r} is not a paper of the demo grid; ids look like 'demo:p03-m07'.")

@@ -1,4 +1,4 @@
-"""DORIS-MAE (Wang et al., NeurIPS Datasets 2023): long questions of several aspects, each judged apart."""
+"""DORIS-MAE (Wang et al., NeurIPS Datasets 2023): long questions of several separately judged aspects."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from evaluation.sets.files import json_document, locate
 from evaluation.sets.papers import PaperText, notes_on, text_of, text_query, to_papers
 from models.errors import CorpusFormatError, InputError
 
-# The grade of a paper whose scores sum to one an aspect; divisible by every number of aspects up to 16.
+# The grade of a paper with an average score of 1 per aspect; divisible by all numbers of aspects up to 16.
 RELEVANT_FROM = 720_720
 _FILES = ("DORIS-MAE_dataset_v1.json", "DORIS_MAE_dataset_v1.json", "DORIS_MAE_dataset_v0.json")
 
@@ -19,9 +19,10 @@ class DorisMaeSet:
     """A question of about 170 words ranks its pool of about a hundred abstracts.
 
     Each aspect and sub-aspect of a question was scored 0, 1 or 2 for each abstract. As in the authors'
-    script, an abstract's gain is the sum of its scores over the question's aspects, and it is relevant where
-    that sum is at least their number. Grades here are that ratio times RELEVANT_FROM, so that one threshold
-    serves all questions; nDCG does not change by it. Their NDCG at 10 % of a pool of 100 is nDCG@10.
+    script, an abstract's gain is the sum of its scores over the question's aspects, and it is relevant if
+    that sum is at least the number of aspects. Grades here are that ratio times RELEVANT_FROM, so that one
+    threshold serves all questions; this does not change nDCG. The authors' NDCG at 10 % of a pool of 100 is
+    nDCG@10.
     """
 
     publisher = "its authors (github.com/Real-Doris-Mae/Doris-Mae-Dataset, which links to Zenodo 8299749)"
@@ -79,7 +80,7 @@ def _collection(
 
 
 def _aspects(given: Mapping[str, Sequence[object]]) -> set[str]:
-    """The aspects of a question and their sub-aspects, each once."""
+    """Return the aspects of a question and their sub-aspects, each once."""
     aspects = {str(name) for name in given} | {str(sub) for subs in given.values() for sub in subs}
     if not aspects:
         raise InputError("A question has no aspects; fetch the collection again.")

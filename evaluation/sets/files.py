@@ -1,4 +1,4 @@
-"""The files of a test collection: found, or missed with the publishers' address, and read line by line."""
+"""Location and line-by-line reading of a test collection's files, with errors that name its publishers."""
 
 import csv
 from collections.abc import Iterator, Mapping
@@ -18,10 +18,10 @@ _MAX_CELL_CHARS = 8 * 1024 * 1024
 
 
 def locate(reader: CollectionReader, folder: Path, *names: str) -> Path:
-    """The first of ``names`` that ``folder`` holds, plain or with ``.gz``.
+    """Return the first of ``names`` found in ``folder``, plain or with ``.gz``.
 
-    Raises CollectionMissingError where it holds none; the message tells what ``reader`` expects, and where
-    its publishers offer it.
+    Raises CollectionMissingError if there is none; the message gives the layout that ``reader`` expects and
+    where its publishers offer it.
     """
     for name in names:
         for path in (folder / name, folder / f"{name}.gz"):
@@ -40,7 +40,7 @@ def is_there(folder: Path, name: str) -> bool:
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
-    """Yield ``(line number, object)`` for each line that is not blank; raises BrokenRowError for another."""
+    """Yield ``(line number, object)`` for each non-blank line; raises BrokenRowError if one is no object."""
     for number, line in text_lines(path):
         if line.isspace():
             continue
@@ -54,7 +54,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
 
 
 def json_document(path: Path) -> JsonObject:
-    """The one JSON object that ``path`` holds; raises CorpusFormatError where it holds anything else."""
+    """Return the JSON object in ``path``; raises CorpusFormatError for any other content."""
     with open_source(path) as stream, read_errors(path, line=1):
         try:
             document = orjson.loads(stream.read())
@@ -66,7 +66,7 @@ def json_document(path: Path) -> JsonObject:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield ``(line number, line with its end)`` for every line; raises CorpusFormatError where not UTF-8."""
+    """Yield ``(line number, line with its end)`` for every line; raises CorpusFormatError if not UTF-8."""
     with open_source(path) as stream:
         lines = Lines(stream, path)
         for line in lines:
@@ -79,11 +79,11 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
-    """Yield the rows of a CSV file with a header; lines with more fields than it has are passed over.
+    """Yield the rows of a CSV file with a header; lines with more fields than the header are skipped.
 
-    Raises CorpusFormatError where one of ``columns`` is missing; BrokenRowError.
+    Raises CorpusFormatError if one of ``columns`` is missing; BrokenRowError.
     """
-    # CORD-19 has cells beyond the default; the limit is the process's, so others get theirs back.
+    # CORD-19 has cells beyond the default limit, which is global to the process, so restore it afterwards.
     default = csv.field_size_limit(_MAX_CELL_CHARS)
     try:
         rows = csv.DictReader((line for _, line in text_lines(path)), restval="")
@@ -100,7 +100,7 @@ def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
 
 @contextmanager
 def csv_errors(path: Path, rows: "csv.DictReader[str]") -> Iterator[None]:
-    """Names the file and the line of what cannot be read as CSV; raises BrokenRowError."""
+    """Raise BrokenRowError with the file and the line instead of a CSV error."""
     try:
         yield
     except csv.Error as error:
@@ -108,11 +108,11 @@ def csv_errors(path: Path, rows: "csv.DictReader[str]") -> Iterator[None]:
 
 
 def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]:
-    """Judgements ``{query id: {paper id: grade}}``, from TREC's four columns or from BEIR's three.
+    """Read judgements ``{query id: {paper id: grade}}``, from TREC's four columns or BEIR's three.
 
-    Four: ``query iteration paper grade``, separated by white space; three, with a ``header`` line, which may
-    be left out: ``query paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0; of a
-    paper judged twice the last grade counts. Raises BrokenRowError.
+    Four: ``query iteration paper grade``, separated by white space; three, with an optional ``header`` line:
+    ``query paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0; if a paper is judged
+    twice, the last grade counts. Raises BrokenRowError.
     """
     qrels: dict[str, dict[str, int]] = {}
     width = 3 if header else 4

@@ -21,15 +21,15 @@ from models.functions import read_metadata
 from models.types import Facet, Paper
 
 MEASURES = ("MAP@R", "P@1", "Rprec")
-# What the similarities of one block of query sentences and their order may take, in bytes.
+# Bytes for the similarities of one block of query sentences and their order.
 BLOCK_BYTES = 64 * 1024 * 1024
-_BYTES_PER_PAIR = 40  # similarity 4, order 8, the sort's own 8, what is relevant and its precision 20
+_BYTES_PER_PAIR = 40  # similarity 4, order 8, the sort's own 8, relevance and its precision 20
 _BATCH_PAPERS = 256
 
 EncodeSentences = Callable[[Sequence[Paper]], Sequence[Float32[np.ndarray, "n_sentence dim"]]]
 
 
-# PubMed RCT's labels; there is no facet for conclusions, and they say what was found.
+# PubMed RCT's labels; conclusions have no facet of their own and state what was found.
 _RCT_FACETS = {
     "background": Facet.BACKGROUND,
     "objective": Facet.OBJECTIVE,
@@ -42,7 +42,7 @@ _FILES = tuple(f"{side}.{kind}" for kind in ("jsonl", "txt") for side in ("test"
 
 @dataclass(frozen=True, slots=True)
 class LabelledSentences:
-    """Abstracts by id with a label for each sentence; ``clusters`` are what the bootstrap resamples."""
+    """Abstracts by id with a label for each sentence; the bootstrap resamples ``clusters``."""
 
     papers: Mapping[str, Paper]
     labels: Mapping[str, tuple[str, ...]]
@@ -50,12 +50,11 @@ class LabelledSentences:
 
 
 class FunctionsSet:
-    """Labelled sentences: each is a query, all the others its pool, those of its label relevant.
+    """Labelled sentences: each is a query, all others its pool, those with the same label relevant.
 
     The protocol of Sugimoto and Aizawa (SDP 2022; semantics 4.4), on CSAbstruct, on PubMed RCT or on
-    sentences labelled with communicative functions. Of a folder the first file there is of test, dev and
-    train is read. ``evaluate`` measures; ``load`` gives the labelled abstracts without queries, for whoever
-    wants to see them.
+    sentences labelled with communicative functions. In a folder, the first file found of test, dev and train
+    is read. ``evaluate`` measures; ``load`` returns the labelled abstracts without queries, for inspection.
     """
 
     publisher = (
@@ -73,24 +72,24 @@ class FunctionsSet:
 """
 
     def load(self, path: Path) -> Collection:
-        """The labelled abstracts; raises CollectionMissingError or BrokenRowError.
+        """Read the labelled abstracts; raises CollectionMissingError or BrokenRowError.
 
-        A sentence has a facet where its label is one.
+        A sentence has a facet if its label is one.
         """
         file = self.file(path)
         labelled = read_labelled_sentences(file)
         return Collection("functions", labelled.papers, (), {}, 1, MEASURES, (f"Sentences of {file.name}.",))
 
     def file(self, path: Path) -> Path:
-        """What ``load`` reads: ``path`` itself, or the first file there is; raises CollectionMissingError."""
+        """Return the file that ``load`` reads, ``path`` or the first in it; raises CollectionMissingError."""
         return path if path.is_file() else locate(self, path, *_FILES)
 
     def evaluate(self, path: Path, encode_sentences: EncodeSentences, *, system: str) -> list[Row]:
-        """P@1, R-precision and MAP@R over all sentences and over those of each label (as ``facet``).
+        """Measure P@1, R-precision and MAP@R over all sentences and over those of each label (as ``facet``).
 
-        ``encode_sentences`` gives the vectors of each paper's first sentences, one row for each, fewer where
-        it reads no further; a sentence without a vector neither asks nor answers. Intervals resample
-        abstracts. Raises what ``load`` raises, and EncoderError for vectors that do not fit.
+        ``encode_sentences`` returns one row per sentence of each paper, fewer if the encoder truncates the
+        paper; a sentence without a vector is neither a query nor in a pool. Intervals resample abstracts.
+        Raises what ``load`` raises, and EncoderError for vectors that do not fit.
         """
         labelled = read_labelled_sentences(self.file(path))
         vectors, labels, clusters = _labelled_vectors(labelled, encode_sentences)
@@ -107,9 +106,9 @@ class FunctionsSet:
     def figures(
         self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
     ) -> Iterator[Row]:
-        """``evaluate`` for each way in which each encoder gives sentences vectors.
+        """Yield ``evaluate`` for each way in which each encoder gives sentences vectors.
 
-        Raises InputError for weights of ``functions`` that read another encoder.
+        Raises InputError for weights in ``functions`` that belong to an encoder not measured.
         """
         papers = list(self.load(path).papers.values())
         here = {source.encoder.spec.fingerprint for source in sources}
@@ -136,11 +135,12 @@ def retrieval_by_label(
     *,
     block_bytes: int = BLOCK_BYTES,
 ) -> Mapping[str, Float64[np.ndarray, " n_rows"]]:
-    """MEASURES of each row as a query to all the others by cosine, in percent; equal ones in their order.
+    """Measure each row as a query against all others by cosine, in percent; ties keep the row order.
 
-    With R others of the query's label: P@1; Rprec, the precision at rank R; MAP@R, the sum over the relevant
-    ranks i <= R of the precision at i, divided by R (Musgrave et al., ECCV 2020). A query whose
-    label no other row has scores 0. Queries are taken in blocks of about ``block_bytes`` of memory.
+    R is the number of other rows with the query's label. P@1; Rprec, the precision at rank R; MAP@R, the sum
+    over the relevant ranks i <= R of the precision at i, divided by R (Musgrave et al., ECCV 2020). A query
+    with a label that no other row has scores 0. Queries are processed in blocks of about ``block_bytes`` of
+    memory.
     """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
@@ -151,7 +151,7 @@ def retrieval_by_label(
     for start in range(0, n_rows, n_block):
         block = np.arange(start, min(start + n_block, n_rows))
         similarity = unit[block] @ unit.T  # (n_block, n_rows)
-        similarity[np.arange(len(block)), block] = -np.inf  # itself ranks last, past every R
+        similarity[np.arange(len(block)), block] = -np.inf  # the query itself ranks last, beyond every R
         order = np.argsort(-similarity, axis=1, kind="stable")
         depth = max(int(n_relevant[block].max()), 1)
         relevant = labels[order[:, :depth]] == labels[block, None]  # (n_block, depth)
@@ -167,7 +167,7 @@ def retrieval_by_label(
 def _labelled_vectors(
     labelled: LabelledSentences, encode_sentences: EncodeSentences
 ) -> tuple[Float32[np.ndarray, "n_rows dim"], list[str], list[str]]:
-    """The vectors of all sentences end to end, with the label and the cluster of each."""
+    """Return the vectors of all sentences, concatenated, with the label and the cluster of each."""
     papers = tuple(labelled.papers.values())
     rows: list[Float32[np.ndarray, "n_sentence dim"]] = []
     labels: list[str] = []
@@ -192,7 +192,7 @@ def _labelled_vectors(
 
 
 def read_labelled_sentences(file: Path) -> LabelledSentences:
-    """The sentences of a file; its name tells the layout: CSAbstruct's .jsonl, PubMed RCT's .txt, or .tsv.
+    """Read a file in the format of its name: CSAbstruct's .jsonl, PubMed RCT's .txt, or .tsv.
 
     Raises BrokenRowError, naming the line.
     """
@@ -219,7 +219,7 @@ def _csabstruct(path: Path) -> _Read:
             raise BrokenRowError(str(path), line, "expected lists sentences and labels of equal length")
         if unknown := {str(label) for label in labels} - set(Facet):
             raise BrokenRowError(str(path), line, f"unknown labels {', '.join(sorted(unknown))}")
-        # The file numbers every abstract 0; its line tells them apart.
+        # The file numbers every abstract 0, so the line number is the id.
         yield _labelled(f"line:{line}", sentences, labels, [Facet(label) for label in labels])
 
 
@@ -245,7 +245,7 @@ def _rct_abstract(name: str, rows: Sequence[tuple[str, str]]) -> _Read:
 
 
 def _communicative_functions(path: Path) -> _Read:
-    """Sentences out of their papers, each a text of its own; those of one paper are resampled together."""
+    """Yield single sentences, each as a text; sentences of one paper are resampled together."""
     for line, content in text_lines(path):
         if content.isspace():
             continue
@@ -261,7 +261,7 @@ def _communicative_functions(path: Path) -> _Read:
 def _labelled(
     name: str, sentences: Sequence[object], labels: Sequence[object], facets: Sequence[Facet | None]
 ) -> tuple[PaperText, list[str], str]:
-    """A text without its empty sentences, which no vector would have."""
+    """Return a text without its empty sentences, which would have no vector."""
     kept = [i for i, sentence in enumerate(sentences) if clean(str(sentence))]
     text = PaperText(name, "", [str(sentences[i]) for i in kept], [facets[i] for i in kept])
     return text, [str(labels[i]) for i in kept], name

@@ -1,4 +1,4 @@
-"""ICLR2022 (Parisot and Zavrel, SDP 2022): papers of one conference, like to like, judged by experts."""
+"""ICLR2022 (Parisot and Zavrel, SDP 2022): similar papers of one conference, judged by experts."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,10 +14,10 @@ from models.types import Paper
 class Iclr2022Set:
     """1,094 papers, 40 queries, 1,844 judgements: 0, 1 (relevant) or 2 (very relevant; semantics 4.3).
 
-    BEIR's format, but queries are papers with ``title`` and ``text``, and stand in the corpus too: every
-    query ranks the whole corpus but itself. It is found by its id, else by its title and abstract, where the
-    publishers' script deletes whatever ranks first. nDCG@10 is trec_eval's, not that script's own variant,
-    whose ideal knows the retrieved papers only.
+    BEIR's format, but queries are papers with ``title`` and ``text``, and are also in the corpus: every query
+    ranks the whole corpus except itself. The query's paper is found by its id, else by its title and
+    abstract; the publishers' script deletes whatever ranks first. nDCG@10 is trec_eval's, not that script's
+    variant, which computes the ideal from the retrieved papers only.
     """
 
     publisher = "Zeta Alpha (github.com/zetaalphavector/multi-obj-repr-learning, download_data.sh)"

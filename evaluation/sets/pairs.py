@@ -15,9 +15,9 @@ TEXTS, EXAMPLES = "texts.jsonl", "examples.jsonl"
 
 
 class PairsSet:
-    """Each query ranks the positives of all examples; its own is relevant, others that belong to it are out.
+    """Each query ranks all positives; only its own is relevant, and others that belong to it are left out.
 
-    A query without a title is a short text.
+    A query without a title is a short text, unless it is also a positive.
     """
 
     publisher = "`akin train data`, which writes it as held-out/ beside each training set"
@@ -57,7 +57,7 @@ class PairsSet:
 
 
 def read_set(folder: Path) -> TrainingSet:
-    """The training set in ``folder``; raises InputError, BrokenRowError or StorageError."""
+    """Read the training set in ``folder``; raises InputError, BrokenRowError or StorageError."""
     reader = PairsSet()
     texts, examples = (locate(reader, folder, name) for name in (TEXTS, EXAMPLES))
     return TrainingSet(folder.name, {paper.id: paper for paper in _texts(texts)}, tuple(_examples(examples)))

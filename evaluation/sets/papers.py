@@ -1,4 +1,4 @@
-"""Papers of test collections, from the titles and abstracts their files give, however little that is."""
+"""Papers of test collections, from the titles and abstracts in their files, which may be missing."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from models.types import Facet, Paper
 
 
 class PaperText(NamedTuple):
-    """What a file says of a paper: ``abstract`` as a text or as its sentences, with ``facets`` for those."""
+    """A paper in a file: ``abstract`` is a text or a list of sentences, with ``facets`` for the sentences."""
 
     id: str
     title: str
@@ -19,16 +19,16 @@ class PaperText(NamedTuple):
 
 
 def text_of(record: object, key: str) -> str:
-    """The text under ``key`` of a JSON object; empty where there is none or a null."""
+    """Return the text under ``key`` of a JSON object; empty if it is missing or not a text."""
     value = record.get(key) if isinstance(record, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def to_papers(texts: Iterable[PaperText]) -> tuple[dict[str, Paper], list[str]]:
-    """The papers by id, and the ids of those left out because they have neither title nor abstract.
+    """Return the papers by id, and the ids of those left out, with neither title nor abstract.
 
-    A paper without an abstract stands with its title as its one sentence, and no title, so that no text
-    counts twice. Raises InputError where an id comes twice.
+    A paper without an abstract gets its title as its only sentence, and no title, so that no text counts
+    twice. Raises InputError if an id occurs twice.
     """
     papers: dict[str, Paper] = {}
     blank: list[str] = []
@@ -43,7 +43,10 @@ def to_papers(texts: Iterable[PaperText]) -> tuple[dict[str, Paper], list[str]]:
 
 
 def text_query(query_id: str, text: str) -> Paper:
-    """A short query as a paper: ``text`` is its abstract and its title is empty."""
+    """Return a short query as a paper: ``text`` is the abstract and the title is empty.
+
+    Raises InputError if ``text`` is empty.
+    """
     abstract = clean(text)
     if not abstract:
         raise InputError(f"Query {query_id!r} has no text; give each query one.")
@@ -66,7 +69,7 @@ def _paper(text: PaperText) -> Paper | None:
 
 
 def notes_on(blank: Sequence[str], judged_but_absent: int = 0) -> tuple[str, ...]:
-    """What a report should say of papers that could not be ranked."""
+    """Return report notes about papers that could not be ranked."""
     notes = []
     if blank:
         notes.append(f"Papers left out, with neither title nor abstract: {len(blank):,}.")

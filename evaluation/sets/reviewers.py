@@ -12,7 +12,7 @@ from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatEr
 from models.types import Paper
 
 EVALUATIONS = Path("data", "evaluations.csv")
-# What the paper's own table is computed on: profiles of 20 papers, by title and abstract.
+# The datasets of the main table in the paper: profiles of 20 papers, by title and abstract.
 DEFAULT_DATASETS = "d_20_"
 _REGIME = "ta"
 _N_RATED = 10
@@ -22,7 +22,7 @@ _PREDICTION = re.compile(r"(.+?)_(d_\d+(?:_\d+)+)_(t|ta|f)\.json")
 
 @dataclass(frozen=True, slots=True)
 class ReviewerDataset:
-    """The profiles of researchers, as ids, and all papers by id; how many rows hold no usable one."""
+    """Profiles of researchers (paper ids), all papers by id, and how many rows have no usable paper."""
 
     profiles: dict[str, list[str]]
     papers: dict[str, Paper]
@@ -30,7 +30,7 @@ class ReviewerDataset:
 
 
 class ReviewerSet:
-    """The gold standard's own layout; researchers go by their names without ``~``."""
+    """The gold standard in its own layout; researchers are named without ``~``."""
 
     publisher = "its authors (github.com/niharshah/goldstandard-reviewer-paper-match)"
     layout = """
@@ -41,10 +41,10 @@ class ReviewerSet:
 """
 
     def ratings(self, folder: Path) -> dict[str, dict[str, float]]:
-        """What each researcher said of each paper, 1 to 5, in all their rows.
+        """Return the ratings, 1 to 5, of each researcher for each paper, over all rows.
 
-        Raises CollectionMissingError, CorpusFormatError, and BrokenRowError where two ratings of one paper by
-        one researcher differ.
+        Raises CollectionMissingError, CorpusFormatError, and BrokenRowError for a rating outside 1 to 5 or if
+        two ratings of one paper by one researcher differ.
         """
         path = folder / EVALUATIONS
         if not path.is_file():
@@ -61,7 +61,10 @@ class ReviewerSet:
         return ratings
 
     def datasets(self, folder: Path, prefix: str = DEFAULT_DATASETS) -> list[Path]:
-        """The folders of datasets whose names begin with ``prefix``, in order."""
+        """Return the folders of datasets with names that begin with ``prefix``, in numeric order.
+
+        Raises CollectionMissingError if there are none.
+        """
         parent = folder / "evaluation_datasets"
         found = [path for path in parent.glob(f"{prefix}*") if _DATASET.fullmatch(path.name)]
         if not found:
@@ -69,7 +72,7 @@ class ReviewerSet:
         return sorted(found, key=lambda path: [int(part) for part in path.name.split("_")[1:]])
 
     def dataset(self, path: Path) -> ReviewerDataset:
-        """What one of the ``datasets`` holds."""
+        """Read one of the ``datasets``."""
         reports = []
 
         def papers_of(file: Path) -> dict[str, Paper]:
@@ -88,7 +91,7 @@ class ReviewerSet:
     def predictions(
         self, folder: Path, datasets: Sequence[str]
     ) -> dict[str, list[dict[str, dict[str, float]]]]:
-        """The similarities, by researcher and paper, of each algorithm that has them for all ``datasets``."""
+        """Return similarities by researcher and paper, of each algorithm that covers all ``datasets``."""
         files: dict[str, dict[str, Path]] = {}
         for path in sorted((folder / "predictions").glob("*.json")):
             named = _PREDICTION.fullmatch(path.name)

@@ -1,4 +1,4 @@
-"""SciDocs (Cohan et al., ACL 2020): four ranking tasks, two of classification, and a recommendation."""
+"""SciDocs (Cohan et al., ACL 2020): four ranking tasks, two of classification and one of recommendation."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ from models.types import Paper, Unit
 
 RANKING_TASKS = ("coview", "coread", "cite", "cocite")
 CLASSIFICATION_TASKS = ("mag", "mesh")
-# Two of each ranking and of the recommendation, one of each classification.
+# Two figures for each ranking task and the recommendation, one for each classification task.
 _N_FIGURES = 12
 _SPLITS = ("train", "val", "test")
 
 
 class ScidocsSet:
-    """``load`` gives the ranking tasks, ``evaluate`` measures the others; all on the test side.
+    """SciDocs: ``load`` reads the ranking tasks, ``evaluate`` measures the others; all on the test side.
 
-    A ranking query has some 5 positive and 25 random candidates; its task is its facet. nDCG and MAP are
-    trec_eval's (semantics 4.2). Papers without metadata, of which the suite knows none, are left out.
+    A ranking query has about 5 positive and 25 random candidates; its task is its facet. nDCG and MAP are
+    trec_eval's (semantics 4.2). Papers without metadata are left out.
     """
 
     publisher = "Allen AI (github.com/allenai/scidocs; its README has the command that fetches the data)"
@@ -44,7 +44,7 @@ class ScidocsSet:
 """
 
     def load(self, path: Path) -> Collection:
-        """The ranking tasks; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
+        """Read the ranking tasks; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
         judgements = {task: locate(self, path, f"{task}/test.qrel") for task in RANKING_TASKS}
         metadata = json_document(locate(self, path, "paper_metadata_view_cite_read.json"))
         of_task = {task: read_qrels(file) for task, file in judgements.items()}
@@ -75,9 +75,9 @@ class ScidocsSet:
         )
 
     def evaluate(self, path: Path, encode: EncodePapers, *, system: str) -> list[Row]:
-        """Classification (``mag``, ``mesh``) and recommendation (``recomm``), with one vector for each paper.
+        """Measure classification (``mag``, ``mesh``) and recommendation (``recomm``), one vector per paper.
 
-        ``encode`` gives the vectors of papers, row by row. A paper without metadata has the zero vector, as
+        ``encode`` returns the vectors of papers, row by row. A paper without metadata has the zero vector, as
         in the suite. Raises what ``load`` raises.
         """
         files = [locate(self, path, f"{t}/{s}.csv") for t in CLASSIFICATION_TASKS for s in ("train", "test")]
@@ -105,9 +105,9 @@ class ScidocsSet:
     def figures(
         self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
     ) -> Iterator[Row]:
-        """``evaluate`` for the document vectors of each encoder, and SPECTER's "Avg" over all seven tasks.
+        """Yield ``evaluate`` for each encoder's document vectors, and SPECTER's "Avg" over all seven tasks.
 
-        Raises InputError for vectors of a snapshot, which has none of documents.
+        Raises InputError for vectors of a snapshot, which has no document vectors for sentence encoders.
         """
         for source in sources:
             spec = source.encoder.spec
@@ -121,7 +121,7 @@ class ScidocsSet:
 
 
 def average(rows: Sequence[Row], system: str) -> Iterator[Row]:
-    """The mean of the twelve figures of a system (Cohan et al., table 1), where it has them; no interval."""
+    """Yield the mean of a system's twelve figures (Cohan et al., table 1) if it has them all; no interval."""
     tasks = (*RANKING_TASKS, *CLASSIFICATION_TASKS, "recomm")
     own = [row.value for row in rows if row.system == system and row.facet in tasks and row.fold == ALL]
     if len(own) == _N_FIGURES:
@@ -141,7 +141,7 @@ def _texts(metadata: Mapping[str, object], wanted: Iterable[str]) -> Iterator[Pa
 
 
 def _examples(path: Path) -> Examples:
-    """The papers and labels of a CSV file whose two columns go by any name, in this order."""
+    """Return the papers and labels of a CSV file with these two columns, in this order, under any names."""
     papers, labels = [], []
     for row in csv_rows(path):
         if len(row) != 2:

@@ -1,4 +1,4 @@
-"""Any test collection in TREC's manner: a corpus, topics, and judgements."""
+"""Any test collection in TREC's format: a corpus, topics, and judgements."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences
 
-# TREC's classic topics are no XML: their tags are seldom closed.
+# TREC's classic topics are not XML: their tags are seldom closed.
 _CLASSIC_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _CLASSIC_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _CLASSIC_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 
 
 class _Topic(NamedTuple):
-    """A query as its file gives it: a text, or a paper of the corpus with what counts of it."""
+    """A query of a topics file: a text, or a paper of the corpus with its selected sentences."""
 
     id: str
     text: str
@@ -40,9 +40,9 @@ class TrecSet:
     """``corpus.*`` in any corpus format, ``topics.*`` and ``qrels.*``; paper ids are those of the corpus.
 
     Topics are TREC's XML (``query``, else ``title``) or its classic ``<top>`` blocks (``title``), lines of
-    ``id<TAB>text``, or JSON lines with ``id`` and either ``query`` or ``paper_id``. A paper may come with
+    ``id<TAB>text``, or JSON lines with ``id`` and either ``query`` or ``paper_id``. A paper may have
     ``sentences`` (numbers from 0) or a ``facet``, which selects its labelled sentences. Topics without
-    judgements do not count.
+    judgements are left out.
     """
 
     publisher = "yourself, or any of TREC's tracks (trec.nist.gov)"
@@ -78,7 +78,7 @@ class TrecSet:
 
 
 def _only(reader: TrecSet, folder: Path, stem: str) -> Path:
-    """The one file named ``stem.*``."""
+    """Return the only file named ``stem.*``; raises InputError if there are several."""
     found = sorted(folder.glob(f"{stem}.*")) if folder.is_dir() else []
     if len(found) > 1:
         raise InputError(f"{folder} holds {', '.join(p.name for p in found)}; keep one file {stem}.*.")
@@ -101,7 +101,7 @@ def _query(topic: _Topic, papers: Mapping[str, Paper], path: Path) -> EvalQuery:
 
 
 def _topics(path: Path) -> list[_Topic]:
-    """The topics of a file of any known format; raises InputError if two topics have the same id."""
+    """Read the topics of a file of any known format; raises InputError if two topics have the same id."""
     head = read_head(path).lstrip()
     if head.startswith("{"):
         topics = [_json_topic(record, path, number) for number, record in json_lines(path)]

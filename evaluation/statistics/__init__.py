@@ -1,1 +1,1 @@
-"""How sure a figure is: intervals, paired differences, and what many comparisons at once cost."""
+"""Statistical uncertainty of figures: intervals, paired differences and multiple comparisons."""

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of a mean over queries: query papers are resampled, differences are paired."""
+"""Bootstrap intervals of a mean over queries: query papers are resampled and differences are paired."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from jaxtyping import Float64
 from models.errors import InputError
 
 N_RESAMPLES = 10_000
-# The share of resamples within low and high.
+# The share of resamples between low and high.
 COVERAGE = 0.95
-# A family of comparisons that is corrected needs p values under 5 % divided by its size, and p is at least
-# two in the number of resamples: so many for each comparison make the least a twentieth of what is needed.
+# A corrected family of comparisons needs p values under 5 % divided by the size of the family, and p is at
+# least two over the number of resamples: this many per comparison make the least p a twentieth of what is
+# needed.
 _SMALL_FAMILY, _PER_COMPARISON, _MOST_RESAMPLES = 125, 800, 400_000
-# Numbers drawn at a time: 8 MiB each, whatever the number of clusters.
+# Numbers drawn at a time: 8 MiB, for any number of clusters.
 _DRAWS_AT_A_TIME = 1 << 20
 
 Name = TypeVar("Name", bound=Hashable)
-# Figures of each row of summed counts: (n_drawn, n_counts) in, (n_drawn, n_figures) out.
+# Computes figures from rows of summed counts: (n_drawn, n_counts) in, (n_drawn, n_figures) out.
 Figures = Callable[[Float64[np.ndarray, "n_drawn n_counts"]], Float64[np.ndarray, "n_drawn n_figures"]]
 
 
@@ -27,7 +28,7 @@ Figures = Callable[[Float64[np.ndarray, "n_drawn n_counts"]], Float64[np.ndarray
 class Interval:
     """A mean over ``n`` queries, or a difference of two, with the bounds of its 95 % interval, in percent.
 
-    ``low`` and ``high`` are nan where all queries share one cluster: one paper says nothing of others.
+    ``low`` and ``high`` are nan if all queries share one cluster: one paper says nothing about others.
     """
 
     value: float
@@ -40,15 +41,15 @@ class Interval:
 class Difference(Interval):
     """A difference of two means, with ``p``: twice the share of resamples on the other side of zero.
 
-    So ``p`` is under 5 % where the 95 % interval leaves zero out. It is at least two in the number of
-    resamples, and nan where the bounds are.
+    So ``p`` is under 5 % if the 95 % interval excludes zero. It is at least two over the number of resamples,
+    and nan if the bounds are nan.
     """
 
     p: float
 
 
 def resamples_for(n_comparisons: int) -> int:
-    """How many resamples comparisons need of which so many are corrected together (Holm)."""
+    """Return how many resamples ``n_comparisons`` need when they are corrected together (Holm)."""
     if n_comparisons <= _SMALL_FAMILY:
         return N_RESAMPLES
     return min(_PER_COMPARISON * n_comparisons, _MOST_RESAMPLES)
@@ -62,15 +63,15 @@ def interval(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The mean of ``values`` (query id -> percent) with its percentile interval.
+    """Return the mean of ``values`` (query id -> percent) with its percentile interval.
 
-    Queries of one paper are not independent, so whole clusters (query id -> query paper) are drawn, with
+    Queries of one paper are not independent, so whole clusters (query id -> query paper) are drawn with
     replacement, as many as there are (Field and Welsh, JRSS B 2007). ``weights`` makes the mean a weighted
-    one. The same seed gives the same interval, whatever the order of the queries.
+    mean. The same seed gives the same interval, for any order of the queries.
 
-    With few papers percentile intervals are too narrow: on simulated papers of one to three queries they
-    held the true mean in 92 % of samples with 34 papers, in 91 % with 17 and in 86 % with 8. Raises
-    InputError for no queries, or values that are not finite.
+    With few papers, percentile intervals are too narrow: on simulated papers of one to three queries they
+    contained the true mean in 92 % of samples with 34 papers, in 91 % with 17 and in 86 % with 8. Raises
+    InputError if there are no queries or a value is not finite.
     """
     named = intervals({"": values}, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
     return named[""]
@@ -85,9 +86,9 @@ def difference(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> Difference:
-    """The mean of ``a`` minus ``b`` over the same queries, paired: both are resampled together.
+    """Return the mean of ``a`` minus ``b`` over the same queries, paired: both are resampled together.
 
-    Raises InputError where the queries differ.
+    Raises InputError if the queries differ, if there are none or if a value is not finite.
     """
     if a.keys() != b.keys():
         raise InputError(
@@ -107,7 +108,7 @@ def intervals(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> dict[Name, Interval]:
-    """``interval`` for each named row of ``table``, all over the same queries, from the same resamples."""
+    """Return ``interval`` of each named row of ``table``, over the same queries and the same resamples."""
     found = _means(table, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
     return {name: Interval(each.value, each.low, each.high, each.n) for name, each in found.items()}
 
@@ -120,7 +121,7 @@ def _means(
     n_resamples: int,
     seed: int,
 ) -> dict[Name, Difference]:
-    """The mean of each row, as a difference from zero."""
+    """Return the mean of each row, as a difference from zero."""
     if not table:
         return {}
     query_ids = sorted(next(iter(table.values())))
@@ -156,13 +157,13 @@ def bounds(
     seed: int = 0,
     draws_at_a_time: int = _DRAWS_AT_A_TIME,
 ) -> Float64[np.ndarray, "3 n_figures"]:
-    """The ends of the 95 % intervals of ``figures``, means of values or not, such as F1, and their ``p``.
+    """Return the ends of the 95 % intervals of ``figures``, and their ``p`` (see Difference).
 
-    What ``p`` is: Difference; of a figure that is no difference it says nothing.
+    The figures may be means or not (F1). ``p`` has no meaning for a figure that is not a difference.
 
     ``counts`` are what each cluster adds to the sums that the figures are computed from. A resample in which
-    a figure is nan (undefined) says nothing of it. nan for a figure of one cluster, or undefined in all.
-    ``draws_at_a_time`` bounds memory, at 8 bytes each.
+    a figure is nan (undefined) is ignored for that figure. A result is nan if there is one cluster or the
+    figure is undefined in all resamples. ``draws_at_a_time`` bounds memory, at 8 bytes each.
     """
     ends = np.full((3, figures(counts).shape[1]), np.nan)
     if len(counts) > 1:

@@ -1,4 +1,4 @@
-"""Many comparisons at once: Holm's correction, which bounds the chance that any one is claimed wrongly."""
+"""Holm's correction of many comparisons, which bounds the chance that any one is claimed wrongly."""
 
 import math
 from collections.abc import Sequence
@@ -8,16 +8,16 @@ from evaluation.statistics.summary import Comparison
 
 
 def n_pairs(n_systems: int) -> int:
-    """How many comparisons ``n_systems`` give: the family of the best one, chosen by what it is judged by."""
+    """Return the number of pairs: the family of comparisons of the best system, chosen by its figure."""
     return n_systems * (n_systems - 1) // 2
 
 
 def holm(ps: Sequence[float], *, n_family: int = 0) -> list[float]:
-    """The p values of one family, corrected (Holm, Scandinavian Journal of Statistics 1979), in their order.
+    """Correct the p values of one family (Holm, Scandinavian Journal of Statistics 1979); the order is kept.
 
-    Claiming those under 5 % claims any difference that is not there in at most 5 % of such families. nan,
-    which says nothing, stays nan and does not count. ``n_family`` counts the comparisons of a family of which
-    ``ps`` are some: then no value is below what Holm's correction of all of them would give.
+    Claiming the differences with a corrected p under 5 % makes a false claim in at most 5 % of such families.
+    nan stays nan and does not count. ``n_family`` is the size of a larger family that contains ``ps``: no
+    value is then below what Holm's correction of the whole family would give.
     """
     corrected = [math.nan] * len(ps)
     known = sorted((i for i, p in enumerate(ps) if not math.isnan(p)), key=lambda i: ps[i])
@@ -29,12 +29,12 @@ def holm(ps: Sequence[float], *, n_family: int = 0) -> list[float]:
 
 
 def correct(comparisons: Sequence[Comparison], *, n_family: int = 0) -> list[Comparison]:
-    """The comparisons of one table with their p values corrected, each measure a family of its own.
+    """Correct the p values of the comparisons of one table; each measure is a separate family.
 
-    Measures of the same rankings rise and fall together, and a reader looks at one of them; what a family
-    holds is every pair of systems and every facet that the table shows. That is enough where the pairs were
-    chosen beforehand. A table of the best system against each other one was chosen by the same data: its
-    family are all pairs of systems, ``n_family`` of them (``n_pairs``).
+    Measures of the same rankings rise and fall together, and a reader looks at one of them; a family holds
+    every pair of systems and every facet in the table. That is enough if the pairs were chosen beforehand. In
+    a table of the best system against each other one, the best was chosen by the same data: the family is all
+    pairs of systems, ``n_family`` of them (``n_pairs``).
     """
     found = list(comparisons)
     for measure in dict.fromkeys(each.measure for each in found):
@@ -48,6 +48,6 @@ def correct(comparisons: Sequence[Comparison], *, n_family: int = 0) -> list[Com
 def correct_named(
     named: Sequence[tuple[str, Comparison]], *, n_family: int = 0
 ) -> tuple[tuple[str, Comparison], ...]:
-    """The same for comparisons beside the names of what they compare with."""
+    """Correct comparisons like ``correct``; each is paired with the name of the compared system."""
     found = correct([each for _, each in named], n_family=n_family)
     return tuple(zip((name for name, _ in named), found, strict=True))

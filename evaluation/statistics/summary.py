@@ -13,16 +13,16 @@ from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, d
 from models.errors import InputError
 
 ALL = "all"
-# Of these measures the least figure is the best.
+# Measures in which a lower figure is better.
 LOWER_IS_BETTER = frozenset({"loss"})
-_SEED = "-seed"  # how the names of systems end that differ by the seed they were trained with
+_SEED = "-seed"  # ends the names of systems that differ only by their training seed
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure, in percent, over ``n`` queries; ``facet`` or ``fold`` is "all" where it covers them all.
+    """One figure, in percent, over ``n`` queries; ``facet`` or ``fold`` is "all" if it covers them all.
 
-    ``low`` and ``high`` bound the 95 % interval (``bootstrap``), nan where one paper is all there is.
+    ``low`` and ``high`` bound the 95 % interval (``bootstrap``); they are nan if there is only one paper.
     """
 
     set: str
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and standard deviation of a figure over systems that differ by their seed alone, in percent."""
+    """Mean and standard deviation of a figure over systems that differ only by their seed, in percent."""
 
     system: str
     measure: str
@@ -49,10 +49,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """By how much one run exceeds another in one measure, in percentage points, over all folds.
+    """The lead of one run over another in one measure, in percentage points, over all folds.
 
-    ``p_corrected`` is the p value among all comparisons beside it (evaluation.statistics.multiple), nan of
-    one that stands alone.
+    ``p_corrected`` is the p value among all comparisons of the same table (evaluation.statistics.multiple),
+    nan for a single comparison.
     """
 
     measure: str
@@ -62,18 +62,18 @@ class Comparison:
 
     @property
     def resolvable(self) -> bool:
-        """Whether zero lies outside the interval: these queries suffice to tell the two apart."""
+        """Whether zero lies outside the interval: these queries suffice to tell the two runs apart."""
         return self.difference.low > 0 or self.difference.high < 0
 
     @property
     def holds(self) -> bool:
-        """Whether it is resolvable also when all comparisons beside it are counted."""
+        """Whether the difference is still resolvable after correction for all comparisons of the table."""
         return self.p_corrected < 1 - COVERAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What ``comparison`` says of system ``a`` less system ``b``."""
+    """System ``a`` minus system ``b``, as ``comparison``."""
 
     a: str
     b: str
@@ -87,7 +87,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a task measured: figures, comparisons, and what a reader must know of them."""
+    """The results of a task: figures, comparisons, and notes for the reader."""
 
     n_papers: int
     n_queries: int
@@ -98,7 +98,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The queries behind one figure, and what each weighs in it."""
+    """The queries behind one figure, and the weight of each."""
 
     facet: str
     fold: str
@@ -110,7 +110,7 @@ class _Group:
         return {query.id: query.cluster for query in self.queries}
 
     def of(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The values of the group's queries alone."""
+        """Return only the values of the group's queries."""
         return {query.id: values[query.id] for query in self.queries}
 
 
@@ -122,12 +122,12 @@ def summarise(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> list[Row]:
-    """A row for each run, facet, fold and measure of ``collection``, the facets and the folds together last.
+    """Return a row for each run, facet, fold and measure of ``collection``; "all" facets and folds come last.
 
-    Where there are several folds, the figure over all of them is the mean of the folds' means, as CSFCube
+    If there are several folds, the figure over all of them is the mean of the folds' means, as CSFCube
     reports its test (semantics 3.7); over all facets, every query counts alike within its fold. All runs are
     measured on the same resamples. ``with_mean`` adds the mean of the runs, each query's values averaged.
-    Raises InputError for two runs of one name.
+    Raises InputError for two runs with the same name.
     """
     systems = [run.system for run in runs]
     if len(set(systems)) < len(systems):
@@ -147,7 +147,7 @@ def summarise(
 
 
 def _mean(values: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
-    """The mean of several runs' values, by measure and query."""
+    """Return the mean of several runs' values, by measure and query."""
     n_runs = len(values)
     return {
         measure: {query: math.fsum(one[measure][query] for one in values) / n_runs for query in of_queries}
@@ -163,7 +163,7 @@ def _rows(
     n_resamples: int,
     seed: int,
 ) -> Iterator[Row]:
-    """The rows of one group, from values by system, measure and query."""
+    """Yield the rows of one group, from values by system, measure and query."""
     table = {
         (system, measure): group.of(of_queries)
         for system, of_measures in values.items()
@@ -185,7 +185,7 @@ def _rows(
 
 
 def over_seeds(rows: Sequence[Row]) -> list[Spread]:
-    """The figures over all queries of systems named ``NAME-seedN``, together for each NAME of several."""
+    """Average the figures over all queries of systems ``NAME-seedN``, for each NAME with several seeds."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         name, parted, seed = row.system.rpartition(_SEED)
@@ -207,11 +207,11 @@ def compare(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
 ) -> list[Comparison]:
-    """``a`` minus ``b`` for each facet and measure of ``collection``, over all folds, paired by query.
+    """Return ``a`` minus ``b`` for each facet and measure of ``collection``, over all folds, paired by query.
 
-    The same mean as in ``summarise``. Each interval stands alone: of twenty comparisons of equal systems at
-    least one is expected to look resolvable, more where papers are few (evaluation.statistics.bootstrap).
-    ``facet`` asks for one facet alone.
+    The mean is that of ``summarise``. Each interval stands alone: of twenty comparisons of equal systems at
+    least one is expected to look resolvable, more if there are few papers (evaluation.statistics.bootstrap).
+    ``facet`` limits the result to one facet.
     """
     values_a, values_b = per_query(collection, a), per_query(collection, b)
     return [
@@ -234,7 +234,7 @@ def compare(
 
 
 def _groups(collection: Collection) -> Iterator[_Group]:
-    """Each facet, then all; within it each fold, then all."""
+    """Yield each facet, then all; within a facet each fold, then all."""
     for facet in _then_all(query.facet for query in collection.queries):
         of_facet = [query for query in collection.queries if facet in (query.facet, ALL)]
         for fold in _then_all(query.fold for query in of_facet):
@@ -247,6 +247,6 @@ def _then_all(names: Iterable[str]) -> list[str]:
 
 
 def _weights(queries: Sequence[EvalQuery]) -> dict[str, float]:
-    """What makes a weighted mean over queries the mean of the folds' means; 1 where the folds are alike."""
+    """Return query weights that give the mean of the folds' means; 1 if the folds have equal sizes."""
     sizes = Counter(query.fold for query in queries)
     return {query.id: len(queries) / (len(sizes) * sizes[query.fold]) for query in queries}

@@ -1,1 +1,1 @@
-"""The suite: every test collection that is here, measured into the one file that documents are made from."""
+"""The suite: measures every test collection present and writes one file, the source of documents' tables."""

@@ -14,14 +14,14 @@ from evaluation.statistics.summary import Compared, Comparison, Figures, Row
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 
-# Of figures in percent; what a table shows has one.
+# Decimals of figures in percent; tables show one.
 _DIGITS: Final = 3
 _P_DIGITS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The figures of one part, with what made them; nothing in it depends on the machine."""
+    """The figures of one part, with how they were made; nothing in it depends on the machine."""
 
     what: str
     day: str  # of the measurement, YYYY-MM-DD, UTC
@@ -31,9 +31,9 @@ class Section:
 
 
 def read_sections(path: Path) -> dict[str, Section]:
-    """The sections of a file that ``write_sections`` wrote; none of one that is not there yet.
+    """Read the sections of a file written by ``write_sections``; empty if it does not exist yet.
 
-    Raises InputError for a file that holds anything else, and StorageError.
+    Raises InputError for a file with any other content, and StorageError.
     """
     if not path.exists():
         return {}
@@ -46,7 +46,7 @@ def read_sections(path: Path) -> dict[str, Section]:
 
 
 def write_sections(path: Path, sections: Mapping[str, Section]) -> None:
-    """Replace the file by these sections; raises StorageError."""
+    """Replace the content of the file with these sections; raises StorageError."""
     written = {
         name: {
             "what": section.what,
@@ -86,7 +86,7 @@ def _compared(each: Compared) -> dict[str, Any]:
 
 
 def _number(value: Any, digits: int) -> Any:
-    """Numbers rounded, and null for nan, which JSON lacks."""
+    """Round floats, and return None for nan, which JSON lacks."""
     if not isinstance(value, float):
         return value
     return None if math.isnan(value) else round(value, digits)
@@ -116,7 +116,7 @@ def _known(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lines(told: Any, indent: int = 0) -> str:
-    """JSON with a line for each object that holds no other: a change of one figure changes one line."""
+    """Write JSON with a line for each innermost object: a change of one figure changes one line."""
     inside = " " * (indent + 1)
     if isinstance(told, dict) and any(isinstance(value, dict | list) for value in told.values()):
         parts = [f"{inside}{json.dumps(name)}: {_lines(value, indent + 1)}" for name, value in told.items()]

@@ -15,14 +15,14 @@ from models.transport import Scorer
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One section of the file: its heading, and a task on what is in ``folder`` below the suite's."""
+    """One section of the file: its heading, and a task on ``folder`` below the suite's folder."""
 
     what: str
     folder: str
     task: Task
 
 
-# What the service does, and what it is compared with wherever queries are papers.
+# The service's default, compared with the other systems of collections whose queries are papers.
 DEFAULT = "{encoder}:ot:focus:words"
 _SCORERS = tuple(str(scorer) for scorer in Scorer)
 _WORDS = ("bm25", "tfidf")
@@ -33,7 +33,7 @@ def _by_encoder(*suffixes: str) -> tuple[str, ...]:
 
 
 def _each_scorer(*ways: str) -> tuple[str, ...]:
-    """Every scorer with each way to use it, ``*`` standing for the scorer."""
+    """Combine every scorer with each way to use it; ``*`` stands for the scorer."""
     return _by_encoder(*(way.replace("*", scorer) for way in ways for scorer in _SCORERS))
 
 

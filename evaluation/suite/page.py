@@ -1,9 +1,9 @@
-"""Documents whose tables are made of the suite's file, between marks that a reader does not see.
+"""Documents with tables made from the suite's file, between marks that are invisible to readers.
 
-<!-- figures: csfcube -->           every figure of that part
-<!-- figures: csfcube alone: -->    those of the systems whose name holds one of the words
+<!-- figures: csfcube -->           every figure of the part
+<!-- figures: csfcube alone: -->    only systems with one of the words in their name
 <!-- comparisons: csfcube -->       its comparisons
-<!-- source: csfcube -->            the day, how many papers and queries, and what to know of them
+<!-- source: csfcube -->            the day, the numbers of papers and queries, and the notes
 <!-- end -->
 """
 
@@ -28,7 +28,7 @@ _MARK: Final = re.compile(
 
 
 def filled(text: str, sections: Mapping[str, Section]) -> str:
-    """The text of a document with what stands between its marks made anew; raises InputError."""
+    """Return the text of a document with the content between its marks replaced; raises InputError."""
 
     def made(mark: re.Match[str]) -> str:
         if mark["name"] not in sections:
@@ -40,7 +40,7 @@ def filled(text: str, sections: Mapping[str, Section]) -> str:
 
 
 def fill(documents: tuple[Path, ...], figures: Path) -> None:
-    """Write the documents anew; raises InputError and StorageError."""
+    """Rewrite the documents; raises InputError and StorageError."""
     sections = read_sections(figures)
     for path in documents:
         with storage_errors(path):

@@ -1,4 +1,4 @@
-"""Runs the parts of the suite whose collections are present; keeps the figures of the others."""
+"""Measurement of the suite's parts with present collections; the figures of other parts are kept."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from evaluation.suite.listing import SUITE, Part
 from evaluation.tasks.task import How
 from models.errors import CollectionMissingError, SnapshotMissingError, UnknownNameError
 
-# Those whose numbers may change a figure.
+# Packages with versions that may change a figure.
 PACKAGES: Final = ("akin", "torch", "transformers", "numpy", "ir-measures", "bm25s", "gensim", "scikit-learn")
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a run of the suite measured, and what it left as it was, with the reason."""
+    """The parts that a run of the suite measured, and those it skipped, with the reason."""
 
     measured: tuple[str, ...]
     left: Mapping[str, str]
@@ -35,11 +35,11 @@ def run_suite(
     parts: Mapping[str, Part] = SUITE,
     on_part: Callable[[str], None] = lambda _: None,
 ) -> Ran:
-    """Measure each part whose collection lies in ``folder``, or ``elsewhere`` by name, and write ``file``.
+    """Measure each part with a collection in ``folder``, or ``elsewhere`` by name, and write ``file``.
 
-    It is written after each part; sections of parts that are not measured stay as they were. ``only`` names
-    the parts to measure; ``command`` is the line that repeats this. Raises UnknownNameError for another
-    name, and what measuring raises, but for a collection that is not here.
+    The file is written after each part; sections of parts that are not measured are kept. ``only`` names the
+    parts to measure; ``command`` is the command line that repeats this run. Raises UnknownNameError for any
+    other name, and what measuring raises, except for a collection that is not present.
     """
     if unknown := [name for name in only if name not in parts]:
         raise UnknownNameError(f"Unknown part {unknown[0]!r}; known: {', '.join(parts)}.")

@@ -1,1 +1,1 @@
-"""What is compared: word baselines, and what the vectors of encoders allow."""
+"""The systems under comparison: word baselines, and the ways to compare the vectors of encoders."""

@@ -14,7 +14,7 @@ from service.search.aspect import Aspect, Part, focused
 from service.search.explain import explain as explain_plan
 from service.search.words import QueryVectors, QueryWords
 
-# Papers compared in one call; bounds memory where the pool is a whole collection.
+# Papers compared in one call; bounds memory if the pool is a whole collection.
 _BLOCK_PAPERS = 8_192
 
 
@@ -28,9 +28,9 @@ def score_pool(
     words: QueryVectors | None = None,
     log_weights: Float64[np.ndarray, " n_query"] | None = None,
 ) -> Float64[np.ndarray, " k"]:
-    """The score of each paper of the pool, all -inf where none of the selected sentences has a vector.
+    """Return the score of each paper of the pool, all -inf if no selected sentence has a vector.
 
-    ``words`` are those of the query, where they count; ``log_weights`` what its sentences weigh.
+    ``words`` are the query's word vectors, if words count; ``log_weights`` are log weights of its sentences.
     """
     encoded = vectors.queries[query.id]
     if system.scorer is None:
@@ -61,9 +61,9 @@ def explain(
     words: QueryVectors | None = None,
     log_weights: Float64[np.ndarray, " n_query"] | None = None,
 ) -> tuple[RankedPaper, ...]:
-    """The few papers ``ranked`` (by position), in that order, with the alignments behind their scores.
+    """Return the papers ``ranked`` (by position), in that order, with the alignments behind their scores.
 
-    ``system`` must have a scorer and the query a sentence that takes part.
+    ``system`` must have a scorer, and at least one sentence of the query must be compared.
     """
     encoded = vectors.queries[query.id]
     chosen = query_vectors(query, encoded, system.choice)
@@ -72,7 +72,7 @@ def explain(
     plans = score_papers(chosen, rows, offsets, scorer=scorer, settings=settings, log_weights=log_weights)
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
     part = Part(chosen, tuple(numbers))
-    whole = np.ones(1)  # how much the one part counts
+    whole = np.ones(1)  # the weight of the only part
     distances = np.zeros(len(ranked)) if words is None else words.distances(np.array(list(ranked)))[0]
     return tuple(
         explain_plan(
@@ -90,19 +90,19 @@ def explain(
 
 
 def picks_sentences(query: EvalQuery, choice: Choice) -> bool:
-    """Whether sentences were chosen by number, not by facet: such count alike, as in the service."""
+    """Whether sentences were chosen by number, not by facet: they then count alike, as in the service."""
     return query.selected is not None and choice is not Choice.WHOLE and _aspect(query).sentences is not None
 
 
 def query_words(query: EvalQuery, choice: Choice) -> QueryWords:
-    """The words of the query that count, as in the service."""
+    """Return the words of the query that count, as in the service."""
     if query.selected is None or choice is Choice.WHOLE:
         return QueryWords(query.paper)
     return QueryWords(query.paper, tuple(query.selected), _aspect(query).chosen_words)
 
 
 def chosen_sentences(query: EvalQuery, n_vectors: int, choice: Choice) -> list[int]:
-    """The numbers of the query's sentences that take part; those past the token limit have no vector."""
+    """Return the numbers of the compared query sentences; sentences beyond the token limit have no vector."""
     if query.selected is None or choice is Choice.WHOLE:
         return list(range(n_vectors))
     return sorted({number for number in query.selected if number < n_vectors})
@@ -111,7 +111,7 @@ def chosen_sentences(query: EvalQuery, n_vectors: int, choice: Choice) -> list[i
 def query_vectors(
     query: EvalQuery, encoded: EncodedPaper, choice: Choice
 ) -> Float32[np.ndarray, "n_query dim"]:
-    """The vectors of the query's sentences that take part."""
+    """Return the vectors of the query's sentences that are compared."""
     kept = chosen_sentences(query, len(encoded.sentences), choice)
     if not kept or query.selected is None or choice is not Choice.FOCUS:
         return encoded.sentences[kept]
@@ -119,7 +119,7 @@ def query_vectors(
 
 
 def _aspect(query: EvalQuery) -> Aspect:
-    """What the query chooses, by facet or by number."""
+    """Return the query's selection, by facet or by number."""
     if query.facet in list(Facet):
         return Aspect(facets=(Facet(query.facet),))
     return Aspect(sentences=query.selected)

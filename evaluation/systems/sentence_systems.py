@@ -1,9 +1,9 @@
-"""The systems that give sentences vectors: an encoder's own, its hidden layers, trained function encoders.
+"""Systems that give sentences vectors: an encoder's own, its hidden layers, trained function encoders.
 
-ENCODER:context             the encoder's own vectors, read in the abstract
-ENCODER:context:layer4      its fourth hidden layer, nothing trained; 0 is the embeddings
-ENCODER:context:NAME        the function encoder of weights NAME.safetensors
-ENCODER:alone...            the same where every sentence is read by itself
+ENCODER:context             the encoder's own vectors, each sentence in its abstract
+ENCODER:context:layer4      its fourth hidden layer, untrained; 0 is the embeddings
+ENCODER:context:NAME        the function encoder with the weights NAME.safetensors
+ENCODER:alone...            the same with every sentence encoded by itself
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,11 @@ SentenceVectors = Float32[np.ndarray, "n_sentence dim"]
 def sentence_vectors(
     papers: Sequence[Paper], source: VectorSource, *, functions: Sequence[Path] = ()
 ) -> Mapping[str, list[SentenceVectors]]:
-    """The vectors of each paper's sentences, in order, under every system of one encoder; it reads twice.
+    """Return each paper's sentence vectors, in order, for every system of one encoder; it encodes twice.
 
-    ``functions`` are weights of function encoders, of which those that fit this encoder count; without any,
-    the shipped one. Raises WeightsError for a file that holds none, InputError for two of one name.
+    ``functions`` are weights of function encoders; only those that fit this encoder are used, and without
+    any, the shipped one. Raises WeightsError for a file without such weights, InputError for two systems with
+    the same name.
     """
     spec = source.encoder.spec
     layers = hidden_layers(source.encoder)
@@ -51,12 +52,12 @@ def sentence_vectors(
 
 
 def hidden_layers(encoder: Encoder) -> tuple[int, ...]:
-    """The numbers of the hidden layers that ``encoder`` returns for sentences; empty if it has none."""
+    """Return the numbers of the hidden layers that ``encoder`` has for sentences; empty if it has none."""
     return tuple(range(1 + encoder.n_layers)) if isinstance(encoder, LayeredEncoder) else ()
 
 
 def function_encoders(encoder: EncoderSpec, paths: Sequence[Path]) -> list[FunctionEncoder]:
-    """Those of ``paths`` that read the layers of ``encoder``; the shipped one, if any, without paths."""
+    """Load the ``paths`` that fit ``encoder``; the shipped function encoder, if any, without paths."""
     if not paths:
         shipped = load_function_encoder(encoder)
         return [] if shipped is None else [shipped]
@@ -65,7 +66,7 @@ def function_encoders(encoder: EncoderSpec, paths: Sequence[Path]) -> list[Funct
 
 
 def _of(paper: EncodedPaper, layers: tuple[int, ...]) -> Float32[np.ndarray, "n_layers n_sentence dim"]:
-    """Some of the hidden layers of a paper that was read with all of them."""
+    """Return some of the hidden layers of a paper that was encoded with all of them."""
     if paper.layers is None:
         raise EncoderError("The encoder returned no hidden layers although it has some; this is a bug in it.")
     return paper.layers[list(layers)]

@@ -1,18 +1,18 @@
-"""A system as a value: what it reads of a query and how it scores; its name says the same.
+"""A system as a value: which query sentences it uses and how it scores; its name encodes both.
 
     bm25, tfidf, word2vec, word2vec-tfidf      title and abstract as the query
-    bm25-facet, tfidf-facet, ...               the selected sentences alone as the query
+    bm25-facet, tfidf-facet, ...               only the selected sentences as the query
     ENCODER:alone:SCORER                       the selected sentences, each encoded by itself
     ENCODER:SCORER                             the selected sentences, read in context (semantics 3.5)
     ENCODER:SCORER:whole                       all sentences of the query
     ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
-    ENCODER:SCORER:tagged, ...:focus:tagged    selected by the facets that the encoder's tagger gives
-    ENCODER:SCORER:same-facet, ...             beside the candidates' sentences of the query's facet alone
-    ...:words                                  those in context, as in the service: shared words count
-                                               beside the vectors, and specific sentences more than others
+    ENCODER:SCORER:tagged, ...:focus:tagged    sentences selected by facets of the encoder's tagger
+    ENCODER:SCORER:same-facet, ...             against candidate sentences of the query's facet only
+    ...:words                                  systems in context, as in the service: shared words count
+                                               too, and specific sentences count more than others
     ENCODER:document                           L2 distance of the document vectors
 
-Candidates count with title and whole abstract, but under ``same-facet``.
+Candidates are compared with title and whole abstract, except with ``same-facet``.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ _FACET = "-facet"
 class Choice(StrEnum):
     """Which of the query's sentence vectors are compared."""
 
-    SELECTED = "selected"  # those the query selects (ASPIRE's aspect query, semantics 3.5)
+    SELECTED = "selected"  # those that the query selects (ASPIRE's aspect query, semantics 3.5)
     WHOLE = "whole"  # all (ASPIRE's whole-abstract query, semantics 2)
-    FOCUS = "focus"  # the selected, turned away from the rest, as the service does
+    FOCUS = "focus"  # the selected ones, turned away from the rest, as in the service
 
 
 @dataclass(frozen=True, slots=True)
 class TextSystem:
-    """One of TEXT_SYSTEMS; ``facet``: with the selected sentences alone as the query."""
+    """One of TEXT_SYSTEMS; ``facet``: only the selected sentences are the query."""
 
     method: str
     facet: bool = False
@@ -48,12 +48,12 @@ class TextSystem:
 
 @dataclass(frozen=True, slots=True)
 class DenseSystem:
-    """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
+    """The way to score an encoder's vectors; no ``scorer``: the distance of the two document vectors.
 
-    ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
-    tagger's facets, not by those the collection gives. ``same_facet``: of candidates only the sentences of
-    the query's facet are compared, all where a candidate has none. ``words``: shared words count beside the
-    vectors, and specific sentences more than others, as in the service.
+    ``alone``: each sentence was encoded by itself. ``tagged``: a tagger's facets select the query's
+    sentences, instead of the collection's facets. ``same_facet``: only the candidate sentences of the query's
+    facet are compared, or all if a candidate has none. ``words``: shared words count in addition to the
+    vectors, and specific sentences count more than others, as in the service.
     """
 
     scorer: Scorer | None
@@ -64,7 +64,7 @@ class DenseSystem:
     words: bool = False
 
     def __str__(self) -> str:
-        """What stands after the encoder in a system's name."""
+        """Return the part of a system's name after the encoder."""
         if self.scorer is None:
             return "document"
         parts = {
@@ -87,10 +87,10 @@ class VectorSystem:
 
     @property
     def has_plan(self) -> bool:
-        """Whether its scores come from a plan between sentences that can be shown.
+        """Whether scores come from a plan between sentences that can be shown.
 
-        Not under ``tagged``, where beside a query stand the sentences that the collection chooses, nor under
-        ``same_facet``, where some of a candidate's sentences are left out.
+        False with ``tagged``, as the query is shown with the sentences that the collection chooses, and with
+        ``same_facet``, which leaves out some of a candidate's sentences.
         """
         return self.dense.scorer is not None and not self.dense.tagged and not self.dense.same_facet
 
@@ -119,16 +119,16 @@ def _dense_systems() -> list[DenseSystem]:
     return [DenseSystem(None), *alone, *context, *words]
 
 
-# Every way to compare an encoder's vectors, by what stands after the encoder in a system's name.
+# Every way to compare an encoder's vectors, by the part of a system's name after the encoder.
 DENSE: Mapping[str, DenseSystem] = MappingProxyType({str(system): system for system in _dense_systems()})
 
 
 def parse(name: str) -> System:
-    """The system of a name; its encoder is not looked for. Raises UnknownNameError."""
+    """Parse the name of a system; its encoder is not looked up. Raises UnknownNameError."""
     method = name.removesuffix(_FACET)
     if method in TEXT_SYSTEMS:
         return TextSystem(method, facet=name != method)
-    # Encoders may be folders, whose names hold anything; of two endings that fit, the longer is meant.
+    # Encoders may be folders with any name; if two endings fit, the longer one is meant.
     for ending in sorted(DENSE, key=len, reverse=True):
         if name.endswith(f":{ending}") and len(name) > len(ending) + 1:
             return VectorSystem(name.removesuffix(f":{ending}"), DENSE[ending])

@@ -1,4 +1,4 @@
-"""Ranks one collection with several systems; shared work is done once."""
+"""Rankings of one collection by several systems, which share work that they have in common."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -40,22 +40,21 @@ from service.search.words import QueryVectors, default_weight
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
-# What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
-# collection are measured over all of it (semantics 3.7).
+# How many papers a run keeps for a short text that ranks the whole collection; TREC's depth. If papers rank a
+# collection, the measures cover all of it (semantics 3.7).
 DEPTH = 1_000
 TextScorer = Bm25 | TfIdf | WordVectors
-# What scores the papers at some positions of the collection; -inf leaves a paper out.
+# Scores the papers at some positions of the collection; -inf leaves a paper out.
 PoolScorer = Callable[[EvalQuery, Int64[np.ndarray, " k"]], Float64[np.ndarray, " k"]]
 
 
 class Systems:
     """The systems that rank ``collection``; what several of them need is computed once.
 
-    ``open_source`` gives an encoder's vectors by its name, and is called once for each. ``tau`` is the
-    temperature of the marginals and ``words`` what shared words weigh where they count, both in units of
-    distance, and ``specificity`` how much specific sentences count there (None: what the service takes for
-    that encoder).
-    ``open_tagger`` gives the tagger that fits an encoder.
+    ``open_source`` opens an encoder's vectors by its name, and is called once per encoder. ``tau`` is the
+    temperature of the marginals and ``words`` the weight of shared words in systems that use them, both in
+    units of distance; ``specificity`` is how much specific sentences count there (None: the service's value
+    for the encoder). ``open_tagger`` loads the tagger that fits an encoder.
     """
 
     def __init__(
@@ -82,9 +81,9 @@ class Systems:
         self._retagged: dict[str, dict[str, EvalQuery]] = {}
 
     def names(self, encoders: Sequence[str], *, scorers: Sequence[Scorer] = tuple(Scorer)) -> list[str]:
-        """Every system that these encoders and scorers give and that differs from the others here.
+        """Return the distinct systems that these encoders and scorers allow on the collection.
 
-        Where no query selects sentences, the systems that only differ in how they use them are left out.
+        If no query selects sentences, systems that differ only in how they use the selection are left out.
         """
         selects = any(query.selected is not None for query in self.collection.queries)
         names = [str(TextSystem(method)) for method in TEXT_SYSTEMS]
@@ -98,23 +97,24 @@ class Systems:
         return names
 
     def rank(self, system: str) -> Run:
-        """The run of a system; a query it cannot answer is not in it.
+        """Return the run of a system, without the queries that it cannot answer.
 
-        A query that ranks the whole collection keeps its best 1,000 papers; none keeps its own paper. Raises
-        UnknownNameError, or InputError for a system that the encoder or its vectors do not allow.
+        A short text that ranks the whole collection keeps its best 1,000 papers; no query keeps its own
+        paper. Raises UnknownNameError, or InputError for a system that the encoder or its vectors do not
+        allow.
         """
         scorer = self._scorer(system)
         ranked = ((query.id, self._rank(query, scorer)) for query in self.collection.queries)
         return Run(system, {query_id: scores for query_id, scores in ranked if scores})
 
     def source(self, encoder: str) -> VectorSource:
-        """The vectors of an encoder, opened once."""
+        """Return the vectors of an encoder, opened once."""
         if encoder not in self._sources:
             self._sources[encoder] = self._open_source(encoder)
         return self._sources[encoder]
 
     def has_plan(self, run: Run) -> bool:
-        """Whether ``run`` is of a system here whose plans can be shown."""
+        """Whether ``run`` is from a system here with plans that can be shown."""
         try:
             system = parse(run.system)
         except UnknownNameError:
@@ -122,9 +122,9 @@ class Systems:
         return isinstance(system, VectorSystem) and system.has_plan
 
     def explain(self, run: Run, query: EvalQuery, *, limit: int) -> tuple[RankedPaper, ...]:
-        """The best ``limit`` papers of ``query`` in a run of these systems, with their alignments.
+        """Return the best ``limit`` papers of ``query`` in a run of these systems, with their alignments.
 
-        Empty where the system has no plan: words and document vectors.
+        Empty if the system has no plan that can be shown, such as one of words or document vectors.
         """
         system = parse(run.system)
         if isinstance(system, TextSystem) or not system.has_plan:
@@ -218,7 +218,7 @@ class Systems:
         return CollectionWords([counted], [np.ones(len(papers), dtype=bool)])
 
     def _query_words(self, encoder: str, system: DenseSystem, query: EvalQuery) -> QueryVectors | None:
-        """The words of the query beside the collection's; ``None`` where they do not count."""
+        """Return the query's words with the collection's statistics; ``None`` if words do not count."""
         if not system.words:
             return None
         usual = default_weight(self.source(encoder).encoder.spec)
@@ -228,7 +228,7 @@ class Systems:
     def _log_weights(
         self, encoder: str, system: DenseSystem, query: EvalQuery
     ) -> Float64[np.ndarray, " n_query"] | None:
-        """How much specific sentences of the query count more, beside a sample of the collection."""
+        """Return log weights of the query's sentences by specificity, against a sample of the collection."""
         if not system.words or picks_sentences(query, system.choice):
             return None
         usual = default_specificity(self.source(encoder).encoder.spec)
@@ -259,13 +259,13 @@ class Systems:
         return self._retagged[encoder]
 
     def _settings(self, encoder: str, *, text: bool = False) -> TransportSettings:
-        """How sentences are compared; ``text``: of a short text whose words count."""
+        """Return the transport settings; ``text`` is for a short text with words that count."""
         usual = default_tau(self.source(encoder).encoder.spec, text=text)
         tau = usual if self._tau is None else self._tau
         return replace(SERVING, tau=tau)
 
     def _obstacle(self, encoder: str, system: DenseSystem) -> str:
-        """Why an encoder's vectors do not allow ``system``; empty where they do."""
+        """Return why an encoder's vectors do not allow ``system``; empty if they do."""
         source = self.source(encoder)
         if source.encoder.spec.unit is Unit.DOCUMENT:
             return (

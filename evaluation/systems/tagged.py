@@ -12,14 +12,14 @@ from service.search.aspect import Aspect, select_sentences
 
 
 def has_facet(query: EvalQuery) -> bool:
-    """Whether a query asks for papers akin to its paper in one of the facets."""
+    """Whether a query searches for papers akin to its paper in one of the facets."""
     return query.facet in list(Facet) and not query.is_text
 
 
 def retag(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQuery]:
-    """The ``queries`` by id, those with a facet choosing the sentences that ``annotator`` gives it.
+    """Return the queries by id; for a query with a facet, ``annotator``'s facets select the sentences.
 
-    As in the service, where no sentence has the facet none is chosen, which leaves the query unanswered.
+    As in the service, if no sentence has the facet, none is chosen, and the query stays unanswered.
     """
     papers = {query.paper.id: _untagged(query.paper) for query in queries if has_facet(query)}
     tagged = dict(zip(papers, annotator.annotate(list(papers.values())), strict=True))
@@ -29,9 +29,9 @@ def retag(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQ
 
 
 def in_facet(vectors: PackedVectors, papers: Iterable[Paper], facet: Facet) -> PackedVectors:
-    """The vectors of each paper's sentences of ``facet`` alone; all of a paper that has none of it.
+    """Return only the vectors of each paper's sentences of ``facet``; all vectors if a paper has none.
 
-    ``papers`` stand in the order of ``vectors``. Objectives count as background, as in a query.
+    ``papers`` are in the order of ``vectors``. Objectives count as background, as in a query.
     """
     kept, lengths = [], []
     for paper, start, end in zip(papers, vectors.offsets[:-1], vectors.offsets[1:], strict=True):
@@ -48,7 +48,7 @@ def in_facet(vectors: PackedVectors, papers: Iterable[Paper], facet: Facet) -> P
 
 
 def _untagged(paper: Paper) -> Paper:
-    """``paper`` without the facets it came with, which a tagger would leave as they are."""
+    """Return ``paper`` without its own facets, which a tagger would leave unchanged."""
     return replace(paper, sentences=tuple(replace(sentence, facet=None) for sentence in paper.sentences))
 
 

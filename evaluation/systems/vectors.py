@@ -1,4 +1,4 @@
-"""The vectors of the papers an evaluation needs: each encoded once, or taken from a cache or a snapshot."""
+"""The vectors of the papers in an evaluation: encoded once, or read from a cache or a snapshot."""
 
 import hashlib
 import io
@@ -21,16 +21,15 @@ from models.encoder import PAPERS_PER_CALL, Encoder
 from models.errors import StorageError
 from models.types import EncodedPaper, PackedVectors, Paper, ProgressFn, Unit
 
-# Papers handed to the encoder at once, as in indexer/encoding/embed.py.
-# Papers of one cache file: what an interrupted run loses at most.
+# Papers of one cache file, which is the most that an interrupted run loses.
 _PAPERS_PER_FILE = 2_048
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionVectors:
-    """A collection under one encoder; papers stand in the order of ``Collection.papers``.
+    """The vectors of a collection by one encoder, papers in the order of ``Collection.papers``.
 
-    A paper in no query's pool owns no rows and a document vector of zeros. ``queries`` maps a query's id to
+    A paper in no query's pool has no rows and a document vector of zeros. ``queries`` maps a query's id to
     the vectors of its paper.
     """
 
@@ -40,10 +39,10 @@ class CollectionVectors:
 
 
 class VectorSource:
-    """The vectors ``encoder`` gives papers; ``cache`` is a folder that keeps them between runs.
+    """The vectors of papers by ``encoder``; ``cache`` is a folder that keeps them between runs.
 
-    ``snapshot``, built with the same encoder, gives the sentence vectors of the papers it holds, as it
-    stores them (float16 where vectors are normalised). Raises EncoderMismatchError for another encoder's.
+    ``snapshot``, built with the same encoder, provides the sentence vectors of its papers as it stores them
+    (float16 if vectors are normalised). Raises EncoderMismatchError if it was built with another encoder.
     """
 
     def __init__(
@@ -60,16 +59,16 @@ class VectorSource:
         self.snapshot = snapshot
         self._cache = None if cache is None else VectorCache(cache / encoder.spec.fingerprint[:16])
         self._on_progress = on_progress
-        # Papers asked for so far in each stage.
+        # Papers requested so far in each stage.
         self._asked: Counter[str] = Counter()
 
     def of(
         self, papers: Sequence[Paper], *, stage: str, layers: Sequence[int] = (), some: bool = False
     ) -> list[EncodedPaper]:
-        """The vectors of ``papers``, in order; ``stage`` names the work where progress is shown.
+        """Return the vectors of ``papers``, in order; ``stage`` names the work in progress reports.
 
-        They are ``some`` of it where more will be asked for, nobody knows how many. With hidden ``layers``,
-        which neither a cache nor a snapshot holds, all are encoded anew.
+        ``some``: an unknown number of further papers will be requested, so progress has no total. Hidden
+        ``layers``, which neither a cache nor a snapshot holds, are always encoded again.
         """
         if layers:
             self._asked[stage] += len(papers)
@@ -101,7 +100,7 @@ class VectorSource:
         return encoded
 
     def _stored(self, wanted: dict[str, Paper]) -> dict[str, EncodedPaper]:
-        """What the snapshot holds word for word; a sentence encoder's document vectors are zeros there."""
+        """Return the identical papers of the snapshot, with zero document vectors for sentence encoders."""
         if self.snapshot is None:
             return {}
         of_document = self.encoder.spec.unit is Unit.DOCUMENT
@@ -116,11 +115,11 @@ class VectorSource:
 
 
 class VectorCache:
-    """Encoded papers in files that are written once, found again by what the papers say."""
+    """Encoded papers in files that are written once, found by a hash of the papers' content."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # Which file holds a paper.
+        # The file that holds each paper.
         self._files = {
             digest: path
             for path in sorted(folder.glob("*.npz"))
@@ -128,7 +127,7 @@ class VectorCache:
         }
 
     def read(self, digests: Iterable[str]) -> dict[str, EncodedPaper]:
-        """Those of ``digests`` that are kept here; raises StorageError for a damaged file."""
+        """Return the cached papers among ``digests``; raises StorageError for a damaged file."""
         wanted = set(digests)
         found = {}
         for path in sorted({self._files[digest] for digest in wanted if digest in self._files}):
@@ -141,7 +140,7 @@ class VectorCache:
         return found
 
     def write(self, encoded: dict[str, EncodedPaper]) -> None:
-        """Keep ``encoded``, by digest, in one new file; raises StorageError."""
+        """Store ``encoded``, by digest, in one new file; raises StorageError."""
         packed = pack(list(encoded.values()))
         content = io.BytesIO()
         np.savez(
@@ -160,7 +159,7 @@ class VectorCache:
 
 
 def _load(path: Path, *names: str) -> dict[str, np.ndarray]:
-    """The arrays of a cache file, or some of them; raises StorageError where it is damaged."""
+    """Load all or the named arrays of a cache file; raises StorageError if it is damaged."""
     with storage_errors(path):
         try:
             with path.open("rb") as stream, np.load(stream) as kept:
@@ -170,19 +169,19 @@ def _load(path: Path, *names: str) -> dict[str, np.ndarray]:
 
 
 def digest_of(paper: Paper) -> str:
-    """SHA-256 (hex) of all that an encoder reads of ``paper``: title and sentences."""
+    """Return the SHA-256 (hex) of the encoder's input from ``paper``: title and sentences."""
     content = [paper.title, [sentence.text for sentence in paper.sentences]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def pack(encoded: Sequence[EncodedPaper]) -> PackedVectors:
-    """Sentence vectors end to end."""
+    """Concatenate sentence vectors."""
     offsets = np.cumsum([0, *(len(paper.sentences) for paper in encoded)], dtype=np.int64)
     return PackedVectors(np.concatenate([paper.sentences for paper in encoded]), offsets)
 
 
 def encode_collection(collection: Collection, source: VectorSource, *, alone: bool) -> CollectionVectors:
-    """The vectors of every paper that some query ranks and of every query's paper.
+    """Encode every paper that some query ranks, and every query's paper.
 
     ``alone`` encodes each sentence by itself, without title or neighbours; the document vectors are then
     zeros.
@@ -212,7 +211,7 @@ def encode_collection(collection: Collection, source: VectorSource, *, alone: bo
 def encode_alone(
     papers: Sequence[Paper], source: VectorSource, *, stage: str, layers: Sequence[int] = ()
 ) -> list[EncodedPaper]:
-    """Every sentence as a paper of one sentence without a title."""
+    """Encode every sentence as a paper of one sentence without a title."""
     singles = [
         replace(paper, title="", abstract=sentence.text, sentences=(sentence,))
         for paper in papers
@@ -223,7 +222,7 @@ def encode_alone(
 
 
 def _end_to_end(sentences: Sequence[EncodedPaper]) -> EncodedPaper:
-    """Papers of one sentence as one paper; without a document vector (zeros)."""
+    """Merge papers of one sentence into one paper, with a document vector of zeros."""
     layers = [sentence.layers for sentence in sentences if sentence.layers is not None]
     return EncodedPaper(
         np.concatenate([sentence.sentences for sentence in sentences]),
@@ -234,7 +233,7 @@ def _end_to_end(sentences: Sequence[EncodedPaper]) -> EncodedPaper:
 
 
 def present_encoders() -> list[str]:
-    """The named checkpoints whose weights are on this machine; nothing is downloaded."""
+    """List the named checkpoints with weights on this machine; nothing is downloaded."""
     return [
         name
         for name, checkpoint in CHECKPOINTS.items()

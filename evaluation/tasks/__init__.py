@@ -1,1 +1,1 @@
-"""Tasks: what is measured, each as a value of one shape (``tasks.task``)."""
+"""Evaluation tasks, each a value that implements the protocol in ``tasks.task``."""

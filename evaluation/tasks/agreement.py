@@ -1,4 +1,4 @@
-"""Agreement: compares the answers and the speed of two generations of a collection."""
+"""Comparison of the answers and the speed of two generations of a collection."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 
 DEPTH: Final = 20
-_PASTED: Final = 10  # so many papers are pasted too: reading one takes a hundred times as long as an id
+_PASTED: Final = 10  # how many papers are pasted too: a pasted paper takes a hundred times as long as an id
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Median wall times of a search: by an indexed paper, and by a pasted one, which is encoded first.
 
-    ``None`` where nothing was asked, or the encoder cannot be loaded any more.
+    ``None`` if no search was run, or if the encoder can no longer be loaded.
     """
 
     by_id_ms: float | None
@@ -30,11 +30,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What two generations answer to ``n_asked`` of their own papers.
+    """How far two generations agree in the answers to ``n_asked`` papers that both contain.
 
-    ``first_10`` and ``first_20`` are the mean shares of their first results that they have in common;
-    ``tau`` is Kendall's rank correlation of those in common, in the mean of the questions with two or more.
-    ``None`` where nothing could be asked.
+    ``first_10`` and ``first_20`` are the mean shares of their first results that they have in common; ``tau``
+    is Kendall's rank correlation of the common results, averaged over the questions with two or more.
+    ``None`` if there was nothing to ask.
     """
 
     n_asked: int
@@ -48,7 +48,7 @@ class Agreement:
 def compare(
     one: SearchEngine, other: SearchEngine, *, n_questions: int, on_progress: ProgressFn
 ) -> Agreement:
-    """Ask both for the papers akin to a sample of those that they both hold, the same each time."""
+    """Search both engines with the same reproducible sample of papers that both contain."""
     ids = _sample(one, other, n_questions)
     firsts: list[tuple[list[str], list[str]]] = []
     times: tuple[list[float], list[float]] = ([], [])
@@ -77,9 +77,9 @@ def compare(
 
 
 def overlap(one: Sequence[str], other: Sequence[str], *, depth: int) -> float:
-    """The share of the first ``depth`` papers of two rankings that they have in common.
+    """Return the share of the first ``depth`` papers that two rankings have in common.
 
-    Of the longer one's papers, where both are shorter; 1 for two empty ones.
+    If both rankings are shorter, the share is of the longer one; 1 for two empty rankings.
     """
     first, second = set(one[:depth]), set(other[:depth])
     longest = max(len(first), len(second))
@@ -87,7 +87,7 @@ def overlap(one: Sequence[str], other: Sequence[str], *, depth: int) -> float:
 
 
 def rank_correlation(one: Sequence[str], other: Sequence[str]) -> float | None:
-    """Kendall's tau between two rankings over what is in both, in [-1, 1]; ``None`` for fewer than two."""
+    """Return Kendall's tau over the papers in both rankings, in [-1, 1]; ``None`` for fewer than two."""
     places = {paper_id: place for place, paper_id in enumerate(other)}
     common = [places[paper_id] for paper_id in one if paper_id in places]
     if len(common) < 2:
@@ -98,7 +98,7 @@ def rank_correlation(one: Sequence[str], other: Sequence[str]) -> float | None:
 
 
 def _sample(one: SearchEngine, other: SearchEngine, n_questions: int) -> list[str]:
-    """Papers that are in both, word for word."""
+    """Draw papers that both collections contain with identical content."""
     ids: list[str] = []
     for position in np.random.default_rng(0).permutation(one.snapshot.positions):
         if len(ids) == n_questions:
@@ -118,7 +118,7 @@ def _ask(engine: SearchEngine, query: SearchQuery) -> tuple[list[str], float]:
 
 def _pasted_ms(engine: SearchEngine, ids: Sequence[str]) -> float | None:
     papers = [engine.snapshot.paper(engine.snapshot.position(paper_id)) for paper_id in ids]
-    # The weights that a collection was made with long ago may be gone.
+    # The weights of an old collection's encoder may be gone.
     with suppress(EncoderError, InputError, SnapshotError):
         _ = engine.annotator
         return _median([_ask(engine, SearchQuery((Seed(paper=paper),), limit=DEPTH))[1] for paper in papers])

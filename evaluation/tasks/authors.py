@@ -1,9 +1,9 @@
 """Authors: do affinities with an author's earlier papers order later papers as authorship does?
 
-A stand-in for what researchers say of themselves (``evaluation.tasks.reviewers``), made from any corpus with
-years and authors: those who have enough papers on both sides of a year, and later papers of their own (5), of
-their co-authors (4), of co-authors of these (2) and of anybody (1), as ratings. Names are taken as they are
-written, so two people of one name are one.
+A substitute for researchers' own ratings (``evaluation.tasks.reviewers``), made from any corpus with years
+and authors. It takes authors with enough papers on both sides of a year and rates later papers: the author's
+own (5), those of co-authors (4), of co-authors' co-authors (2) and of anybody (1). Author names are compared
+as written, so two people with the same name count as one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,19 +32,19 @@ from service.match.nearness import Nearness
 from service.match.papers import matched_papers
 from service.search.words import QueryVectors, QueryWords, default_weight
 
-# Of each author: papers of a profile, the fewest of them, and papers of each grade.
+# Per author: the most and the fewest papers of a profile, and the number of papers per grade.
 _MOST_EARLIER: Final = 20
 _LEAST_EARLIER: Final = 10
 _OF_GRADE: Final = 3
 _OWN, _OF_COAUTHORS, _OF_THEIRS, _OF_ANYBODY = 5.0, 4.0, 2.0, 1.0
-# Of so many nearest papers the mean is taken; 0: of all.
+# How many nearest papers are averaged; 0: all.
 NEAREST: Final = (1, 3, 5, 0)
 _SAMPLE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorSet:
-    """Profiles of authors as ids, and the grades of later papers, both by name; ``papers`` has them all."""
+    """Profiles (paper ids) and grades of later papers, both by author name; ``papers`` holds all papers."""
 
     profiles: Mapping[str, Sequence[str]]
     ratings: Mapping[str, Mapping[str, float]]
@@ -52,9 +52,9 @@ class AuthorSet:
 
 
 def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> AuthorSet:
-    """``n_authors`` drawn from those with papers before the year ``split`` and from it on.
+    """Draw ``n_authors`` authors with papers before the year ``split`` and others in or after it.
 
-    Raises InputError where the corpus has no such author, and what ``read_corpus`` raises.
+    Raises InputError if the corpus has no such author, and what ``read_corpus`` raises.
     """
     papers = {
         each.id: each
@@ -96,9 +96,10 @@ def measure_authors(
     device: str = "cpu",
     on_progress: ProgressFn,
 ) -> ReviewerMeasurement:
-    """Measure kinds of distance and ways to sum them up over a profile; ``akin`` is what a match uses.
+    """Measure kinds of distance and ways to combine them over a profile; ``akin`` is what a match uses.
 
-    ``differences`` are Akin's loss less that of each other. Raises what ``author_set`` and ``build`` raise.
+    ``differences`` are Akin's loss minus that of each other system. Raises what ``author_set`` and ``build``
+    raise.
     """
     made = author_set(corpus, split=split, n_authors=n_authors)
     with TemporaryDirectory() as scratch:
@@ -135,7 +136,7 @@ def _rated(
     everybody: Sequence[str],
     generator: np.random.Generator,
 ) -> Iterator[tuple[str, float]]:
-    """Later papers with their grades, none twice."""
+    """Yield later papers with their grades, each paper once."""
     coauthors = _coauthors([name], papers, earlier)
     circles = (
         (_OWN, [name]),
@@ -162,7 +163,7 @@ def _coauthors(
 
 
 class _Kinds:
-    """Distances of every kind between a paper and the papers of a profile, and the usual one of each kind."""
+    """Distances of every kind between a paper and a profile, and the typical distance of each kind."""
 
     def __init__(self, snapshot: Snapshot, annotator: Annotator, papers: Mapping[str, Paper]) -> None:
         self._snapshot = snapshot
@@ -181,7 +182,7 @@ class _Kinds:
     def of(
         self, paper_id: str, members: Sequence[str]
     ) -> dict[str, tuple[Float64[np.ndarray, " n_members"], float]]:
-        """By kind the distances to each member, and the mean one to papers of the collection."""
+        """Return, by kind, the distances to each member and the mean distance to sampled papers."""
         position = self._snapshot.position(paper_id)
         positions = np.array([self._snapshot.position(each) for each in members], dtype=np.int64)
         sample = self._sample[self._sample != position]
@@ -201,7 +202,7 @@ class _Kinds:
 def _systems(
     kinds: Mapping[str, tuple[Float64[np.ndarray, " n_members"], float]],
 ) -> Iterator[tuple[str, float]]:
-    """The affinity by each kind of distance, by each number of nearest papers, as it is and relative."""
+    """Yield the affinity for each kind of distance and number of nearest papers, absolute and relative."""
     for kind, (distances, usual) in kinds.items():
         ordered = np.sort(distances)
         for n_nearest in NEAREST:

@@ -1,4 +1,4 @@
-"""Evaluates the candidate stage: the recall of what it proposes."""
+"""Evaluation of the candidate stage: the recall of its candidates."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from service.search.candidates import find_candidates
 from service.search.rerank import default_tau
 
 DEPTHS = (10, 20, 50, 100, 200, 500)
-# Of the ranking that re-scoring every paper gives, the part that must not be lost.
+# The first papers of the exhaustive re-ranking, which the candidates must contain.
 TOP = 20
 _BLOCK_PAPERS = 8_192
 
@@ -31,8 +31,8 @@ class CandidateRow:
     """One figure in percent over ``n`` queries, with its 95 % interval.
 
     ``recall``: how many of the ``depth`` nearest papers by exact single match are among the ``depth``
-    candidates; the exact index has none. ``top@20``: how many of the first 20 of an exhaustive re-ranking by
-    transport are among them.
+    candidates; there is no such row for the exact index. ``top@20``: how many of the first 20 papers of an
+    exhaustive re-ranking by transport are among the candidates.
     """
 
     backend: str
@@ -45,7 +45,7 @@ class CandidateRow:
 
 
 def figure_rows(found: Sequence[CandidateRow]) -> list[Row]:
-    """The figures as those of systems, one a backend and depth."""
+    """Return the figures as rows, with each backend and depth as a system."""
     return [
         Row("candidates", f"{one.backend}, depth {one.depth}", ALL, ALL, one.measure, *bounds)
         for one in found
@@ -55,12 +55,12 @@ def figure_rows(found: Sequence[CandidateRow]) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The task: the candidate stage of an indexed collection with its own index and ``backends``."""
+    """The task that measures an indexed collection's candidate stage, with its own index and ``backends``."""
 
     backends: tuple[str, ...]
 
     def measure(self, path: Path, how: How) -> Figures:
-        """Recall and what re-ranking would lose, at each depth, of 50 queries at most."""
+        """Measure recall, and what re-ranking would lose, at each depth, with at most 50 queries."""
         found = measure_candidates(
             path,
             backends=self.backends,
@@ -83,9 +83,9 @@ def measure_candidates(
 ) -> list[CandidateRow]:
     """Measure the snapshot's own index and ``backends`` built on its vectors, for papers drawn as queries.
 
-    A query is a whole abstract, its own paper left out, as the service does; exact search is a scan of all
-    sentences. Depths beyond the collection are left out. Raises InputError, SnapshotMissingError or
-    SnapshotCorruptError.
+    A query is a whole abstract, with its own paper left out, as in the service; exact search scans all
+    sentences. Depths beyond the size of the collection are left out. Raises InputError, SnapshotMissingError
+    or SnapshotCorruptError.
     """
     snapshot = open_snapshot(data, device=device)
     own = snapshot.manifest.segments[0].backend
@@ -118,7 +118,7 @@ def _of_query(
     depths: Sequence[int],
     settings: TransportSettings,
 ) -> dict[tuple[str, int, str], float]:
-    """Each figure of one query, by backend, depth and measure."""
+    """Return each figure of one query, by backend, depth and measure."""
     query = snapshot.vectors(position)
     allowed = snapshot.allowed_papers(Filters(exclude_ids=frozenset({snapshot.paper(position).id})))
 
@@ -131,7 +131,7 @@ def _of_query(
     values = {}
     for backend in indexed:
         for depth in depths:
-            # What exact search finds at a depth begins what it finds at a greater one.
+            # The results of exact search at a depth are the first ones at any greater depth.
             found = set(nearest[:depth] if backend == "exact" else search(backend, depth))
             if backend != "exact":
                 values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
@@ -145,7 +145,7 @@ def _reranked(
     positions: Int64[np.ndarray, " k"],
     settings: TransportSettings,
 ) -> set[int]:
-    """The first TOP of ``positions`` when all of them are scored by transport."""
+    """Return the first TOP of ``positions`` when all of them are scored by transport."""
     scores = np.empty(len(positions))
     for start in range(0, len(positions), _BLOCK_PAPERS):
         block = slice(start, start + _BLOCK_PAPERS)
@@ -155,7 +155,7 @@ def _reranked(
 
 
 def _with_backend(snapshot: Snapshot, backend: str, *, device: str) -> Snapshot:
-    """The same papers and vectors under another index, built here and now."""
+    """Return a copy of the snapshot with the same papers and vectors under another index, built here."""
     other = copy.copy(snapshot)
     # ``index`` is computed once and kept on the instance; set here, it is never loaded from the snapshot.
     rows, _ = snapshot.gather(np.arange(len(snapshot.living)))

@@ -1,4 +1,4 @@
-"""SciDocs' classification: a linear classifier on paper vectors."""
+"""SciDocs classification: a linear classifier on paper vectors."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from evaluation.statistics.summary import Row
 from evaluation.tasks.recommendation import EncodePapers, vectors_by_id
 from models.types import Paper
 
-# Inverse strengths of regularisation to choose from (semantics 4.2).
+# Candidates for the inverse strength of regularisation (semantics 4.2).
 INVERSE_STRENGTHS = tuple(np.logspace(-4, 2, 7))
 N_VALIDATION_FOLDS = 3
 
 
 class Examples(NamedTuple):
-    """Papers by id, and the class of each."""
+    """The ids of papers, and the class of each."""
 
     papers: tuple[str, ...]
     labels: tuple[str, ...]
@@ -34,12 +34,12 @@ def classify(
     *,
     system: str,
 ) -> Row:
-    """Macro-F1 in percent of a linear SVM, its strength chosen by cross-validation within ``train``.
+    """Return the macro-F1 in percent of a linear SVM, its strength chosen by cross-validation in ``train``.
 
-    As SciDocs' classification.py: squared hinge loss, three folds, accuracy chooses; it trains on the train
-    side alone and leaves the validation side to whoever tunes an encoder. There lightning's LinearSVC, here
-    scikit-learn's, which also learns an intercept. The interval resamples the test papers, the classifier
-    as it is.
+    Like SciDocs' classification.py: squared hinge loss, three folds, selection by accuracy; only the train
+    side is used, and the validation side is left for tuning encoders. The original uses lightning's
+    LinearSVC, this code scikit-learn's, which also learns an intercept. The interval resamples the test
+    papers; the classifier is not trained again.
     """
     vectors, row_of = vectors_by_id(papers, encode)
     machine = GridSearchCV(
@@ -54,9 +54,9 @@ def classify(
 
 
 def macro_f1(confusion: Real[np.ndarray, "n n_classes n_classes"]) -> Float64[np.ndarray, " n"]:
-    """The mean F1 of all classes, in percent, for each table ``confusion[i, true, predicted]`` of counts.
+    """Return macro-F1, in percent, for each table of counts ``confusion[i, true, predicted]``.
 
-    A class that neither occurs nor is predicted in a table does not count there.
+    A class that neither occurs nor is predicted in a table is ignored there.
     """
     mean: Float64[np.ndarray, " n"] = np.nanmean(f1_of_classes(confusion), axis=1)
     return mean
@@ -65,7 +65,7 @@ def macro_f1(confusion: Real[np.ndarray, "n n_classes n_classes"]) -> Float64[np
 def f1_of_classes(
     confusion: Real[np.ndarray, "n n_classes n_classes"],
 ) -> Float64[np.ndarray, "n n_classes"]:
-    """The F1 of each class, in percent; nan for one that neither occurs nor is predicted in a table."""
+    """Return the F1 of each class, in percent; nan if a class neither occurs nor is predicted in a table."""
     hits = np.diagonal(confusion, axis1=1, axis2=2).astype(np.float64)  # (n, n_classes)
     sizes = (confusion.sum(axis=1) + confusion.sum(axis=2)).astype(np.float64)
     undefined = np.full_like(hits, np.nan)
@@ -74,7 +74,7 @@ def f1_of_classes(
 
 
 def _bounds(confusion: Int64[np.ndarray, "n_classes n_classes"]) -> tuple[float, float]:
-    """The 95 % percentile interval of the macro-F1: papers drawn anew are cells of the table drawn anew."""
+    """Return the 95 % interval of macro-F1; resampling papers is resampling cells of the table."""
     n_papers, n_classes = int(confusion.sum()), len(confusion)
     drawn = np.random.default_rng(0).multinomial(n_papers, confusion.ravel() / n_papers, size=N_RESAMPLES)
     tail = (1 - COVERAGE) / 2
@@ -92,5 +92,5 @@ def _confusion(labels: Sequence[str], predicted: Sequence[str]) -> Int64[np.ndar
 def _matrix(
     paper_ids: Sequence[str], vectors: Float32[np.ndarray, "n_rows dim"], row_of: Mapping[str, int]
 ) -> Float32[np.ndarray, "n_papers dim"]:
-    """The vector of each paper; the last row of ``vectors`` is that of papers without metadata."""
+    """Return the vector of each paper; the last row of ``vectors`` is for papers without metadata."""
     return vectors[[row_of.get(paper_id, -1) for paper_id in paper_ids]]

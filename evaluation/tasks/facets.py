@@ -1,4 +1,4 @@
-"""Evaluates facet tagging against labels by people."""
+"""Evaluation of facet tagging against human labels."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from models.facets import FACETS, FacetTagger, facet_codes, load_tagger, read_ta
 from models.types import EncoderSpec, Paper, ProgressFn
 
 NAME = "facets"
-# Of all sentences together, the main one first; F1 is that of one facet.
+# Measures over all sentences, the main one first; F1 is for one facet.
 MEASURES = ("micro-F1", "macro-F1")
 F1 = "F1"
 
@@ -38,10 +38,10 @@ _LEARNED = (
 
 @dataclass(frozen=True, slots=True)
 class FacetMeasurement:
-    """What was measured of ``tagger`` and of the systems beside it, on ``n_papers`` abstracts.
+    """The results of ``tagger`` and of the systems compared with it, on ``n_papers`` abstracts.
 
     ``differences`` are the tagger minus each other system in MEASURES. ``confusion[i, j]`` counts the
-    sentences of FACETS[i] that the tagger took for FACETS[j].
+    sentences of FACETS[i] that the tagger labelled FACETS[j].
     """
 
     tagger: str
@@ -53,22 +53,22 @@ class FacetMeasurement:
 
     @property
     def best_baseline(self) -> str | None:
-        """The first by micro-F1 of those trained here; ``None`` where none was."""
+        """The baseline with the highest micro-F1; ``None`` if no baseline was trained here."""
         micro = {row.system: row.value for row in self.rows if row.measure == MEASURES[0]}
         return max((name for name in BASELINES if name in micro), key=lambda name: micro[name], default=None)
 
     @property
     def compared(self) -> tuple[Compared, ...]:
-        """The differences with both names."""
+        """The differences with the names of both systems."""
         return tuple(Compared(self.tagger, name, each) for name, each in self.differences)
 
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """The task: the facet tagger beside simple baselines, on labelled sentences."""
+    """The task that compares the facet tagger with simple baselines, on labelled sentences."""
 
     def measure(self, path: Path, how: How) -> Figures:
-        """Micro- and macro-F1, F1 of each facet, and the tagger less each other."""
+        """Measure micro-F1, macro-F1 and the F1 of each facet, and the tagger minus each other system."""
         encoder = load_encoder(how.encoder, device=how.device)
         found = measure_facets(path, encoder, cache=how.cache, on_progress=how.on_progress)
         sentences = f"{max(row.n for row in found.rows):,} labelled sentences."
@@ -86,10 +86,10 @@ def measure_facets(
 ) -> FacetMeasurement:
     """Measure the tagger that fits ``encoder`` on CSAbstruct's labels, read from ``path`` as by FunctionsSet.
 
-    ``tagger`` is a file of weights to measure in its place. Beside it stand the tagger that reads the text
-    alone and, where the folder holds the train side and that is not what is measured, BASELINES trained on
-    it; ``cache`` keeps its vectors. Intervals resample abstracts. Raises CollectionMissingError,
-    BrokenRowError, InputError for a file named as another system is, or what encoder and taggers raise.
+    ``tagger``: weights to measure instead. Compared with it are the tagger that reads only text and, if the
+    folder holds a train side that is not itself measured, BASELINES trained on it; ``cache`` keeps its
+    vectors. Intervals resample abstracts. Raises CollectionMissingError, BrokenRowError, InputError (no
+    papers, labels that are no facets, a name used twice), and what encoder and taggers raise.
     """
     measured = open_tagger(encoder.spec) if tagger is None else read_tagger(tagger)
     annotator = Annotator(encoder, tagger=measured)
@@ -128,9 +128,9 @@ def measure_facets(
 def compare_taggers(
     papers: Sequence[Paper], encoder: Encoder, taggers: Sequence[FacetTagger], *, on_progress: ProgressFn
 ) -> FacetMeasurement:
-    """Measure ``taggers``, the first against each other one, on ``papers`` whose sentences all have a facet.
+    """Compare the first of ``taggers`` with each other one, on ``papers`` whose sentences all have a facet.
 
-    Their names differ. Raises what encoder and taggers raise.
+    The names of the taggers must differ. Raises what encoder and taggers raise.
     """
     tables = {}
     for tagger in taggers:
@@ -149,7 +149,7 @@ def compare_taggers(
 def confusions(
     true: Int64[np.ndarray, " n_rows"], predicted: Int64[np.ndarray, " n_rows"], lengths: Sequence[int]
 ) -> Int64[np.ndarray, "n_papers 5 5"]:
-    """How often a paper's sentences of one facet were taken for another, for each paper; facets as codes."""
+    """Count, for each paper, how often sentences of one facet (codes) were predicted as another."""
     paper = np.repeat(np.arange(len(lengths)), lengths)
     tables = np.zeros((len(lengths), _N_FACETS, _N_FACETS), dtype=np.int64)
     np.add.at(tables, (paper, true, predicted), 1)
@@ -159,10 +159,7 @@ def confusions(
 def summarise_confusions(
     tables: Mapping[str, Int64[np.ndarray, "n_papers 5 5"]],
 ) -> tuple[list[Row], list[tuple[str, Comparison]]]:
-    """The figures of every system, and the first minus each other; all from the same resamples of papers.
-
-    A facet that neither occurs nor is predicted has no figure.
-    """
+    """Return the figures of every system, and the first minus each other, from the same resamples."""
     counts = np.concatenate([table.reshape(len(table), -1) for table in tables.values()], axis=1)
     counts = counts.astype(np.float64)
     everything = counts.sum(axis=0, keepdims=True)
@@ -190,9 +187,9 @@ def summarise_confusions(
 
 
 def f1_figures(confusion: Real[np.ndarray, "n 5 5"]) -> Float64[np.ndarray, "n 7"]:
-    """MEASURES, then the F1 of each of FACETS, in percent, of each table ``confusion[i, true, predicted]``.
+    """Return MEASURES, then the F1 of each of FACETS, in percent, for each ``confusion[i, true, predicted]``.
 
-    Every sentence has one facet and gets one, so micro-F1 is the share of sentences that are right.
+    Every sentence has one facet and gets one, so micro-F1 is the share of correct sentences.
     """
     right = np.trace(confusion, axis1=1, axis2=2)
     micro = 100.0 * right / confusion.sum(axis=(1, 2))
@@ -200,7 +197,7 @@ def f1_figures(confusion: Real[np.ndarray, "n 5 5"]) -> Float64[np.ndarray, "n 7
 
 
 def _all_figures(counts: Float64[np.ndarray, "n n_counts"]) -> Float64[np.ndarray, "n n_figures"]:
-    """The figures of every system, one after another, then the first system minus each other."""
+    """Return the figures of every system, one after another, then the first system minus each other."""
     figures = f1_figures(counts.reshape(-1, _N_FACETS, _N_FACETS)).reshape(len(counts), -1, 2 + _N_FACETS)
     against = figures[:, :1, : len(MEASURES)] - figures[:, 1:, : len(MEASURES)]
     return np.concatenate([figures.reshape(len(counts), -1), against.reshape(len(counts), -1)], axis=1)
@@ -240,6 +237,6 @@ def _of_baselines(
 
 
 def _codes(probabilities: Sequence[np.ndarray]) -> Int64[np.ndarray, " n_rows"]:
-    """The most probable facet of each sentence, end to end."""
+    """Return the most probable facet of each sentence, concatenated over the papers."""
     codes: Int64[np.ndarray, " n_rows"] = np.concatenate([facet_codes(own) for own in probabilities])
     return codes

@@ -1,4 +1,4 @@
-"""Known items: searches for given papers by title or by a question."""
+"""Known-item searches: given papers are searched by title or by a question."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings, settings_of
 
 DEPTH: Final = 10
-# As the service answers, and without each of what it counts beside sentence vectors.
+# The service's default, and the default without each of the scores it adds to sentence vectors.
 _DEFAULT: Final = "text, the service's default"
 _ASKED: Final = SearchQuery((), limit=DEPTH, include=frozenset())
 _WAYS: Final[Mapping[str, SearchQuery]] = {
@@ -39,7 +39,7 @@ _MEASURES: Final[Mapping[str, Callable[[int | None], float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class KnownItem:
-    """What is asked, and the papers that answer it, by id: one, or those of the same title."""
+    """A query text, and the ids of the papers that answer it: one, or all with the same title."""
 
     text: str
     right: frozenset[str]
@@ -47,7 +47,7 @@ class KnownItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """A measure of one way to ask, in percent; ``difference`` is the default less it, paired."""
+    """A measure of one way to search, in percent; ``difference`` is the default minus this way, paired."""
 
     way: str
     measure: str
@@ -57,7 +57,7 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemMeasurement:
-    """Figures over all items, and by way the items whose paper is not first: text, and rank if it has one."""
+    """Figures over all items, and by way the items not ranked first: the text, and the rank if found."""
 
     n_papers: int
     rows: tuple[ItemRow, ...]
@@ -65,16 +65,16 @@ class ItemMeasurement:
 
     @property
     def figures(self) -> tuple[Row, ...]:
-        """The rows as those of systems, one a way to ask."""
+        """The rows with each way to search as a system."""
         return tuple(Row("items", one.way, ALL, ALL, one.measure, *astuple(one.found)) for one in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The task: papers of an indexed collection asked for by their titles."""
+    """The task that searches papers of an indexed collection by their titles."""
 
     def measure(self, path: Path, how: How) -> Figures:
-        """How often the paper is first, or among the first ten."""
+        """Measure how often the paper is first, or among the first ten."""
         settings = settings_of(data=path, device=how.device)
         found = measure_items(settings, n_titles=how.limit_queries or 500, on_progress=how.on_progress)
         return Figures(found.n_papers, found.rows[0].found.n, found.figures)
@@ -88,10 +88,10 @@ def measure_items(
     seed: int = 0,
     on_progress: ProgressFn,
 ) -> ItemMeasurement:
-    """Ask the collection of ``settings`` for papers drawn at random by their titles, or by ``questions``.
+    """Search the collection of ``settings`` for randomly drawn papers by title, or by ``questions``.
 
     A file of questions has on each line the id of the paper that answers it, a tab and the question. Titles
-    are asked as texts and looked up as titles. Raises InputError, BrokenRowError, SnapshotError.
+    are searched as texts and also looked up as titles. Raises InputError, BrokenRowError, SnapshotError.
     """
     engine = open_engine(settings)
     items = _drawn(engine, n_titles, seed) if questions is None else list(_asked(engine, questions))
@@ -129,7 +129,7 @@ def _rows(ranks: Mapping[str, Sequence[int | None]]) -> Iterator[ItemRow]:
 
 
 def _drawn(engine: SearchEngine, n_titles: int, seed: int) -> list[KnownItem]:
-    """Papers with a title, drawn at random; whoever has the same title is right too."""
+    """Draw papers with a title at random; every paper with the same title counts as right."""
     snapshot = engine.snapshot
     by_title: dict[str, list[str]] = {}
     for position in snapshot.positions.tolist():

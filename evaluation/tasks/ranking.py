@@ -1,4 +1,4 @@
-"""Ranking: the queries of a test collection, or of several, answered by systems."""
+"""Ranking: systems answer the queries of one or several test collections."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from evaluation.statistics.summary import ALL, Compared, Figures, Row, compare
 from evaluation.tasks.task import How
 from models.errors import CollectionMissingError
 
-# Of what a collection measures, what is kept.
+# How many of a collection's measures are kept.
 _N_MEASURES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A test collection ``set`` whose queries rank papers.
+    """A test collection ``set`` with queries that rank papers.
 
-    ``systems`` are names in which ``{encoder}`` stands for the encoder's, none for all that there are;
-    ``pairs`` those compared, over all queries. Published rankings that lie in the folder are measured too.
+    ``systems`` are names in which ``{encoder}`` is replaced by the encoder's name; empty: all systems.
+    ``pairs`` are the systems to compare, over all queries. Published rankings in the folder are measured too.
     """
 
     set: str
@@ -30,7 +30,7 @@ class Ranking:
     pairs: tuple[tuple[str, str], ...] = ()
 
     def measure(self, path: Path, how: How) -> Figures:
-        """The first two measures of the collection, by facet and fold."""
+        """Measure the first two measures of the collection, by facet and fold."""
         request = Request(
             systems=tuple(name.format(encoder=how.encoder) for name in self.systems),
             encoders=() if self.systems else (how.encoder,),
@@ -53,7 +53,7 @@ class Ranking:
             )
         ]
         others = [row for row in found.rows if row.measure not in found.collection.measures]
-        # One fold alone says what all folds say.
+        # A single fold gives the same figures as all folds.
         folds = {row.fold for row in found.rows} - {ALL}
         kept = [row for row in found.rows if row.measure in main]
         rows = [row for row in kept if row.fold == ALL or len(folds) > 1] + others
@@ -68,14 +68,14 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """A ranking on each folder below a folder, as BEIR's; the figure over all is the mean of theirs."""
+    """A ranking on each subfolder of a folder, such as BEIR's; the overall figure is the mean of theirs."""
 
     ranking: Ranking
 
     def measure(self, path: Path, how: How) -> Figures:
-        """Each collection's figures, under its name as the facet, and their mean, which has no interval.
+        """Measure each collection, with its name as the facet, and their mean, which has no interval.
 
-        Raises CollectionMissingError where the folder holds no other.
+        Raises CollectionMissingError if there is no subfolder.
         """
         folders = sorted(each for each in path.iterdir() if each.is_dir())
         if not folders:
@@ -96,13 +96,13 @@ class Several:
 
 
 def corrected(compared: Sequence[Compared]) -> tuple[Compared, ...]:
-    """The comparisons of one task, corrected for their number."""
+    """Correct the comparisons of one task for their number."""
     found = correct([each.comparison for each in compared])
     return tuple(replace(each, comparison=one) for each, one in zip(compared, found, strict=True))
 
 
 def _means(rows: Sequence[Row]) -> list[Row]:
-    """Of each system and measure the mean over the collections, where all of them have it."""
+    """Return, for each system and measure, the mean over the collections, if all of them have it."""
     n_sets = len({row.facet for row in rows})
     means = []
     for system, measured in dict.fromkeys((row.system, row.measure) for row in rows):

@@ -1,4 +1,4 @@
-"""SciDocs' recommendation: which of the similar papers shown to a reader was clicked."""
+"""SciDocs recommendation: which of the similar papers shown to a reader was clicked."""
 
 import math
 import re
@@ -25,7 +25,7 @@ _BATCH_PAPERS = 256
 
 
 class Click(NamedTuple):
-    """The papers shown beside ``query``, in their order, and the one that was clicked."""
+    """The papers shown for ``query``, in their order, and the one that was clicked."""
 
     query: str
     clicked: str
@@ -33,7 +33,7 @@ class Click(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """What the recommender knows of a paper beside its vector."""
+    """The recommender's features of a paper besides its vector."""
 
     title: str
     year: int | None
@@ -54,14 +54,14 @@ def recommend(
     *,
     system: str,
 ) -> list[Row]:
-    """``adj-NDCG`` and ``adj-P@1`` of the test clicks in percent: weighted by 1 / propensity of the position.
+    """Return ``adj-NDCG`` and ``adj-P@1`` of the test clicks in percent, weighted by 1 / position propensity.
 
     A click has NDCG 1 / log2(2 + papers ranked above the clicked one), a tie counting half (semantics 4.2).
     The ranking is that of the suite's recommender, trained here on the train clicks: ten features of a pair,
-    among them the cosine of the two vectors, through one hidden layer. The suite names an eleventh, the
-    position, and a weight for it in training, but sets the position to 0, so that neither does anything;
-    both are left out. Expect its figures but for chance: it says itself that they do not reproduce exactly,
-    and its titles are cut into words by spaCy. Intervals resample query papers.
+    one the cosine of the two vectors, and one hidden layer. The suite has an eleventh, the position, and a
+    weight for it in training, but sets the position to 0, so both have no effect and are left out. Its
+    figures are matched only up to chance: it says they do not reproduce exactly, and splits titles with
+    spaCy. Intervals resample query papers. Raises InputError if ``propensities`` are too few.
     """
     positions = [click.shown.index(click.clicked) for click in clicks["test"]]
     if max(positions) >= len(propensities):
@@ -97,7 +97,7 @@ def recommend(
 def vectors_by_id(
     papers: Mapping[str, Paper], encode: EncodePapers
 ) -> tuple[Float32[np.ndarray, "n_rows dim"], dict[str, int]]:
-    """The vectors of ``papers``, a row of zeros after them, and the row of each paper."""
+    """Return the vectors of ``papers`` followed by a row of zeros, and the row of each paper."""
     listed = tuple(papers.values())
     batches = [encode(listed[i : i + _BATCH_PAPERS]) for i in range(0, len(listed), _BATCH_PAPERS)]
     vectors = np.concatenate(batches).astype(np.float32)
@@ -111,7 +111,7 @@ def _features(
     papers: Mapping[str, Paper],
     encode: EncodePapers,
 ) -> dict[str, list[Float32[np.ndarray, "n_shown n_features"]]]:
-    """The features of each click's shown papers, by side; the cosine of the vectors is the last."""
+    """Return the features of each click's shown papers, by side; the cosine of the vectors is the last."""
     vectors, row_of = vectors_by_id(papers, encode)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
@@ -126,7 +126,7 @@ def _features(
 
 
 def _pair(query_id: str, query: Metadata, paper_id: str, paper: Metadata) -> tuple[float, ...]:
-    """The features of a pair that need no vectors; each about 1 at most."""
+    """Return the features of a pair that need no vectors; each is about 1 at most."""
     return (
         _overlap(query.authors, paper.authors),
         _overlap(_words(query.title), _words(paper.title)),
@@ -141,7 +141,7 @@ def _pair(query_id: str, query: Metadata, paper_id: str, paper: Metadata) -> tup
 
 
 def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
-    """Jaccard's index; 0 of nothing."""
+    """Return Jaccard's index; 0 for two empty sets."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
@@ -156,7 +156,7 @@ def _clamped(value: float) -> float:
 def _triples(
     click: Click, features: Float32[np.ndarray, "n_shown n_features"]
 ) -> Float32[np.ndarray, "n_triples 2 n_features"]:
-    """The clicked paper beside each of the first ten others."""
+    """Pair the clicked paper with each of the first ten others."""
     clicked = click.shown.index(click.clicked)
     others = [i for i, paper in enumerate(click.shown) if paper != click.clicked][:MAX_NEGATIVES_PER_CLICK]
     return np.stack([np.broadcast_to(features[clicked], features[others].shape), features[others]], axis=1)
@@ -166,7 +166,7 @@ def _train(
     train: Sequence[Float32[np.ndarray, "_ 2 n_features"]],
     held_out: Sequence[Float32[np.ndarray, "_ 2 n_features"]],
 ) -> nn.Module:
-    """The scorer with the lowest margin loss on ``held_out`` after any of its epochs."""
+    """Return the scorer with the lowest margin loss on ``held_out`` after any of its epochs."""
     triples, validation = (torch.from_numpy(np.concatenate(side)) for side in (train, held_out))
     torch.manual_seed(SEED)
     scorer = nn.Sequential(
@@ -200,7 +200,7 @@ def _margin_loss(scorer: nn.Module, triples: torch.Tensor) -> torch.Tensor:
 
 
 def _ranked_above(click: Click, scores: Float32[np.ndarray, " n_shown"]) -> float:
-    """How many of the others score higher than the clicked paper; each that scores the same counts half."""
+    """Count the other papers that score higher than the clicked one; a tie counts half."""
     clicked = scores[click.shown.index(click.clicked)]
     others = np.array([s for paper, s in zip(click.shown, scores, strict=True) if paper != click.clicked])
     return float((others > clicked).sum() + 0.5 * (others == clicked).sum())

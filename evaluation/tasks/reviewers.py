@@ -1,11 +1,11 @@
 """Reviewers: does affinity order the papers that a researcher rated as the researcher does?
 
 Stelmakh, Wieting, Xi, Neubig, Shah, "A Gold Standard Dataset for the Reviewer Assignment Problem" (TMLR
-2025): researchers said from 1 to 5 how well they could review papers they had read. The loss is the share of
-wrongly ordered pairs of papers of one researcher, each pair weighing as much as its ratings differ, ties of
-the prediction half; "easy" and "hard" are shares of rightly ordered pairs, unweighted, of one paper rated at
-least 4 and one at most 2, and of two that are rated at least 4, differently. Means over the datasets, which
-are draws of the same researchers' profiles.
+2025): researchers rated from 1 to 5 how well they could review papers they had read. The loss is the share of
+wrongly ordered pairs of papers of one researcher; a pair weighs the difference of its ratings, and a tie in
+the prediction counts half. "easy" and "hard" are unweighted shares of rightly ordered pairs: easy pairs have
+one paper rated at least 4 and one at most 2, hard pairs two papers rated at least 4, differently. Figures are
+means over the datasets, which are draws of the same researchers' profiles.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,18 +30,18 @@ from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 from service.match.papers import matched_papers
 
-# Of all pairs, the main one first. For the loss, lower is better.
+# Measures over all pairs, the main one first. For the loss, lower is better.
 LOSS, EASY, HARD = "loss", "easy", "hard"
 
-# By reviewer, without "~", and paper.
+# By reviewer, without "~", then by paper.
 Ratings = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewerMeasurement:
-    """What was measured of ``akin`` and of published predictions over ``n_reviewers`` researchers.
+    """The results of ``akin`` and of published predictions over ``n_reviewers`` researchers.
 
-    ``differences`` are Akin's loss less that of each other algorithm, in percentage points.
+    ``differences`` are Akin's loss minus that of each other algorithm, in percentage points.
     """
 
     n_reviewers: int
@@ -52,7 +52,7 @@ class ReviewerMeasurement:
 
     @property
     def compared(self) -> tuple[Compared, ...]:
-        """The differences with both names."""
+        """The differences with the names of both systems."""
         return tuple(Compared("akin", name, each) for name, each in self.differences)
 
 
@@ -65,11 +65,11 @@ def measure_reviewers(
     device: str = "cpu",
     on_progress: ProgressFn,
 ) -> ReviewerMeasurement:
-    """Measure affinity on the gold standard in ``folder``, and the predictions that lie there.
+    """Measure affinity on the gold standard in ``folder``, and the predictions found there.
 
-    ``data`` is a data folder that keeps the papers encoded between runs; each is encoded once, whatever the
-    datasets. Raises CollectionMissingError, BrokenRowError, CorpusFormatError, InputError where no rating
-    counts, and what ``build`` raises.
+    ``data`` is a data folder that keeps encoded papers between runs; each paper is encoded once, however many
+    datasets it is in. Raises CollectionMissingError, BrokenRowError, CorpusFormatError, InputError if no
+    rating counts, and what ``build`` raises.
     """
     reader = ReviewerSet()
     ratings, found = reader.ratings(folder), reader.datasets(folder, datasets)
@@ -100,7 +100,7 @@ def measure_reviewers(
 
 
 def _check_any_counts(ratings: Ratings, datasets: Sequence[ReviewerDataset], folder: Path) -> None:
-    """Raise InputError where no researcher of all ``datasets`` rated two of their papers differently."""
+    """Raise InputError if no researcher rated two papers differently that are in all ``datasets``."""
     nameless = [name for name in ratings if not all(each.profiles.get(name) for each in datasets)]
     papers = dict.fromkeys(paper for rated in ratings.values() for paper in rated)
     unknown = [paper for paper in papers if not all(paper in each.papers for each in datasets)]
@@ -142,7 +142,7 @@ def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: ReviewerDataset) -
 
 
 def _kept(ratings: Ratings, ours: Sequence[Ratings]) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """The ratings that every dataset has a prediction for, and how many it has none for."""
+    """Return the ratings that have a prediction in every dataset, and a note on how many have none."""
     kept = {
         reviewer: {
             paper: rating
@@ -157,7 +157,7 @@ def _kept(ratings: Ratings, ours: Sequence[Ratings]) -> tuple[dict[str, dict[str
 
 
 def pair_counts(ratings: Ratings, datasets: Sequence[Ratings]) -> Float64[np.ndarray, "n_reviewers n_counts"]:
-    """For each researcher and dataset what ``_sums`` says, datasets side by side."""
+    """Return the ``_sums`` of each researcher and dataset, datasets side by side."""
     return np.array(
         [
             [number for predictions in datasets for number in _sums(ratings[name], predictions.get(name, {}))]
@@ -167,10 +167,7 @@ def pair_counts(ratings: Ratings, datasets: Sequence[Ratings]) -> Float64[np.nda
 
 
 def _sums(rated: Mapping[str, float], predicted: Mapping[str, float]) -> tuple[float, ...]:
-    """Loss and most it could be; easy pairs in order and all of them; hard ones likewise.
-
-    A pair without a prediction counts as a tie.
-    """
+    """Return the loss and its maximum; easy pairs in order and in all; hard pairs in order and in all."""
     lost = most = easy = n_easy = hard = n_hard = 0.0
     for first, second in combinations(rated, 2):
         apart = rated[first] - rated[second]
@@ -189,7 +186,7 @@ def _sums(rated: Mapping[str, float], predicted: Mapping[str, float]) -> tuple[f
 
 
 def _figures(counts: Float64[np.ndarray, "n_drawn n_counts"]) -> Float64[np.ndarray, "n_drawn 3"]:
-    """Loss, easy and hard in percent, means over the datasets; nan where there is no such pair."""
+    """Return loss, easy and hard in percent, means over the datasets; nan if there is no such pair."""
     sums = counts.reshape(len(counts), -1, 3, 2)
     with np.errstate(invalid="ignore"):
         figures: Float64[np.ndarray, "n_drawn 3"] = 100 * (sums[..., 0] / sums[..., 1]).mean(axis=1)
@@ -197,7 +194,7 @@ def _figures(counts: Float64[np.ndarray, "n_drawn n_counts"]) -> Float64[np.ndar
 
 
 def figure_rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> Iterator[Row]:
-    """Loss, easy and hard of a system, with their intervals."""
+    """Yield loss, easy and hard of a system, with their intervals."""
     values = _figures(counts.sum(axis=0, keepdims=True))[0]
     low, high, _ = bounds(counts, _figures)
     for number, measure in enumerate((LOSS, EASY, HARD)):
@@ -218,7 +215,7 @@ def figure_rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]
 def loss_differences(
     counts: Mapping[str, Float64[np.ndarray, "n_reviewers n_counts"]],
 ) -> tuple[tuple[str, Comparison], ...]:
-    """The loss of ``akin`` less that of each other system, corrected for their number."""
+    """Return the loss of ``akin`` minus that of each other system, corrected for their number."""
     others = [(name, own) for name, own in counts.items() if name != "akin"]
     return correct_named(
         [(name, Comparison(LOSS, ALL, loss_difference(counts["akin"], own))) for name, own in others]
@@ -228,7 +225,7 @@ def loss_differences(
 def loss_difference(
     first: Float64[np.ndarray, "n_reviewers n_counts"], second: Float64[np.ndarray, "n_reviewers n_counts"]
 ) -> Difference:
-    """The loss of ``first`` less that of ``second``, the same researchers drawn for both."""
+    """Return the loss of ``first`` minus that of ``second``; both are resampled with the same researchers."""
     width = first.shape[1]
 
     def apart(counts: Float64[np.ndarray, "n_drawn n_both"]) -> Float64[np.ndarray, "n_drawn 1"]:

@@ -1,4 +1,4 @@
-"""The Task protocol: what is measured, on the contents of a folder, for one encoder."""
+"""The Task protocol: a measurement on the contents of a folder, for one encoder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from models.types import ProgressFn
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What all tasks share: the encoder, where vectors are kept, and how many queries a quick look takes."""
+    """The settings common to all tasks: encoder, folder of kept vectors, device, query limit and progress."""
 
     encoder: str
     cache: Path | None
@@ -24,5 +24,5 @@ class Task(Protocol):
     """One measurement, as a value."""
 
     def measure(self, path: Path, how: How) -> Figures:
-        """The figures of what lies at ``path``; raises what reading and measuring it raise."""
+        """Measure the contents of ``path``; raises what reading and measuring them raise."""
         ...

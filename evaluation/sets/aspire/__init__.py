@@ -1,1 +1,1 @@
-"""The two collections that ASPIRE's authors prepared, in their layout."""
+"""The two collections prepared by ASPIRE's authors, in their layout."""

@@ -19,14 +19,14 @@ MEASURES = (
     "precision@last-relevant",
 )
 
-# ASPIRE tunes on dev and reports test, unlike CSFCube, whose folds change places.
+# ASPIRE tunes on dev and reports test, unlike CSFCube, where the folds swap roles.
 SPLITS_NOTE = (
     "The figure over all folds is the mean of dev and test; the papers report test: see --json or --report.",
 )
 
 
 def aspire_layout(name: str) -> str:
-    """The files of one of ASPIRE's sets."""
+    """Return the expected files of one of ASPIRE's sets."""
     return f"""
 <folder>/
   abstracts-{name}.jsonl             {{"paper_id", "title", "abstract": [sentences]}} on each line
@@ -39,10 +39,9 @@ def aspire_layout(name: str) -> str:
 def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_from: int) -> Collection:
     """Read one of ASPIRE's sets; folds are its ``dev`` and ``test``.
 
-    Queries cluster by topic where the queries' file names topics, else each by itself. Queries that rank
-    every paper but themselves have the empty pool, and no grades of 0: 9,000 candidates of each of 2,000
-    queries would fill the memory.
-    Raises CollectionMissingError, BrokenRowError or CorpusFormatError.
+    Queries cluster by topic if the queries' file names topics, else each by itself. Queries that rank every
+    paper except themselves have the empty pool, and no grades of 0: 9,000 candidates of each of 2,000 queries
+    would fill the memory. Raises CollectionMissingError, BrokenRowError or CorpusFormatError.
     """
     abstracts = locate(reader, folder, f"abstracts-{name}.jsonl")
     annotations = locate(reader, folder, f"test-pid2anns-{name}.json")

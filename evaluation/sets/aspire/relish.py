@@ -9,7 +9,7 @@ from evaluation.sets.aspire.layout import aspire_layout, load_aspire
 class RelishSet:
     """About 3,200 queries with some 60 judged candidates each: 0, 1 (partial), 2 (relevant).
 
-    Binary measures count grade 2 alone (semantics 3.7).
+    Binary measures count only grade 2 (semantics 3.7).
     """
 
     publisher = (

@@ -1,4 +1,4 @@
-"""TRECCOVID-RF (ASPIRE, section 4): TREC-COVID turned into queries by example, read or built by its rule."""
+"""TRECCOVID-RF (ASPIRE, section 4): TREC-COVID as queries by example, read or built by the paper's rule."""
 
 import random
 from collections import Counter, defaultdict
@@ -12,28 +12,28 @@ from evaluation.sets.files import csv_rows, is_there, locate, text_lines
 from evaluation.sets.papers import PaperText, notes_on, to_papers
 from models.errors import BrokenRowError
 
-# Of the publishers' script: with them Python draws the same queries and the same split.
+# From the publishers' script: with these seeds Python draws the same queries and the same split.
 QUERIES_SEED, SPLIT_SEED = 472945, 582
 QUERIES_PER_TOPIC = 50
 HIGHLY_RELEVANT = "2"
 _QRELS = "qrels-covid_d5_j0.5-5.txt"
 _METADATA = ("metadata-2021-06-21.csv", "metadata.csv")
-# Cells that pandas, with which the publishers read the metadata, takes for missing.
+# Cells that pandas, which the publishers used to read the metadata, treats as missing.
 _MISSING = frozenset(
     "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN n/a nan null".split()  # noqa: SIM905 - a list of words reads better
 ) | {"", "#N/A N/A"}
 
 
 class TreccovidRfSet:
-    """ASPIRE's prepared files where they are there, else built from TREC-COVID's judgements and CORD-19.
+    """ASPIRE's prepared files if present, else the set built from TREC-COVID's judgements and CORD-19.
 
-    The rule, as ASPIRE's ``get_qbe_pools`` has it: only papers judged 2 for some topic and with a title and
-    an abstract take part. Topic by topic, the one with fewest such papers first, they are shuffled; the first
-    50 that were judged 2 for that topic alone are queries. A query ranks all the other papers; those judged 2
-    for its topic have grade 1, the rest 0. Topics, in text order and shuffled, halve into dev and test.
-    Shuffles are Python's with the publishers' seeds, so that the same metadata gives the same queries and
-    split; sentences are our splitter's, where they used scispaCy's. Intervals resample topics, not queries:
-    the 50 of a topic share all their judgements.
+    The rule, from ASPIRE's ``get_qbe_pools``: only papers judged 2 for some topic and with a title and an
+    abstract take part. Topics are processed in order, the one with the fewest such papers first: its papers
+    are shuffled, and the first 50 judged 2 for that topic alone are queries. A query ranks all other papers;
+    those judged 2 for its topic have grade 1, the rest 0. Topics, sorted as text and shuffled, are halved
+    into dev and test. Shuffles are Python's with the publishers' seeds, so the same metadata gives the same
+    queries and split; sentences come from our splitter, the publishers used scispaCy. Intervals resample
+    topics, not queries: the 50 queries of a topic share all their judgements.
     """
 
     publisher = (
@@ -48,7 +48,7 @@ or, to build it from
 """
 
     def load(self, path: Path) -> Collection:
-        """Read or build it; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
+        """Read or build the set; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
         if is_there(path, _QRELS) and not is_there(path, "abstracts-treccovid.jsonl"):
             return _build(locate(self, path, _QRELS), locate(self, path, *_METADATA))
         collection = load_aspire(self, path, name="treccovid", relevant_from=1)
@@ -59,7 +59,7 @@ def _build(qrels_path: Path, metadata: Path) -> Collection:
     relevant = _highly_relevant(qrels_path)
     n_topics = Counter(paper_id for ids in relevant.values() for paper_id in ids)
     papers, blank = to_papers(_texts(metadata, n_topics))
-    # A blank cell of white space alone is text to the publishers' script: it takes part in the draw.
+    # The publishers' script treats a cell of white space as text, so such a paper takes part in the draw.
     known = papers.keys() | set(blank)
     present = {
         topic: kept for topic, ids in relevant.items() if (kept := [paper for paper in ids if paper in known])
@@ -81,7 +81,7 @@ def _build(qrels_path: Path, metadata: Path) -> Collection:
 
 
 def draw_queries(relevant: Mapping[str, Sequence[str]], n_topics: Mapping[str, int]) -> dict[str, list[str]]:
-    """The query papers of each topic, given the topic's papers and the number of topics of each paper."""
+    """Draw the queries of each topic from its papers; ``n_topics`` counts the topics of each paper."""
     draw = random.Random(QUERIES_SEED)  # noqa: S311 - a published draw, no secret
     drawn: dict[str, list[str]] = {}
     for topic, ids in sorted(relevant.items(), key=lambda item: len(item[1])):
@@ -92,7 +92,7 @@ def draw_queries(relevant: Mapping[str, Sequence[str]], n_topics: Mapping[str, i
 
 
 def split_topics(topics: Sequence[str]) -> dict[str, str]:
-    """The fold of each topic."""
+    """Return the fold of each topic."""
     order = sorted(topics)
     random.Random(SPLIT_SEED).shuffle(order)  # noqa: S311 - the same
     return {topic: "dev" if i < len(order) // 2 else "test" for i, topic in enumerate(order)}
@@ -110,7 +110,7 @@ def _highly_relevant(path: Path) -> dict[str, list[str]]:
 
 
 def _texts(metadata: Path, wanted: Mapping[str, int]) -> list[PaperText]:
-    """The first row of each wanted paper that has both a title and an abstract."""
+    """Return the first row of each wanted paper that has both a title and an abstract."""
     texts: dict[str, PaperText] = {}
     for row in csv_rows(metadata, "cord_uid", "title", "abstract"):
         paper_id, title, abstract = row["cord_uid"], row["title"], row["abstract"]
