@@ -1,1 +1,1 @@
-"""The tests: a folder for each package, and trials, contracts and what they share beside them."""
+"""The tests: a folder for each package, and folders for trials, contracts and shared support code."""

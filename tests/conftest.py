@@ -1,4 +1,4 @@
-"""Collections that tests share: the demo corpus, indexed once with each encoder that needs no download."""
+"""Hooks and shared fixtures of the tests: encoders, and the demo corpus indexed once for all tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WITH_SHAPES = frozenset(
     if "from jaxtyping import" in path.read_text(encoding="utf-8")
 )
 check_shapes(WITH_SHAPES)
-# What tests share is imported where it is used: a test of one module loads neither torch nor a service.
+# Fixtures import what they need when used, so that a test of one module loads neither torch nor the service.
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
     "tests.support.servers.postgres",
@@ -38,12 +38,12 @@ pytest_plugins = [
     "tests.support.servers.redis",
 ]
 
-# Files that take long, so that no worker is left with one of them in the end.
+# Folders with the slowest files, run first so that no worker is left with one of them at the end.
 _FIRST = ("trials", "web", "akin", "service")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begins with the folders whose files take longest, but where the order is to be random."""
+    """Run the folders with the slowest files first, unless the order is random."""
     if config.pluginmanager.has_plugin("randomly"):
         return
 
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup() -> None:
-    """Has the shapes of the first calls checked, and logs as if no command had been run before."""
+    """Check shapes from the first calls again, and reset the logging that a command may have configured."""
     Calls.forget()
     if structlog := sys.modules.get("structlog"):
         structlog.reset_defaults()
@@ -63,10 +63,10 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Looks for no garbage while tests are collected, nor later in what was loaded by then, which stays.
+    """Collect tests without garbage collection, and freeze the objects loaded by then.
 
-    A quarter of that time went into it, and each later look went through all of it. Later it looks far less
-    often than usual: the looks took a tenth of the time of tests.
+    Garbage collection took a quarter of the time of test collection, and later went through all the loaded
+    objects each time. It then runs far less often than by default, because it took a tenth of the test time.
     """
     gc.disable()
     try:
@@ -78,7 +78,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores for it: many tests wait for servers and processes."""
+    """Return the cores available plus one, at most 8: many tests wait for servers and processes."""
     return min(len(os.sched_getaffinity(0)) + 1, 8)
 
 
@@ -110,7 +110,7 @@ def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> P
 
 @pytest.fixture
 def hashed_snapshot(hashed_data: Path) -> Snapshot:
-    """The demo corpus under the hashing encoder, opened anew."""
+    """The demo corpus under the hashing encoder, opened again for each test."""
     from indexer.snapshot.opening import open_snapshot
 
     return open_snapshot(hashed_data)
@@ -118,7 +118,7 @@ def hashed_snapshot(hashed_data: Path) -> Snapshot:
 
 @pytest.fixture(scope="session")
 def sentence_annotator(hashing: Encoder) -> Annotator:
-    """The hashing encoder with layers, facets by keywords and a stand-in for the encoder of functions."""
+    """The hashing encoder with layers, facets by keywords and a stand-in for the function encoder."""
     from tests.support.sentence_engines import layered_annotator
 
     return layered_annotator(hashing)
@@ -126,7 +126,7 @@ def sentence_annotator(hashing: Encoder) -> Annotator:
 
 @pytest.fixture(scope="session")
 def sentence_engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> SearchEngine:
-    """The demo corpus, whose facets are its own, with function vectors."""
+    """The demo corpus, with the facets it came with, and with function vectors."""
     from tests.support.sentence_engines import demo_engine
 
     return demo_engine(tmp_path_factory.mktemp("functions"), sentence_annotator)
@@ -155,7 +155,7 @@ def sentence_client(sentence_engine: SearchEngine) -> Iterator[TestClient]:
 
 @pytest.fixture
 def log_left_alone() -> Iterator[None]:
-    """Takes back what a test configures of logging."""
+    """Restore the logging configuration after the test."""
     import structlog
 
     handlers, level = logging.root.handlers[:], logging.root.level

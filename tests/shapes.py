@@ -1,7 +1,7 @@
-"""Checks, while tests run, that arrays have the shapes and types that signatures state.
+"""Checks, while tests run, that arrays have the shapes and types stated in signatures.
 
-Only functions that state some are wrapped: the import hook of jaxtyping wraps all others too. Of each, the
-first call of a test is checked and every fiftieth after it: to check all took a third of the time of the
+Only functions that state shapes are wrapped; the import hook of jaxtyping would wrap all functions. The first
+call of each in a test is checked, then every fiftieth: checking all calls took a third of the time of the
 service's tests.
 """
 
@@ -20,10 +20,10 @@ ONE_OF = 50
 
 
 class CheckedLoader(SourceFileLoader):
-    """Loads a module and wraps what it defines."""
+    """A loader that wraps the definitions of a module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, then put the wrapped definitions in the place of its own."""
+        """Run the module, then replace its definitions by the wrapped ones."""
         super().exec_module(module)
         for name, defined in list(vars(module).items()):
             if getattr(defined, "__module__", None) == module.__name__:
@@ -31,7 +31,7 @@ class CheckedLoader(SourceFileLoader):
 
 
 class CheckedFinder(MetaPathFinder):
-    """Finds the modules of ``names``, to be loaded with checks."""
+    """A finder of the modules ``names`` that loads them with checks."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
@@ -39,7 +39,7 @@ class CheckedFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a module of these names; None for others, which the usual finders find."""
+        """Return the spec of a module in ``names``; None for others, which are left to the usual finders."""
         spec = PathFinder.find_spec(fullname, path, target) if fullname in self._names else None
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
             spec.loader = CheckedLoader(spec.loader.name, spec.loader.path)
@@ -47,12 +47,12 @@ class CheckedFinder(MetaPathFinder):
 
 
 def check_shapes(names: frozenset[str]) -> None:
-    """Have the modules ``names`` checked that are imported from now on."""
+    """Check the modules ``names`` that are imported from now on."""
     sys.meta_path.insert(0, CheckedFinder(names))
 
 
 def checked(defined: Any) -> Any:
-    """A function, class or property, its calls checked where its signature states a shape."""
+    """Return a function, class or property, with checked calls if its signature states a shape."""
     if isinstance(defined, type):
         for name, member in list(vars(defined).items()):
             if (wrapped := checked_member(member)) is not member:
@@ -62,7 +62,7 @@ def checked(defined: Any) -> Any:
 
 
 def checked_member(member: Any) -> Any:
-    """The same of what a class or module holds."""
+    """Return a member of a class or module, with checked calls if its signature states a shape."""
     if isinstance(member, (staticmethod, classmethod)):
         return type(member)(checked_member(member.__func__))
     if isinstance(member, property) and member.fget is not None:
@@ -77,7 +77,7 @@ def checked_member(member: Any) -> Any:
 
 
 class Calls:
-    """How often a function was called in the current test; ``every`` has those of all."""
+    """The number of calls of a function in the current test; ``every`` has the counters of all functions."""
 
     every: ClassVar[list["Calls"]] = []
 
@@ -87,13 +87,13 @@ class Calls:
 
     @classmethod
     def forget(cls) -> None:
-        """Another test begins."""
+        """Set all counters to 0, when another test begins."""
         for each in cls.every:
             each.number = 0
 
 
 def sampled(function: Any) -> Any:
-    """The function, some of its calls checked."""
+    """Return the function, with some of its calls checked."""
     shaped = jaxtyped(function, typechecker=beartype)
     calls = Calls()
 

@@ -1,4 +1,4 @@
-"""What the documents point to."""
+"""Tests of the documents: links, paths, folders, decisions and the Python reference."""
 
 import re
 from pathlib import Path
@@ -12,9 +12,9 @@ from tests.support.documents import DOCUMENTS
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 NAMED = re.compile(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:toml|md|lock))`")
 FOLDERS = {"akin", "benchmarks", "docker", "docs", "evaluation", "indexer", "models", "service", "tests"}
-# The first line of a decision below its title.
+# The start of a decision: its title and, below, the line with its date.
 DECIDED = re.compile(r"\A# .+\n\nDecided on \d{4}-\d\d-\d\d\.")
-# Pages of package registries: they show how to install a package, and its own documentation how to use it.
+# Pages of package registries. Documents link to the documentation of a package instead.
 REGISTRY = re.compile(
     r"(?i)\b(?:[\w.-]+\.)?(?:pypi\.org|pypi\.python\.org|pythonhosted\.org|anaconda\.org|npmjs\.(?:com|org)"
     r"|crates\.io|rubygems\.org|pkg\.go\.dev)\b[^\s)>\]]*"
@@ -23,7 +23,7 @@ REGISTRY = re.compile(
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_packages_are_linked_by_their_own_documentation(path: Path) -> None:
-    """No document sends a reader to the page of a package registry."""
+    """No document links to the page of a package registry."""
     assert [] == REGISTRY.findall(path.read_text(encoding="utf-8"))
 
 
@@ -32,17 +32,17 @@ def test_packages_are_linked_by_their_own_documentation(path: Path) -> None:
     ["[a](https://pypi.org/project/a/)", "see https://www.npmjs.com/package/a.", "<https://crates.io/a>"],
 )
 def test_a_page_of_a_registry_is_seen(text: str) -> None:
-    """In a link, in a sentence and alone."""
+    """The page is found in a link, in a sentence and alone."""
     assert 1 == len(REGISTRY.findall(text))
 
 
 def test_the_documents_are_found() -> None:
-    """README, the changes and the pages of docs/, those of its folders too."""
+    """DOCUMENTS holds README, CHANGELOG and the pages of docs/ and its folders."""
     assert {"README.md", "CHANGELOG.md", "programs.md", "encoder.md"} <= {path.name for path in DOCUMENTS}
 
 
 def anchors_of(document: Path) -> set[str]:
-    """What a link into a document may end in: its headings, as GitHub and MkDocs write them."""
+    """Return the possible anchors of links into a document: its headings, as GitHub and MkDocs write them."""
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.S)
     headings = re.findall(r"^#+ (.+)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -50,7 +50,7 @@ def anchors_of(document: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_link_is_dead(path: Path) -> None:
-    """Every link to a file leads to one, and to a heading of it where it names one."""
+    """Every link to a file leads to an existing file and, if it names a heading, to an existing heading."""
     text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.S)
     dead = []
     for link in [one or other for one, other in LINK.findall(text)]:
@@ -64,7 +64,7 @@ def test_no_link_is_dead(path: Path) -> None:
 
 
 def test_no_table_of_the_first_page_is_long() -> None:
-    """Ten rows at most: a longer one is a page of its own."""
+    """A table has at most ten rows; a longer one belongs on a separate page."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
     assert tables
@@ -72,7 +72,7 @@ def test_no_table_of_the_first_page_is_long() -> None:
 
 
 def test_the_newcomers_map_is_true() -> None:
-    """Every file and folder that CONTRIBUTING names is there."""
+    """Every file and folder named in CONTRIBUTING exists."""
     named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     folders = (ROOT, ROOT / "akin", ROOT / "tests")
     missing = [name for name in named if not any((folder / name).exists() for folder in folders)]
@@ -81,19 +81,19 @@ def test_the_newcomers_map_is_true() -> None:
 
 
 def repository_paths(text: str) -> list[str]:
-    """Those paths of a document, between backticks, that begin with a folder of the repository."""
+    """Return the paths of a document, between backticks, that begin with a folder of the repository."""
     return [name for name in NAMED.findall(text) if "/" in name and name.partition("/")[0] in FOLDERS]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_path_that_a_document_names_is_there(path: Path) -> None:
-    """Files move; a document that names the old place sends its reader nowhere."""
+    """Files move; every path of the repository named in a document exists."""
     named = repository_paths(path.read_text(encoding="utf-8"))
     assert [] == [name for name in named if not (ROOT / name).exists()]
 
 
 def test_paths_of_the_repository_are_told_from_others() -> None:
-    """A test and a folder are paths; a route, a media type and a reader's folder are not."""
+    """A test and a folder are paths of the repository; a route, a media type and a user's folder are not."""
     text = "`tests/test_documents.py` and `models/text/`, not `/v1/search`, `text/csv`, `DIR/found.jsonl`"
     assert ["tests/test_documents.py", "models/text/"] == repository_paths(text)
 
@@ -103,7 +103,7 @@ MOST_FILES, MOST_LINES = 12, 300
 
 
 def python_folders(top: str) -> dict[str, list[Path]]:
-    """The Python files of each folder below one of the root, but for what marks it as a package."""
+    """Return the Python files of each folder in and below ``top``, except ``__init__.py``."""
     folders: dict[str, list[Path]] = {}
     for file in sorted((ROOT / top).rglob("*.py")):
         if file.name != "__init__.py" and "__pycache__" not in file.parts:
@@ -112,7 +112,7 @@ def python_folders(top: str) -> dict[str, list[Path]]:
 
 
 def test_folders_are_those_of_the_decision_about_them() -> None:
-    """Each holds at most a dozen files, and the page draws the packages' folders as they are."""
+    """A folder has at most a dozen files, and the page lists the existing folders of the packages."""
     tops = (*PACKAGES, "benchmarks", "tests")
     full = {name: len(files) for top in tops for name, files in python_folders(top).items()}
     assert {} == {name: n for name, n in full.items() if n > MOST_FILES}
@@ -123,14 +123,14 @@ def test_folders_are_those_of_the_decision_about_them() -> None:
 
 
 def test_no_file_of_a_package_is_long() -> None:
-    """At most 300 lines: what is longer holds two ideas, or is said in a roundabout way."""
+    """A file has at most 300 lines; a longer one holds two ideas or can be made shorter."""
     files = [file for top in PACKAGES for files in python_folders(top).values() for file in files]
     lines = {file.relative_to(ROOT).as_posix(): file.read_text("utf-8").count("\n") for file in files}
     assert {} == {name: n for name, n in lines.items() if n > MOST_LINES}
 
 
 def test_every_decision_is_in_the_index() -> None:
-    """Each is a page of its own with its date, in a folder of at most a dozen."""
+    """Each decision is a page with a date, in a folder of at most a dozen."""
     folder = ROOT / "docs" / "decisions"
     pages = sorted(folder.glob("*/*.md"))
     index = (folder / "index.md").read_text(encoding="utf-8")
@@ -142,7 +142,7 @@ def test_every_decision_is_in_the_index() -> None:
 
 
 def test_the_reference_of_python_is_whole() -> None:
-    """It shows all that ``akin`` offers, and every module of answers."""
+    """The page has all names of ``akin.__all__``, and every module of answers."""
     page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     shown = re.findall(r"^::: (.+)$", page, re.M)
     answers = (ROOT / "akin" / "client" / "responses").glob("[a-z]*.py")

@@ -1,4 +1,4 @@
-"""Figures in documents: made from the files in docs/measured, equal to them, or dated records."""
+"""Tests of the figures in documents: generated from docs/measured, equal to its files, or dated records."""
 
 import json
 import math
@@ -18,10 +18,10 @@ from evaluation.suite.page import filled
 from tests.support.builds import ROOT
 from tests.support.documents import DOCUMENTS
 
-# What the service does, as a system of the suite.
+# The service's default, as a system of the suite.
 DEFAULT = "minilm:ot:focus:words"
 MEASURED = ROOT / "docs" / "measured"
-# Of a page of speed that is made up.
+# The machine of an invented page of speed.
 MACHINE = {
     **dict.fromkeys(("processor", "system", "day", "commit"), "x"),
     "cores": 2,
@@ -29,16 +29,16 @@ MACHINE = {
     "packages": {},
 }
 STAGE = Row(STAGES, "search by id: explaining", "ms", 3.0, "the whole search", 10.0, 0.3)
-# Pages that are made whole from files; a test compares each with its file.
+# Pages generated as a whole from files; a test compares each with its file.
 MADE = {MEASURED / name for name in ("gpu.md", "objectives.md", "performance.md", "scale.md")}
 BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
-# A figure with its interval, and one in percent or points to a decimal.
+# A figure with its interval, and a figure (in percent or points) with one decimal.
 INTERVAL = re.compile(r"([+−-]?\d+(?:\.\d+)?) \[([+−-]?\d+(?:\.\d+)?), ([+−-]?\d+(?:\.\d+)?)\]")
 FIGURE = re.compile(r"\[[+−-]?\d+(?:\.\d+)?, [+−-]?\d+(?:\.\d+)?\]|(?<![\d.])\d\d\.\d(?!\.?\d)")
-# A day, or what says that the figures are somebody else's.
+# A date, or a note that the figures are published by others.
 DATE = re.compile(r"20\d\d-\d\d-\d\d|[Pp]ublished figures")
-# Each row of the table of docs/explanation/reliability.md, by its step in sizes.json.
+# The rows of the table of docs/explanation/reliability.md, each with its step in sizes.json.
 STEPS = {
     "`akin index`": "index",
     "`akin index`, 1,000 more": "add",
@@ -54,7 +54,7 @@ STEPS = {
 
 
 def test_the_figures_of_the_first_page_are_those_measured() -> None:
-    """The default's NDCG%20 and its leads, as the suite's file has them: they were once left behind."""
+    """NDCG%20 of the default and its leads equal the suite's file; they once were out of date."""
     first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     section = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"]
     (default,) = [
@@ -80,13 +80,13 @@ def test_the_figures_of_the_first_page_are_those_measured() -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_tables_of_quality_are_made_from_the_suites_file(path: Path) -> None:
-    """What stands between the marks of a page is what `akin evaluate suite --pages` writes there."""
+    """The text between the marks of a page is what `akin evaluate suite --pages` writes there."""
     text = path.read_text(encoding="utf-8")
     assert filled(text, read_sections(ROOT / "docs" / "measured" / "evaluation.json")) == text
 
 
 def test_the_page_of_quality_holds_a_table_of_every_part_that_was_measured() -> None:
-    """A part that nobody shows is measured for nothing."""
+    """Every section of the suite's file has a table on the page."""
     text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
     sections = read_sections(ROOT / "docs" / "measured" / "evaluation.json")
     assert len(sections) > 5
@@ -106,7 +106,7 @@ def test_the_page_of_quality_shows_every_part_or_says_that_it_was_not_measured()
 
 
 def test_the_page_of_speed_is_made_from_its_figures() -> None:
-    """Every figure of performance.md, and its picture, stands in performance.json beside it."""
+    """performance.md and its picture are generated from performance.json."""
     told = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
     assert page(told) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
     drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
@@ -114,14 +114,14 @@ def test_the_page_of_speed_is_made_from_its_figures() -> None:
 
 
 def test_the_page_of_objectives_is_made_from_its_figures() -> None:
-    """Every figure of objectives.md stands in objectives.json beside it."""
+    """objectives.md is generated from objectives.json."""
     measured = ROOT / "docs" / "measured"
     told = json.loads((measured / "objectives.json").read_text(encoding="utf-8"))
     assert objectives_page.page(told) == (measured / "objectives.md").read_text(encoding="utf-8")
 
 
 def test_the_page_of_gpus_is_made_from_its_figures() -> None:
-    """Every figure of gpu.md stands in gpu.json beside it, and none is wrong."""
+    """gpu.md is generated from gpu.json, and no result in it is wrong."""
     measured = ROOT / "docs" / "measured"
     told = json.loads((measured / "gpu.json").read_text(encoding="utf-8"))
     assert on_device.page(told) == (measured / "gpu.md").read_text(encoding="utf-8")
@@ -129,7 +129,7 @@ def test_the_page_of_gpus_is_made_from_its_figures() -> None:
 
 
 def undated(text: str) -> list[str]:
-    """The headings of the sections that have a typed figure and name no day."""
+    """Return the headings of the sections with a figure typed by hand and without a date."""
     typed = CODE.sub("", BETWEEN_MARKS.sub("", text))
     found = []
     for section in re.split(r"^(?=## )", typed, flags=re.M):
@@ -143,19 +143,19 @@ def undated(text: str) -> list[str]:
     "path", [path for path in DOCUMENTS if path not in MADE], ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_a_figure_that_somebody_typed_has_its_day(path: Path) -> None:
-    """It is a record of that day; what is true today is made from a file."""
+    """A typed figure is a record of its date; current figures are generated from a file."""
     assert [] == undated(path.read_text(encoding="utf-8"))
 
 
 def test_a_figure_without_its_day_is_seen() -> None:
-    """A version, an address and what is made from a file are no typed figures."""
+    """Versions, addresses and generated figures do not count as typed figures."""
     dated = "## A\nOn 2026-11-20 it was 61.2 [50.1, 70.3].\n"
     made = "## B\n<!-- figures: csfcube -->\n61.2 [50.1, 70.3]\n<!-- end -->\nVersion 2.13.0, 127.0.0.1.\n"
     assert ["## C", "## D"] == undated(f"{dated}{made}## C\nIt is 61.2.\n## D\nIt is +1 [0, 2].\n")
 
 
 def intervals_in(text: str) -> set[tuple[float, ...]]:
-    """The figures with their intervals; of a difference and the same turned round, one."""
+    """Return the figures with their intervals; a difference and its negative count as one."""
     found = ([float(part.replace("−", "-")) for part in each] for each in INTERVAL.findall(text))
     return {max((value, low, high), (-value, -high, -low)) for value, low, high in found}
 
@@ -168,7 +168,7 @@ def intervals_in(text: str) -> set[tuple[float, ...]]:
     ],
 )
 def test_text_that_quotes_a_table_says_what_the_table_says(name: str, section: str, source: str) -> None:
-    """Every interval beside the tables that are made from files is in one of them."""
+    """Every interval outside the generated tables is also in one of these tables."""
     made = (MEASURED / source).read_text(encoding="utf-8")
     made = "".join(BETWEEN_MARKS.findall(made)) or made
     text = BETWEEN_MARKS.sub("", (ROOT / name).read_text(encoding="utf-8"))
@@ -197,13 +197,13 @@ def test_the_table_of_cost_against_size_is_that_of_its_file() -> None:
 
 
 def page_of(*rows: Row) -> str:
-    """The page that a run with these rows makes."""
+    """Return the page of a run with these rows."""
     return page({"suite": "quick", "machine": MACHINE, "rows": [asdict(row) for row in rows]})
 
 
 @pytest.mark.parametrize(("ours", "missed"), [(6.0, True), (4.0, False)])
 def test_a_missed_goal_has_its_reason(ours: float, missed: bool) -> None:
-    """One that is met has none, and stages are no goal."""
+    """A goal that is met has no reason, and stages are not goals."""
     told = page_of(Row("P5", "search by id", "ms", ours, most=5.0), STAGE)
     assert missed == ("Why not all of P5 is met" in told)
     assert f"**{1 - missed} of 1 goals are met.**" in told
@@ -211,7 +211,7 @@ def test_a_missed_goal_has_its_reason(ours: float, missed: bool) -> None:
 
 
 def test_stages_are_shares_of_the_whole() -> None:
-    """Without stages there is no such section, nor what refers to it."""
+    """Without stages, the page has neither this section nor references to it."""
     assert "| search by id: explaining | 3 ms | 30 % |" in page_of(STAGE).split("## Where the time")[1]
     bare = page_of(Row("P5", "search by id", "ms", 6.0, most=5.0))
     assert "Where the time" not in bare

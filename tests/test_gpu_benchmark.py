@@ -1,4 +1,4 @@
-"""The table of a GPU, made on a processor at sizes of a moment; encoding is measured in the trials."""
+"""Tests of the GPU benchmark, on a CPU with tiny sizes; the trials cover its encoding part."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from benchmarks.on_device.rows import Row, Sizes
 def test_every_line_is_measured_where_there_is_no_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is wrong and nothing left out; the file has what is printed."""
+    """Nothing is wrong or left out, and the file has the printed rows."""
     monkeypatch.setattr(
         sys,
         "argv",
@@ -30,7 +30,7 @@ def test_every_line_is_measured_where_there_is_no_gpu(
 def test_what_is_wrong_or_missing_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong result, a package that is not there and a want of time all end with status 1."""
+    """A wrong result, a missing package and too little time all end with status 1."""
     wrong = Row("a sum", "ms", 1.0, error=1e-3, allowed=1e-5)
     assert [False, True, None, False] == [
         wrong.is_right,

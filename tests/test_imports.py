@@ -1,4 +1,4 @@
-"""What importing a part of Akin loads; tests load it with checks of shapes."""
+"""Tests of what importing a part of Akin loads, and of the shape checks that tests run with."""
 
 import ast
 import importlib
@@ -30,7 +30,7 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
 
 @pytest.mark.system
 def test_the_core_loads_no_http() -> None:
-    """In a fresh interpreter, searching, working on batches and the library need no web framework."""
+    """In a fresh interpreter, search, the batch worker and local indexing import no web framework."""
     code = f"import sys, {', '.join(CORE)}; print(*({HTTP} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "" == done.stdout.strip()
@@ -38,7 +38,7 @@ def test_the_core_loads_no_http() -> None:
 
 @pytest.mark.system
 def test_searching_loads_no_database(data: Path) -> None:
-    """In a fresh interpreter, a collection is opened and searched without what reads and writes catalogs."""
+    """In a fresh interpreter, a collection is opened and searched without the packages of catalogs."""
     code = f"""
 import sys
 from pathlib import Path
@@ -55,7 +55,7 @@ print(len(engine.search(SearchQuery((Seed("p1"),), limit=3)).results), *({DATABA
 
 @pytest.mark.system
 def test_a_client_loads_no_numpy() -> None:
-    """In a fresh interpreter; what cites its answers is part of the service, and its environment is small."""
+    """In a fresh interpreter, the client and the service's export of answers need no numpy."""
     used = "import sys, akin, service.api.exports; akin.AsyncClient, akin.Client"
     code = f"{used}; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -63,7 +63,7 @@ def test_a_client_loads_no_numpy() -> None:
 
 
 def test_reading_a_tagger_loads_no_compiler() -> None:
-    """In a fresh interpreter; torch's takes longer to load than all else that tags an abstract."""
+    """In a fresh interpreter; torch's compiler takes longer to load than all other imports of a tagger."""
     code = """
 import sys
 from models.facets import SHIPPED_WEIGHTS, read_tagger
@@ -80,7 +80,7 @@ BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS, ids=[str(path.relative_to(ROOT)) for path in BENCHMARKS])
 def test_benchmarks_find_what_they_import_of_akin(benchmark: Path) -> None:
-    """Nothing else runs them, so a name that moved away would show only when somebody measures."""
+    """Nothing else runs the benchmarks, so a moved name would only be noticed at the next measurement."""
     missing = [
         f"{node.module}.{alias.name}"
         for node in ast.walk(ast.parse(benchmark.read_text(encoding="utf-8")))
@@ -92,12 +92,12 @@ def test_benchmarks_find_what_they_import_of_akin(benchmark: Path) -> None:
 
 
 def is_there(module: str, name: str) -> bool:
-    """Whether a module holds something of that name, or a module."""
+    """Return whether ``module`` has an attribute or a submodule ``name``."""
     return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
 
 
 def test_a_wrong_shape_is_found() -> None:
-    """Of what states shapes, the first call in a test is checked (``tests/shapes.py``)."""
+    """The first call in a test of a function that states shapes is checked (``tests/shapes.py``)."""
     rows, offsets = np.zeros((3, 4), np.float32), np.array([0, 3], np.int64)
     with pytest.raises(TypeCheckError):
         nearest_distances(np.zeros((2, 5), np.float32), rows, offsets)

@@ -1,4 +1,4 @@
-"""Every regular expression takes time linear in its text: all there are, as the source has them."""
+"""Tests that every regular expression in the source takes time linear in its text."""
 
 import ast
 import importlib
@@ -27,7 +27,7 @@ WAYS = {"search", "match", "fullmatch", "finditer", "findall", "split", "sub"}
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A pattern, where it stands, and how it is asked."""
+    """A pattern, the place where it is defined, and the methods it is used with."""
 
     where: str
     pattern: "re.Pattern[Any]"
@@ -35,7 +35,7 @@ class Used:
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
-    """The name and the tree of each module that uses regular expressions."""
+    """Yield the name and the syntax tree of each module that uses regular expressions."""
     for package in PACKAGES:
         (root,) = map(Path, package.__path__)
         for path in sorted(root.rglob("*.py")):
@@ -46,7 +46,7 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
 
 
 def calls_of_re(tree: ast.AST) -> list[str]:
-    """The functions of ``re`` that a tree calls."""
+    """Return the functions of ``re`` that a tree calls, except ``re.escape``."""
     return [
         call.func.attr
         for call in ast.walk(tree)
@@ -59,7 +59,7 @@ def calls_of_re(tree: ast.AST) -> list[str]:
 
 
 def asked(trees: list[ast.Module], name: str) -> frozenset[str]:
-    """How a pattern of this name is asked, in any module; in all ways where that cannot be told."""
+    """Return the methods used on the pattern ``name`` in ``trees``; three ways to match if there are none."""
     uses = {
         node.attr
         for tree in trees
@@ -70,7 +70,7 @@ def asked(trees: list[ast.Module], name: str) -> frozenset[str]:
 
 
 def patterns() -> list[Used]:
-    """Every pattern of the packages."""
+    """Return every pattern of the packages."""
     found = []
     for name, tree in sources():
         if calls_of_re(tree):
@@ -84,12 +84,12 @@ PATTERNS = patterns()
 
 
 def sample(items: Any) -> str:
-    """A shortest text that a part of a pattern, as Python parses it, takes."""
+    """Return a shortest text that matches a part of a parsed pattern."""
     return "".join(one_of(code, given)[0] for code, given in items)
 
 
 def one_of(code: Any, given: Any) -> list[str]:
-    """Texts that one item takes; of a set one character for each of its parts."""
+    """Return texts that match one item; for a set, a character of each part."""
     if code in {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}:
         return [sample(given[2]) * min(given[0], 50)]
     if code in {codes.SUBPATTERN, codes.ATOMIC_GROUP}:
@@ -104,7 +104,7 @@ def one_of(code: Any, given: Any) -> list[str]:
 
 
 def characters(parts: Any) -> list[str]:
-    """Characters of a set."""
+    """Return characters of a set."""
     if parts[0][0] is codes.NEGATE:
         inner = re.compile("[^" + "".join(map(re.escape, characters(parts[1:]))) + "]")
         return [each for each in "x1 \t(.," if inner.match(each)] or ["~"]
@@ -129,7 +129,7 @@ def characters(parts: Any) -> list[str]:
 
 
 def pumps(items: Any, before: str = "") -> Iterator[tuple[str, str]]:
-    """What comes before each long repetition of a pattern, and what it repeats."""
+    """Yield, for each unbounded repetition of a pattern, the text before it and a text that it repeats."""
     for code, given in items:
         if code in {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}:
             _, most, body = given
@@ -148,7 +148,7 @@ def pumps(items: Any, before: str = "") -> Iterator[tuple[str, str]]:
 
 
 def hostile(pattern: "re.Pattern[Any]") -> list[tuple[str, str, str]]:
-    """Texts to be made long: their beginnings, what is repeated, and ends that a pattern does not take."""
+    """Return the parts of long texts: a beginning, a text to repeat, and an end that may not match."""
     items = parser.parse(pattern.pattern, pattern.flags)
     whole = sample(items)
     repeated = dict.fromkeys(pumps(items))
@@ -161,7 +161,7 @@ def hostile(pattern: "re.Pattern[Any]") -> list[tuple[str, str, str]]:
 
 
 def way_of(pattern: "re.Pattern[Any]", way: str) -> Callable[[Any], object]:
-    """The pattern asked in one way."""
+    """Return a function that applies the pattern in one way."""
     if way == "sub":
         return lambda text: pattern.sub("", text)
     if way == "finditer":
@@ -171,7 +171,7 @@ def way_of(pattern: "re.Pattern[Any]", way: str) -> Callable[[Any], object]:
 
 
 def slow_texts(used: Used) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Ways to ask a pattern, and texts for which the time grows faster than they do."""
+    """Yield the ways to use a pattern, with the texts for which time grows faster than their length."""
     for way in sorted(used.ways):
         ask = way_of(used.pattern, way)
         for before, body, end in hostile(used.pattern):
@@ -185,7 +185,7 @@ def slow_texts(used: Used) -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def test_all_patterns_have_names() -> None:
-    """A pattern that is compiled where it is used would not be found here."""
+    """Every pattern is compiled at module level; others would not be found by these tests."""
     nameless = {
         name
         for name, tree in sources()
@@ -197,7 +197,7 @@ def test_all_patterns_have_names() -> None:
 
 @pytest.mark.parametrize("used", PATTERNS, ids=[each.where for each in PATTERNS])
 def test_time_is_linear(used: Used) -> None:
-    """Also for texts of its own parts, repeated, and cut off where the pattern must give up."""
+    """This also holds for repeated parts of the pattern, with an end at which the pattern must give up."""
     assert [] == list(slow_texts(used))
 
 
@@ -211,12 +211,12 @@ def test_time_is_linear(used: Used) -> None:
     ],
 )
 def test_patterns_that_are_not_linear_are_found(way: str, pattern: str) -> None:
-    """What the test above is for, by texts of the same length."""
+    """The check finds patterns that are known not to be linear."""
     used = Used("", re.compile(pattern), frozenset({way}))
     assert next(slow_texts(used))
 
 
 def test_an_address_is_read_in_linear_time() -> None:
-    """Many slashes, many signs of a fragment, many line ends: what an address may be made of."""
+    """This holds for an address of many slashes, fragment signs or line ends."""
     for body in ("/", "#", "/#", "#\n", "a://"):
         assert not grows_too_fast(address_key, lambda size, body=body: f"http://a{body * size}x")  # type: ignore[misc]  # ours

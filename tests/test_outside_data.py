@@ -1,4 +1,4 @@
-"""Data that is not ours to ship: found where the environment says, or skipped with the way to get it."""
+"""Tests of data that we may not ship: it is found in the configured folder, or its tests are skipped."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.support.outside_data import BESIDE, HOW_TO_GET, VARIABLE, outside_dat
 def test_what_is_not_there_is_skipped_with_the_way_to_get_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message holds the path, its publishers' address and the variable that names the folder."""
+    """The message has the path, the publisher's address and the variable that sets the folder."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     with pytest.raises(pytest.skip.Exception) as skipped:
         outside_data(name)
@@ -25,7 +25,7 @@ def test_what_is_not_there_is_skipped_with_the_way_to_get_it(
 def test_the_folder_is_the_one_that_the_environment_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the variable it is beside the project."""
+    """Without the variable, the folder is next to the project."""
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     (tmp_path / "scifact").mkdir()
     assert tmp_path / "scifact" == outside_data("scifact")

@@ -1,4 +1,4 @@
-"""The packages as they are installed: what they hold, what they need, and what lacks something says."""
+"""Tests of the installed packages: their files, their dependencies, and the messages about missing ones."""
 
 import re
 import tarfile
@@ -21,8 +21,8 @@ from tests.support.builds import ROOT
 from tests.support.packages import PACKAGES, build, install, run
 from tests.support.servers.loopback import served
 
-MOST_MB = 30  # of a client's environment, with the byte code that pip makes
-# What somebody does who has the client alone.
+MOST_MB = 30  # of a client's environment, including the byte code that pip compiles
+# A script of a user who installed only the client.
 ALONE = """
 import sys
 
@@ -48,39 +48,39 @@ for asked in (
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both distributions."""
+    """The folder with both distributions."""
     return build(tmp_path_factory.mktemp("packages"))
 
 
 @pytest.fixture(scope="module")
 def alone(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the client, and nothing that it does not ask for."""
+    """The programs of an environment with only the client and its dependencies."""
     return install(built, tmp_path_factory.mktemp("client") / "venv")
 
 
 @pytest.fixture(scope="module")
 def address(sentence_engine: SearchEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a service over the demo corpus listens."""
+    """The address of a service over the demo corpus."""
     settings = Settings(data=tmp_path_factory.mktemp("served"))
     with served(create_app(settings, sentence_engine)) as address:
         yield address
 
 
 def files_of(package: str) -> set[str]:
-    """The files of a package as the tree has them."""
+    """Return the files of a package in the working tree."""
     there = (path for path in (ROOT / package).rglob("*") if path.is_file())
     return {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
 
 
 def installed(package: Path) -> set[str]:
-    """The files of an installed package, without byte code."""
+    """Return the files of an installed package, without byte code."""
     files = (path for path in package.rglob("*") if path.is_file())
     return {str(path.relative_to(package)) for path in files if "__pycache__" not in path.parts}
 
 
 @pytest.mark.system
 def test_both_distributions_hold_all_files(built: Path) -> None:
-    """Code, templates, migrations, weights and the demo corpus; neither tests nor documents."""
+    """They have code, templates, migrations, weights and the demo corpus, but neither tests nor documents."""
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
     expected = set[str]().union(*map(files_of, PACKAGES))
     with zipfile.ZipFile(wheel) as archive:
@@ -97,7 +97,7 @@ def test_both_distributions_hold_all_files(built: Path) -> None:
 def test_the_source_distribution_installs_what_the_wheel_does(
     built: Path, alone: Path, tmp_path: Path
 ) -> None:
-    """Built and installed into an empty environment, it has the wheel's files and prints its version."""
+    """Installed into an empty environment, it has the wheel's files and prints the wheel's version."""
     programs = install(built, tmp_path / "venv", kind="tar.gz", beside=("rich", "structlog", "typer"))
     (packages,) = programs.parent.glob("lib/*/site-packages")
     (of_wheel,) = alone.parent.glob("lib/*/site-packages")
@@ -110,7 +110,7 @@ def test_the_source_distribution_installs_what_the_wheel_does(
 
 @pytest.mark.system
 def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, tmp_path: Path) -> None:
-    """BibTeX is written, text stands for the cards, and what is missing is named with its install line."""
+    """It writes BibTeX, shows text instead of cards, and names missing packages with the install command."""
     files = [path for path in alone.parent.rglob("*") if path.is_file() and not path.is_symlink()]
     assert sum(path.stat().st_size for path in files) < MOST_MB * 1_000_000
     script = tmp_path / "alone.py"
@@ -123,13 +123,13 @@ def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, t
 
 @pytest.mark.system
 def test_the_command_line_says_what_it_needs(alone: Path) -> None:
-    """Without a traceback."""
+    """The message comes without a traceback."""
     said = run(alone / "akin", "search", "--help", status=1)
     assert re.fullmatch(r'error: The command line needs the package \'\w+\', .*"akin\[local\]"\n', said)
 
 
 def test_the_extras_are_those_of_the_project() -> None:
-    """Each that is told of exists, and each is told of but for what they consist of and what tests need."""
+    """Every extra named in messages exists, and only ``engine`` and ``dev`` are never named in one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {"engine", "dev", *get_args(Extra)} == set(project["optional-dependencies"])
     assert {"anyio", "httpx", "pydantic"} == {Requirement(each).name for each in project["dependencies"]}
@@ -149,7 +149,7 @@ def test_the_extras_are_those_of_the_project() -> None:
 def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, package: str, line: str
 ) -> None:
-    """By what the project says of itself; one that is in no extra is installed by itself."""
+    """The extra is found in the project's metadata; a package in no extra is installed by its name."""
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = stated["optional-dependencies"].items()
     given = [f'{each}; extra == "{extra}"' for extra, lines in extras for each in lines]

@@ -1,4 +1,4 @@
-"""What the service never does, whatever it is asked: open pickles, or speak to anybody of its own accord."""
+"""Tests that no request makes the service open a pickle or a connection to another machine."""
 
 import shutil
 import socket
@@ -15,13 +15,13 @@ from service.settings import Settings
 from tests.support.pickles import opens_pickles
 
 PACKAGES = Path(service.__file__).parents[1]
-# The one place for published checkpoints, on explicit request and with weights only.
+# The only exception, for published checkpoints: on explicit request, and with weights_only.
 CONVERSION = "models/checkpoints/conversion.py"
 ADDRESS = "http://example.org/paper.pdf"
 
 
 def test_nothing_that_serves_opens_a_pickle() -> None:
-    """No module but the converter names anything that runs what it reads."""
+    """No module except the converter names a function or module that can open a pickle."""
     found = {
         str(path.relative_to(PACKAGES))
         for package in ("models", "indexer", "service", "akin")
@@ -59,7 +59,7 @@ def test_nothing_that_serves_opens_a_pickle() -> None:
     ],
 )
 def test_each_way_to_open_a_pickle_is_seen(code: str) -> None:
-    """Whatever a module calls it, and wherever it imports it."""
+    """This holds under any local name and for an import anywhere in the module."""
     assert opens_pickles(code)
 
 
@@ -74,14 +74,14 @@ def test_each_way_to_open_a_pickle_is_seen(code: str) -> None:
     ],
 )
 def test_what_opens_none_is_left_alone(code: str) -> None:
-    """Other loads, and words that only look like it."""
+    """Other functions called load, and similar words in a string, are not reported."""
     assert not opens_pickles(code)
 
 
 def test_no_request_makes_the_service_speak_to_anybody(
     hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Addresses in ids, texts, filters and headers are text: no name is resolved and no connection opened."""
+    """Addresses in ids, texts, filters and headers are only text: nothing is resolved or connected to."""
     data = shutil.copytree(hashed_data, tmp_path / "data")
     with Keys.open(data / CATALOG_FILE) as keys:
         token = keys.create("reader", scope=Scope.READ, expires_days=1).token

@@ -1,4 +1,4 @@
-"""The page on larger collections says what the measured figures give."""
+"""Tests of the page on larger collections: it is generated from the measured figures."""
 
 import json
 
@@ -6,7 +6,7 @@ from benchmarks.indexing.scale import ROOT, page, picture, tables
 
 
 def test_the_page_is_made_from_the_measured_figures() -> None:
-    """If this fails: python -m benchmarks.indexing.scale, and read the text between the tables again."""
+    """If this fails, run python -m benchmarks.indexing.scale and read the text between the tables again."""
     measured = ROOT / "docs" / "measured"
     assert page(ROOT / "docs") == (measured / "scale.md").read_text(encoding="utf-8")
     sizes = json.loads((measured / "sizes.json").read_text(encoding="utf-8"))
@@ -14,7 +14,7 @@ def test_the_page_is_made_from_the_measured_figures() -> None:
 
 
 def test_the_arithmetic_is_that_of_a_line() -> None:
-    """Round figures in, round figures out: 10 ms and 10 ns a sentence, 3 hours of compacting."""
+    """Round inputs give round results: 10 ms and 10 ns a sentence, 3 hours of compacting."""
     sizes = {
         str(papers): {
             "queries": {"processor_s": 0.01 + 8e-8 * papers, "private_mib": papers * 8 / 2**20},

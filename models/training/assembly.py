@@ -1,4 +1,4 @@
-"""The encoded texts of several forward passes as the batch that an objective gets."""
+"""Assembly of the encoded texts of several forward passes into the batch of an objective."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from models.training.objectives.batch import EncodedBatch, Vectors
 
 
 def joined(vectors: Sequence[Vectors], passes: Sequence[Sequence[int]]) -> Vectors:
-    """The texts of several forward passes as one, in the order of the texts; padded to the longest."""
+    """Return the texts of several forward passes together, in their original order, padded to the longest."""
     longest = max(own.sentences.shape[1] for own in vectors)
     padding = [longest - own.sentences.shape[1] for own in vectors]
     pad = torch.nn.functional.pad
@@ -23,9 +23,9 @@ def joined(vectors: Sequence[Vectors], passes: Sequence[Sequence[int]]) -> Vecto
 
 
 def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[TrainingSet]) -> EncodedBatch:
-    """The batch an objective gets, from the vectors of each example's query, positive and negatives in turn.
+    """Return the batch of an objective; ``vectors`` has each example's query, positive and negatives in turn.
 
-    ``sets[i]`` is the set that example ``i`` comes from.
+    ``sets[i]`` is the set of example ``i``.
     """
     n_texts = np.array([2 + len(example.negatives) for example in examples])
     starts = n_texts.cumsum() - n_texts
@@ -46,7 +46,7 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
 
 
 def _same(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> list[list[bool]]:
-    """Whether positive j must not count against query i, nor query i against positive j."""
+    """Return whether positive j must not count as a negative of query i, nor query i as one of positive j."""
     akin = [(_akin(own.query, sets), _akin(own.positive, sets)) for own in examples]
     return [
         [
@@ -62,7 +62,7 @@ def _same(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> list[list
 
 
 def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.ndarray, "n n_negative"]:
-    """Whether negative j is query i, or belongs to it in an example of a set that takes part."""
+    """Return whether negative j is query i, or belongs to it in an example of one of ``sets``."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(name for example in examples for name in example.negatives):
         places[name].append(place)
@@ -74,5 +74,5 @@ def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.
 
 
 def _akin(text: str, sets: Sequence[TrainingSet]) -> set[str]:
-    """The text, and those that belong to it in an example of some set."""
+    """Return the text and the texts that belong to it in an example of any of ``sets``."""
     return {text}.union(*(of.akin.get(text, ()) for of in sets))

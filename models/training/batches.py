@@ -1,7 +1,7 @@
-"""Which examples are learnt from in which step: three ways of mixing sets (semantics 4.3), without a state.
+"""The examples of each training step, with three ways of mixing sets (semantics 4.3).
 
-A batch is a function of the seed and of the step's number alone, so a run that is resumed sees what it would
-have seen.
+A batch depends only on the settings, the seed and the step number, so a resumed run sees the same batches as
+an uninterrupted one.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from models.errors import InputError
 
 
 class Mixing(StrEnum):
-    """How several training sets take part."""
+    """The ways of mixing several training sets."""
 
-    IN_BATCH = "in-batch"  # every batch holds examples of all sets, by their weights
-    ALTERNATING = "alternating"  # every batch is of one set; sets take turns by their weights
+    IN_BATCH = "in-batch"  # every batch mixes the sets, by their weights
+    ALTERNATING = "alternating"  # every batch is from one set; sets take turns by their weights
     SEQUENTIAL = "sequential"  # one set after the other, each for its share of the steps by its weight
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The examples of one batch as ``(set, example)`` numbers; ``leader`` is whose objective counts."""
+    """The examples of a batch as ``(set, example)`` numbers; the objective is that of the set ``leader``."""
 
     leader: int
     chosen: tuple[tuple[int, int], ...]
@@ -34,8 +34,9 @@ class Drawn:
 class Schedule:
     """The batches of a run of ``n_steps`` over sets of ``sizes`` examples.
 
-    Each set is gone through in a new random order every time, none of its examples twice before all were
-    once. ``batch`` counts examples. Raises InputError for weights or sizes that are not above 0.
+    Each set is repeated in a new random order every time, so that no example comes again before all others of
+    its set. ``batch`` counts examples. Raises InputError for weights or sizes that are not above 0 or not
+    equally many, and for a ``batch`` or ``n_steps`` below 1.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Schedule:
         if batch < 1 or n_steps < 1:
             raise InputError(f"A batch of {batch} and {n_steps} steps: expected at least 1 of each.")
         self._sizes, self._seed, self._batch, self._mixing = tuple(sizes), seed, batch, mixing
-        # Examples that each set has given before step s: a running total of what each step takes.
+        # The number of examples taken from each set before each step.
         self._takes = _takes(np.array(weights, dtype=np.float64), mixing, batch, n_steps)  # (n_steps, n_sets)
         self._before = np.concatenate([np.zeros((1, len(sizes)), dtype=np.int64), self._takes.cumsum(axis=0)])
 
@@ -75,7 +76,7 @@ class Schedule:
         return Drawn(int(self._takes[step].argmax()), tuple(chosen))
 
     def drawn(self, n_batches: int) -> tuple[int, ...]:
-        """How many examples the first ``n_batches`` draw of each set, repeated ones included."""
+        """Return how many examples the first ``n_batches`` draw from each set, including repeated ones."""
         return tuple(int(count) for count in self._before[n_batches])
 
     def _example(self, number: int, place: int) -> int:
@@ -86,7 +87,7 @@ class Schedule:
 def _takes(
     weights: np.ndarray, mixing: Mixing, batch: int, n_steps: int
 ) -> Int64[np.ndarray, "n_steps n_sets"]:
-    """How many examples each step takes from each set."""
+    """Return how many examples each step takes from each set."""
     n_sets = len(weights)
     if mixing is Mixing.IN_BATCH:
         leaders = _in_turn(weights, n_steps * batch).reshape(n_steps, batch)
@@ -101,7 +102,7 @@ def _takes(
 
 
 def _in_turn(weights: np.ndarray, n_turns: int) -> Int64[np.ndarray, " n_turns"]:
-    """Whose turn it is: always the set that is furthest behind its share."""
+    """Return the number of the set for each turn: always the set furthest behind its share."""
     shares, taken = weights / weights.sum(), np.zeros(len(weights))
     turns = np.empty(n_turns, dtype=np.int64)
     for turn in range(n_turns):

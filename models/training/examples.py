@@ -1,4 +1,4 @@
-"""Training examples: texts, and which of them belong together."""
+"""Training examples: texts, and the pairs of texts that belong together."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,10 @@ from models.types import Paper
 class Example:
     """``query`` and ``positive`` belong together, ``negatives`` do not belong to the query; all are text ids.
 
-    ``contexts`` are sentences that cite both (co-citations); ``aligned`` are the numbers of the sentence of
-    the query and of the positive that the contexts speak of, where a recipe found them (semantics 3.11).
-    ``belong`` are further texts that belong to the query: no negatives for it, and no positives either.
+    ``contexts`` are sentences that cite both texts (co-citations). ``aligned`` holds the number of the
+    query's and of the positive's sentence that the contexts are about, ``None`` if no recipe found them
+    (semantics 3.11). ``belong`` holds more texts that belong to the query; they count neither as negatives
+    nor as positives of the query.
     """
 
     query: str
@@ -30,7 +31,8 @@ class Example:
 class TrainingSet:
     """Examples and the texts they name: papers, or short texts as papers without a title.
 
-    Raises InputError for an example that names no text, and for one that is its own positive or negative.
+    Raises InputError for a set without examples, for an example that names a text not in ``texts``, and for
+    one with the same text as query, positive or negative.
     """
 
     name: str
@@ -55,7 +57,7 @@ class TrainingSet:
 
     @cached_property
     def akin(self) -> Mapping[str, frozenset[str]]:
-        """For each text, those it belongs together with in some example: no negatives for it, then."""
+        """For each text, the texts that belong to it in some example and so are never its negatives."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for example in self.examples:
             for other in (example.positive, *example.belong):
@@ -64,5 +66,5 @@ class TrainingSet:
         return {text: frozenset(others) for text, others in found.items()}
 
     def belong(self, text: str, other: str) -> bool:
-        """Whether the two are one text or belong together in some example."""
+        """Return whether the two texts are the same or belong together in some example."""
         return text == other or other in self.akin.get(text, ())

@@ -1,4 +1,4 @@
-"""Writes trained weights as a checkpoint folder, which loads like any other."""
+"""Trained weights, averaged and written as a checkpoint folder that loads like any other."""
 
 import shutil
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from models.encoders.loading import load_checkpoint
 def write_encoder(
     prepared: Path, source: Path, tensors: Mapping[str, torch.Tensor], pooling: Pooling
 ) -> None:
-    """Write ``tensors`` to the folder ``prepared``, beside configuration and tokenizer of ``source``."""
+    """Write ``tensors`` to the folder ``prepared``, with the configuration and tokenizer of ``source``."""
     save_file(dict(tensors), prepared / WEIGHTS, metadata={"format": "pt"})
     for companion in COMPANIONS:
         if (source / companion).is_file():
@@ -26,9 +26,9 @@ def write_encoder(
 def averaged(
     checkpoint: LocalCheckpoint, trained: Mapping[str, torch.Tensor], *, share: float
 ) -> dict[str, torch.Tensor]:
-    """``share`` of the way from the weights of ``checkpoint`` to ``trained`` ones (WiSE-FT).
+    """Return weights ``share`` of the way from those of ``checkpoint`` to ``trained`` (WiSE-FT).
 
-    What is no part of the transformer, a learned mix of layers, is not trained and stays.
+    A learned mix of layers is not part of the transformer; it is not trained and stays unchanged.
     """
     before = load_checkpoint(checkpoint).state_dict()
     return {

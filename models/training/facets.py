@@ -1,6 +1,6 @@
-"""Trains a facet tagger on abstracts whose sentences carry their facets (CSAbstruct's layout; semantics 4.4).
+"""Training of a facet tagger on abstracts with a facet for each sentence (as in CSAbstruct; semantics 4.4).
 
-The encoder stays as it is: its hidden layers are read once, and the ensemble over them trains in minutes.
+The encoder stays unchanged: its hidden layers are read once, and the ensemble on them trains in minutes.
 """
 
 from collections import Counter
@@ -26,9 +26,9 @@ _LARGEST_GRADIENT = 1.0
 
 States = Float32[np.ndarray, "n_states _ dim"]
 
-# Labelled abstracts begin with a background as a rule, and a tagger that has seen no others takes whatever
-# stands first for one. So some are learnt once more as if they began with their aim, method or results: a
-# quarter of those that have two sentences left, drawn by id.
+# Most labelled abstracts begin with background, and a tagger trained only on them tags any first sentence as
+# background. So some abstracts are used again, as if they began with their aim, method or results: a
+# quarter of those with at least two sentences left, drawn by id.
 _BEFORE = (
     {Facet.BACKGROUND},
     {Facet.BACKGROUND, Facet.OBJECTIVE},
@@ -40,7 +40,7 @@ _LEAST_SENTENCES = 2
 
 @dataclass(frozen=True, slots=True)
 class TaggerSettings:
-    """How a tagger is made; the defaults are those of the shipped weights that read hidden layers."""
+    """The settings of a tagger; the defaults are those of the shipped weights that read hidden layers."""
 
     layers: tuple[int, ...] = (2, 3, 4)
     n_members: int = 4
@@ -48,26 +48,26 @@ class TaggerSettings:
     projected: int = 64
     ngram_dim: int = 16
     hidden: int = 64
-    rarest: int = 10  # training sentences that hold an n-gram, at least
+    rarest: int = 10  # least number of training sentences with an n-gram
     dropout: float = 0.5
     input_dropout: float = 0.6
     ngram_dropout: float = 0.4
-    learning_rate: float = 2e-3  # the highest, of AdamW on one cycle
+    learning_rate: float = 2e-3  # the highest of AdamW in one cycle
     weight_decay: float = 1e-2
-    # Most n-grams are seen a handful of times: without much decay their vectors learn the sentences by heart.
+    # Most n-grams occur only a few times: without strong decay their vectors memorise the sentences.
     ngram_decay: float = 40.0
     batch: int = 32  # abstracts
     seed: int = 0
 
 
-# For text alone: its n-grams are all it has, so they get more room.
+# For a tagger of text alone: n-grams are its only input, so they get more dimensions.
 SURFACE = TaggerSettings(
     layers=(), n_members=2, n_epochs=8, ngram_dim=32, rarest=5, dropout=0.3, learning_rate=5e-3
 )
 
 
 def begun_later(papers: Sequence[Paper]) -> Iterator[Paper]:
-    """Some of the labelled ``papers`` once more, from their aim, their method or their results on."""
+    """Yield some of the labelled ``papers`` again, cut to begin with their aim, method or results."""
     for paper in papers:
         facets = [sentence.facet for sentence in paper.sentences]
         starts = {
@@ -83,9 +83,9 @@ def begun_later(papers: Sequence[Paper]) -> Iterator[Paper]:
 def hidden_states(
     papers: Sequence[Paper], encoder: Encoder, *, layers: Sequence[int], on_progress: ProgressFn
 ) -> list[States]:
-    """What a tagger reads of each paper: its sentences in ``layers``, then their openings.
+    """Return the tagger's input for each paper: its sentences in ``layers``, then their openings.
 
-    Empty where no layer is wanted. Raises EncoderError for layers that the encoder does not have.
+    Empty if ``layers`` is empty. Raises EncoderError for layers that the encoder does not have.
     """
     states: list[States] = []
     for start in range(0, len(papers) if layers else 0, PAPERS_PER_CALL):
@@ -96,7 +96,7 @@ def hidden_states(
 
 
 def one_hot(paper: Paper) -> Float32[np.ndarray, "n_sentence 5"]:
-    """The facets of a labelled paper as probabilities; raises InputError where a sentence has none."""
+    """Return the facets of a labelled paper as probabilities; InputError if a sentence has no facet."""
     if any(sentence.facet is None for sentence in paper.sentences):
         raise InputError(f"Paper {paper.id!r} has sentences without a facet; training needs one on each.")
     codes = [FACETS.index(sentence.facet) for sentence in paper.sentences if sentence.facet is not None]
@@ -113,11 +113,11 @@ def train_tagger(
     on_progress: ProgressFn,
     n_own: int | None = None,
 ) -> bytes:
-    """The content of a weights file; equal arguments give equal bytes on one machine.
+    """Train a tagger and return its weights file; equal arguments give equal bytes on the same machine.
 
-    The first half of the members learns the first ``n_own`` of the papers alone, if given, the others all.
-    ``states`` are those of ``hidden_states`` (empty for a tagger of text alone); ``targets`` the
-    probabilities to learn; ``encoder`` is the fingerprint of what gave the states. The loss is the cross
+    The first half of the members learns only the first ``n_own`` papers, if given, the others all papers.
+    ``states`` are those of ``hidden_states`` (empty for a tagger of text alone); ``targets`` are the
+    probabilities to learn; ``encoder`` is the fingerprint of the encoder of the states. The loss is the cross
     entropy of each sentence's marginal.
     """
     describer = _describer(papers, states, settings)
@@ -203,20 +203,20 @@ def _report(on_progress: ProgressFn, before: int, settings: TaggerSettings, epoc
 def _padded(
     targets: Sequence[Float32[np.ndarray, "_ 5"]], batch: Batch
 ) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
-    """Targets beside a batch's sentences, zero past an abstract's end."""
+    """Return the targets padded like the sentences of ``batch``, with zeros after the end of an abstract."""
     padded = torch.zeros(*batch.mask.shape, len(FACETS))
     padded[batch.mask] = torch.from_numpy(np.concatenate(targets))
     return padded
 
 
 def _describer(papers: Sequence[Paper], states: Sequence[States], settings: TaggerSettings) -> Describer:
-    """What training sentences have in common: their n-grams, and the mean and spread of their states."""
+    """Return the describer of training sentences: known n-grams, and mean and spread of the states."""
     sentences = [sentence.text for paper in papers for sentence in paper.sentences]
     counts = Counter(ngram for text in sentences for ngram in ngrams(text))
     known = sorted(ngram for ngram, count in counts.items() if count >= settings.rarest)
     idf = np.log(len(sentences) / np.array([len(sentences), *(counts[ngram] for ngram in known)]))
     mean, spread = mean_and_spread(states)
-    # In float16, as the file keeps them: what is trained is what is loaded.
+    # The idf is rounded to float16, as in the file, so that training uses the values of the loaded tagger.
     return Describer(
         {ngram: place for place, ngram in enumerate(known, start=1)},
         idf.astype(np.float16).astype(np.float32),
@@ -226,9 +226,9 @@ def _describer(papers: Sequence[Paper], states: Sequence[States], settings: Tagg
 
 
 def mean_and_spread(states: Sequence[States]) -> Float64[np.ndarray, "2 n_numbers"]:
-    """Mean and standard deviation of what the sentences of all papers have, number by number.
+    """Return the mean and standard deviation of each number of the states, over all sentences.
 
-    Summed paper by paper: the states of a large corpus are not copied.
+    Sums paper by paper, so that the states of a large corpus are not copied. Empty without states.
     """
     if not states:
         return np.zeros((2, 0))

@@ -1,4 +1,4 @@
-"""What a run needs of its sets, checked before anything is trained: hours later is too late to be told."""
+"""Checks that the sets of a run fit its objectives, made before training instead of hours into it."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from models.training.pairs.leaks import n_shared
 
 _ALIGNED = (TextualSupervision, SupervisedTransport)
 _TRIPLETS = (*_ALIGNED, TransportTriplet, AbsTriplet, AttentionTriplet, MaxTriplet, DocumentTriplet)
-# Pairs of examples that are looked at: where so many belong together, a triple is not worth a run.
+# The pairs of examples to check: if none of this many gives a triple, a run is not worth it.
 _MOST_PAIRS = 1_000_000
 
 
 def require_fitting(
     sets: Sequence[TrainingSet], objectives: Sequence[RetrievalObjective], *, batch: int, in_batch: bool
 ) -> None:
-    """Raise InputError where an objective cannot learn from the set of its place.
+    """Raise InputError if an objective cannot learn from the set at the same place in ``sets``.
 
     Textual supervision needs aligned sentences in every example; a triplet loss needs at least one batch
-    with a negative. ``batch`` counts examples, ``in_batch`` says that a batch holds examples of all sets.
+    with a negative. ``batch`` is the number of examples; ``in_batch`` means that batches mix all sets.
     """
     for own, objective in zip(sets, objectives, strict=True):
         if isinstance(objective, _ALIGNED):
@@ -38,9 +38,9 @@ def require_fitting(
 
 
 def overlaps(held_out: TrainingSet, sets: Sequence[TrainingSet]) -> tuple[str, ...]:
-    """A sentence for each set that has texts of ``held_out``, by title or sentences, whatever their ids.
+    """Return a warning for each set with texts of ``held_out``, by title or sentences, whatever their ids.
 
-    ``--held-out`` keeps them out of the set that they come from alone: another recipe may take them in.
+    ``--held-out`` only keeps them out of the set that they come from; another recipe's set may have them.
     """
     found = ((own.name, n_shared(held_out.texts.values(), own.texts.values())) for own in sets)
     return tuple(
@@ -62,7 +62,7 @@ def _require_aligned(own: TrainingSet) -> None:
 
 
 def _has_triple(sets: Sequence[TrainingSet], batch: int) -> bool:
-    """Whether an example has a negative of its own, or two examples of a batch give each other one."""
+    """Return whether an example has an explicit negative, or two examples of a batch give each other one."""
 
     def belong(text: str, other: str) -> bool:
         return any(own.belong(text, other) for own in sets)

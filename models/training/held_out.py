@@ -1,4 +1,4 @@
-"""Measures an encoder on held-out co-citations."""
+"""Measurement of an encoder on held-out examples, such as co-citations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +17,9 @@ from models.transport import SERVING, Scorer, score_papers
 def held_out_ranks(
     sets: TrainingSet, vectors: Mapping[str, tuple[np.ndarray, np.ndarray]], distance: str, *, tau: float
 ) -> Float64[np.ndarray, " n_examples"]:
-    """The rank, from 1, of each example's positive among the positives of all examples.
+    """Return the rank, from 1, of each example's positive among the positives of all examples.
 
-    ``vectors`` are each text's (sentences, document). Positives that belong to the query for another reason
+    ``vectors`` are the (sentences, document) vectors of each text. Other positives that belong to the query
     are left out; ties count half. Raises InputError for a score that is not finite, which would rank first.
     """
     require_distance(distance)
@@ -49,7 +49,7 @@ def held_out_ranks(
 def measure_held_out(
     model: Trainable, sets: TrainingSet, distances: Sequence[str], *, tau: float
 ) -> dict[str, float]:
-    """Mean reciprocal rank by each distance, in percent, and the share found first (``NAME:first``)."""
+    """Return mean reciprocal rank by each distance and the share at rank 1 (``NAME:first``), in percent."""
     vectors = encode_texts(model, sets)
     figures: dict[str, float] = {}
     for distance in distances:
@@ -61,7 +61,7 @@ def measure_held_out(
 
 @torch.no_grad()
 def encode_texts(model: Trainable, sets: TrainingSet) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The (sentences, document) vectors of every text that an example names, without dropout."""
+    """Return the (sentences, document) vectors of every text that an example names, without dropout."""
     named = sorted({name for e in sets.examples for name in (e.query, e.positive, *e.negatives)})
     tokens = model.tokenise([sets.texts[name] for name in named])
     vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}

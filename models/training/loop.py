@@ -1,8 +1,8 @@
-"""The one loop of retrieval training: steps, held-out measurements, checkpoints and resuming.
+"""The loop of retrieval training: steps, held-out measurements, checkpoints and resuming.
 
-A run is a function of its settings, its data and its seed: what is drawn at a step depends on the step's
-number alone, and a checkpoint holds weights, the optimiser's moments and the history. So a run that was
-killed and resumed ends with the weights of one that was not, bit by bit on a CPU.
+A run is a function of its settings, data and seed: the random draws of a step depend only on the seed and the
+step number, and a checkpoint holds the weights, the optimiser's moments and the history. So a run that was
+killed and resumed ends with the same weights as an uninterrupted one, bit for bit on a CPU.
 """
 
 import math
@@ -21,17 +21,17 @@ from models.training.objectives.batch import RetrievalObjective, Vectors
 from models.training.trainable import Trainable
 from models.types import ProgressFn
 
-_WEIGHT = "weight:"  # how the names of trained weights begin among the tensors of a state
+_WEIGHT = "weight:"  # the prefix of the trained weights among the tensors of a state
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """How weights are moved: AdamW, a linear warm-up and a linear fall to ``last_rate`` of the rate.
+    """The settings of the loop: AdamW, a linear warm-up and a linear fall to ``last_rate`` of the rate.
 
     ``n_steps`` and ``warm_up`` count steps, ``batch`` examples; ``accumulate`` batches make one step.
-    ``cache_gradients`` encodes each batch twice, so that memory holds one forward pass and not the whole
+    ``cache_gradients`` encodes each batch twice, so that memory holds one forward pass instead of the whole
     batch, while every example still counts as a negative for all others (gradient caching, Gao et al. 2021).
-    ``patience``: stop after so many held-out measurements without a better one (None: never).
+    ``patience``: stop after this many held-out measurements without a better one (None: never).
     """
 
     n_steps: int = 500
@@ -51,34 +51,34 @@ class LoopSettings:
 
 @dataclass(slots=True)
 class History:
-    """What happened: the loss of each step, and ``(step, figures)`` of each held-out measurement."""
+    """The loss of each step, and ``(step, figures)`` of each held-out measurement."""
 
     losses: list[float] = field(default_factory=list)
     measured: list[tuple[int, dict[str, float]]] = field(default_factory=list)
 
     @property
     def best(self) -> int | None:
-        """The trained step whose held-out figure, the first named, is highest; the earliest of equals.
+        """The trained step with the highest held-out figure, the first one named; the earliest of equals.
 
-        The encoder before training, step 0, is no result of it: what is written is what was trained.
+        Step 0, the encoder before training, does not count: only trained weights are written.
         """
         return _highest([one for one in self.measured if one[0] > 0])
 
     @property
     def highest(self) -> int | None:
-        """The same of all steps, 0 too: a run that makes an encoder worse gets no better."""
+        """The same as ``best``, but with step 0, so that patience also ends a run that only gets worse."""
         return _highest(self.measured)
 
     def figures_at(self, step: int | None) -> dict[str, float]:
-        """What was measured at a step; empty where nothing was."""
+        """Return the figures measured at ``step``; empty if there are none."""
         return next((figures for at, figures in self.measured if at == step), {})
 
 
 @dataclass(slots=True)
 class State:
-    """Everything a run needs to go on: ``tensors`` hold trained weights and the optimiser's moments.
+    """Everything needed to resume a run: ``tensors`` are the trained weights and the optimiser's moments.
 
-    ``measured_by`` is the digest of what the held-out figures were measured with.
+    ``measured_by`` is the digest of the set and settings of the held-out measurements.
     """
 
     step: int
@@ -88,19 +88,19 @@ class State:
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        """The trained weights, by their names."""
+        """The trained weights, by name."""
         own = {name: tensor for name, tensor in self.tensors.items() if name.startswith(_WEIGHT)}
         return {name.removeprefix(_WEIGHT): tensor for name, tensor in own.items()}
 
 
-# Gets the state after a step and whether it is the best measured so far.
+# Receives the state after a step, and whether it is the best measured until now.
 KeepFn = Callable[[State, bool], None]
-# The figures of the weights as they are, the one that chooses first; higher is better.
+# Returns the figures of the current weights; the first one, where higher is better, selects the best step.
 MeasureFn = Callable[[], Mapping[str, float]]
 
 
 class Training:
-    """One run: ``sets`` with an objective each, in the order of ``schedule``; ``run`` carries it out."""
+    """A training run on ``sets``, with an objective for each, in the order of ``schedule``."""
 
     def __init__(
         self,
@@ -120,10 +120,10 @@ class Training:
     def run(
         self, state: State | None, *, measure: MeasureFn, keep: KeepFn, on_progress: ProgressFn
     ) -> History:
-        """Train from ``state`` (None: from the start) to the end, or until patience ends.
+        """Train from ``state`` (None: from the start) to the end, or until patience runs out.
 
-        ``keep`` gets a state every ``checkpoint_every`` steps and after each measurement. Raises InputError
-        where a loss or its gradient is not finite; the weights are then those of the step before.
+        ``keep`` receives a state every ``checkpoint_every`` steps and after each measurement. Raises
+        InputError if a loss or its gradient is not finite; the weights are then those of the step before.
         """
         settings = self._settings
         history = History() if state is None else state.history
@@ -151,7 +151,7 @@ class Training:
         return sum(step > highest for step, _ in history.measured) >= patience
 
     def _step(self, step: int) -> float:
-        """One step of the optimiser; the loss is the mean over the batches that were accumulated."""
+        """Take one step of the optimiser and return the mean loss over the accumulated batches."""
         settings = self._settings
         for group in self._optimiser.param_groups:
             group["lr"] = settings.learning_rate * rate_at(step, settings)
@@ -176,7 +176,7 @@ class Training:
         return loss
 
     def _accumulate(self, drawn: Drawn, number: int) -> float:
-        """Add the gradient of one batch; returns its loss."""
+        """Add the gradient of one batch and return its loss."""
         examples = [self._sets[of].examples[one] for of, one in drawn.chosen]
         own = [self._sets[of] for of, _ in drawn.chosen]
         names, papers = [], []
@@ -216,7 +216,7 @@ class Training:
         return loss.item()
 
     def _tensors(self) -> dict[str, torch.Tensor]:
-        """Copies: training goes on while they are written."""
+        """Return copies of the weights and moments: training goes on while they are written."""
         tensors = {_WEIGHT + name: own.detach().cpu().clone() for name, own in self._parameters.items()}
         for name, own in self._parameters.items():
             moments: dict[str, Any] = self._optimiser.state.get(own, {})
@@ -235,7 +235,7 @@ class Training:
 
 
 def rate_at(step: int, settings: LoopSettings) -> float:
-    """The share of the learning rate at ``step``, from 0: a linear rise, then a linear fall."""
+    """Return the factor of the learning rate at ``step``, from 0: a linear rise, times a linear fall."""
     rise = min(1.0, (step + 1) / settings.warm_up) if settings.warm_up else 1.0
     return rise * max(settings.last_rate, 1 - step / settings.n_steps)
 

@@ -14,7 +14,7 @@ _FORMAT = "akin-training-1"
 
 
 def state_content(state: State, *, config: str) -> bytes:
-    """The file of ``state``; ``config`` is the digest of what the run is a function of."""
+    """Return the file content of ``state``; ``config`` is the digest of the run's configuration and data."""
     told = {
         "format": _FORMAT,
         "config": config,
@@ -27,7 +27,7 @@ def state_content(state: State, *, config: str) -> bytes:
 
 
 def read_state(path: Path, *, config: str) -> State:
-    """The state in ``path``; raises InputError where it is none, or that of another configuration."""
+    """Return the state in ``path``; InputError if it holds no state, or that of another configuration."""
     try:
         with safe_open(path, framework="pt") as file:
             told = file.metadata() or {}

@@ -1,7 +1,7 @@
-"""A checkpoint's transformer as training moves it: all of its weights, or low-rank changes of some (LoRA).
+"""A checkpoint's transformer in training: all of its weights, or low-rank changes of some (LoRA).
 
-Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), with gradients. A learned mix
-of hidden states (3.12) is read as it is, and stays as it is.
+Texts are read and pooled as in the contextual encoder (semantics 3.1, 3.2), with gradients. A learned mix of
+hidden states (3.12) is used, but not trained.
 """
 
 import warnings
@@ -22,7 +22,7 @@ from models.extras import needed
 from models.training.objectives.batch import Vectors
 from models.types import Paper, Precision
 
-# What peft puts into the name of a weight that has a low-rank change.
+# The part that peft adds to the name of a weight with a low-rank change.
 _WRAPPED = ".base_layer."
 
 
@@ -30,7 +30,7 @@ _WRAPPED = ".base_layer."
 class LowRank:
     """Low-rank changes (Hu et al. 2021): W + (alpha / rank) B A, for the linear layers named ``targets``.
 
-    No name: for all linear layers of the transformer's layers, however its architecture names them.
+    Without names: all linear layers inside the transformer's layers, whatever the architecture calls them.
     """
 
     rank: int = 16
@@ -40,13 +40,13 @@ class LowRank:
 
 
 class Trainable:
-    """The encoder of ``checkpoint`` with weights that can be trained; ``low_rank`` None: all of them.
+    """The encoder of ``checkpoint`` with trainable weights: all of them if ``low_rank`` is None.
 
-    ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass, padding
-    included. ``dropout`` replaces that of the checkpoint's dropout layers: without it a step takes 0.57 of
-    the time on a CPU. ``precision`` is that of the products, forwards and backwards; weights, pooling and
-    losses keep theirs. Raises what ``load_encoder`` raises; InputError for INT8; MissingPackageError where
-    low-rank changes need ``peft``.
+    ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass with padding.
+    ``dropout`` replaces the rate of the checkpoint's dropout layers; a step without dropout takes 0.57 of the
+    time on a CPU. ``precision`` is that of the matrix products, forwards and backwards; weights, pooling and
+    losses keep theirs. Raises what ``load_encoder`` raises; InputError for INT8 and for low-rank changes that
+    do not fit the model; MissingPackageError if low-rank changes need ``peft``.
     """
 
     def __init__(
@@ -82,26 +82,26 @@ class Trainable:
         self._model = model.to(self.device)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
-        """The parameters that are trained, by name."""
+        """Return the trained parameters, by name."""
         return {name: own for name, own in self._model.named_parameters() if own.requires_grad}
 
     def restore(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Give the trained parameters other values; ``weights`` has a tensor for each."""
+        """Set the trained parameters to ``weights``, which has a tensor for each."""
         with torch.no_grad():
             for name, own in self.parameters().items():
                 own.copy_(weights[name])
 
     def tokenise(self, papers: Sequence[Paper]) -> list[PaperTokens]:
-        """The WordPieces of each paper."""
+        """Return the WordPieces of each paper."""
         return self.wordpieces.tokenise(papers)
 
     def passes(self, tokens: Sequence[PaperTokens]) -> list[list[int]]:
-        """The texts of each forward pass: of like length, within the budget of tokens."""
+        """Return the indices of the texts of each forward pass, of similar length, up to ``batch_tokens``."""
         return plan_batches([len(own.ids) for own in tokens], batch_tokens=self._batch_tokens)
 
     def encode(self, tokens: Sequence[PaperTokens], *, seed: int | None) -> Vectors:
-        """The vectors of texts that fit one forward pass; ``seed`` draws the dropout, None is without any."""
-        # Not every architecture's dropout is a layer of its own; where none is wanted, none is switched on.
+        """Return the vectors of texts that fit one forward pass; no dropout if its ``seed`` is ``None``."""
+        # Some architectures have dropout outside of Dropout layers, so train mode is only on if dropout is.
         self._model.train(seed is not None and self._drops)
         batch = self._padded(tokens)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
@@ -124,7 +124,7 @@ class Trainable:
         return Vectors(pooled[:, 1:], mask[:, 1:].to(self.device), pooled[:, 0])
 
     def merged(self) -> dict[str, torch.Tensor]:
-        """All weights with the changes made part of them, under the names of the checkpoint's own."""
+        """Return all weights, with the low-rank changes merged in, under the names of the checkpoint."""
         changes = self.changes()
         merged = {}
         for name, tensor in self._bare().state_dict().items():
@@ -138,9 +138,9 @@ class Trainable:
         return merged
 
     def changes(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """The low-rank changes by the name of the weight: (up, down), the weight changes by ``up @ down``.
+        """Return the low-rank changes by name of the weight: (up, down), which add ``up @ down`` to it.
 
-        Empty where all weights are trained.
+        Empty if all weights are trained.
         """
         found = {}
         for name, module in self._bare().named_modules():
@@ -151,7 +151,7 @@ class Trainable:
         return found
 
     def _bare(self) -> Any:
-        """The transformer itself, without what peft wraps it in."""
+        """Return the transformer itself, without the wrappers of peft."""
         return self._model if self.low_rank is None else self._model.base_model.model
 
     def _padded(self, tokens: Sequence[PaperTokens]) -> PaddedBatch:
@@ -161,7 +161,7 @@ class Trainable:
 
 
 def _linear_layers(base: PreTrainedModel) -> list[str]:
-    """The full names of the linear layers inside the transformer's layers."""
+    """Return the full names of the linear layers inside the transformer's layers."""
     layers = layers_of(base)
     prefix = next(name for name, module in base.named_modules() if module is layers)
     inside = layers.named_modules(prefix=prefix)
@@ -176,14 +176,14 @@ def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
         lora_alpha=low_rank.alpha,  # type: ignore[arg-type]  # peft divides it by r, whatever number it is
         lora_dropout=low_rank.dropout,
         target_modules=list(low_rank.targets or _linear_layers(base)),
-        # Never used here; peft warns of a name that is nowhere.
+        # Never used here; named only if present, because peft warns about names it does not find.
         exclude_modules=[name for name, _ in base.named_modules() if name == "pooler.dense"] or None,
         bias="none",
     )
     try:
         with warnings.catch_warnings():
-            # peft asks transformers under a name that is going to be another.
+            # peft uses a name of transformers that is going to change.
             warnings.simplefilter("ignore", FutureWarning)
             return peft.get_peft_model(base, config)
-    except ValueError as error:  # names that no layer has, a rank of 0
+    except ValueError as error:  # names that no layer has, or a rank of 0
         raise InputError(f"Low-rank changes {low_rank} do not fit this model: {error}") from error

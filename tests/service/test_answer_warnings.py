@@ -1,4 +1,4 @@
-"""Warnings of answers: one sentence each, and values for programs."""
+"""Tests of the warnings in answers: one sentence each, and values for programs."""
 
 from dataclasses import asdict
 
@@ -10,7 +10,7 @@ from tests.support.answers import warned
 
 @pytest.mark.parametrize("code", WarningCode)
 def test_every_code_has_a_sentence_that_says_what_to_do(code: WarningCode) -> None:
-    """Whatever is found, its values stand in the sentence, a remedy follows, and nobody sees a template."""
+    """Every warning has its values in the sentence, followed by a remedy, with no template left unfilled."""
     made = warning(code, 1234)
     assert [(code, ("1234",))] == warned({"warnings": [asdict(made)]})
     assert "1,234" in made.message
@@ -20,7 +20,7 @@ def test_every_code_has_a_sentence_that_says_what_to_do(code: WarningCode) -> No
 
 
 def test_several_values_are_listed() -> None:
-    """Facets are named one after the other; of sentences that were not read the first says enough."""
+    """Several facets are listed by name; of several unread sentences only the first is named."""
     assert "the facet method or other," in warning(WarningCode.FACET_MISSING, "method", "other").message
     past = warning(WarningCode.UNLIKE_SENTENCES_PAST_TOKEN_LIMIT, 3, 5)
     assert ("3", "5") == past.about

@@ -1,4 +1,4 @@
-"""Work beside the requests: repeated, told of once when it fails, and ended with the service."""
+"""Tests of background work: it repeats, reports a failure once, and ends with the service."""
 
 import threading
 import time
@@ -26,19 +26,19 @@ AWAY = Degradation("tested", "The disk is away.", "mount it")
 
 @pytest.fixture
 def logged(log_left_alone: None) -> Iterator[list[EventDict]]:
-    """Every line of the log."""
+    """Yield the list of log lines."""
     structlog.reset_defaults()
     with capture_logs() as logged:
         yield logged
 
 
 def ours(logged: list[EventDict]) -> list[EventDict]:
-    """The lines of what is tested: services of other tests go on meanwhile."""
+    """Return the log lines of the tested part only; services of other tests may log meanwhile."""
     return [line for line in logged if line.get("part") == USUAL.part]
 
 
 def test_an_outage_is_logged_once(logged: list[EventDict]) -> None:
-    """However often a part fails, each problem has one line, and so has the end; users are told meanwhile."""
+    """Each problem of an outage is logged once, and so is its end; users see the outage while it lasts."""
     outage = Outage(USUAL)
     outage.end()
     for problem in ("one", "one", "another"):
@@ -56,7 +56,7 @@ def test_an_outage_is_logged_once(logged: list[EventDict]) -> None:
 
 
 def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
-    """Errors, those nobody foresaw too, end nothing; each is told by its class, and that it works again."""
+    """Work goes on after any error, even an unexpected one; each error and the recovery are logged once."""
     errors: list[Exception] = [
         StorageError("away"), SnapshotMissingError("none"), ZeroDivisionError("of a reader"),
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
 
 
 def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
-    """It need not wait for its time; where it is to begin later it does, unless it is woken."""
+    """Work begins at once, or only when woken with ``at_once=False``; both hold again on the next use."""
     done: list[float] = []
     for at_once in (True, False):
         repeating = Repeating(
@@ -98,7 +98,7 @@ def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
 
 
 def test_what_is_under_way_at_the_end_is_interrupted(logged: list[EventDict]) -> None:
-    """Work that takes longer than the end may take is given up, which is no failure of it."""
+    """Work that takes longer than the time to stop is interrupted, which is not logged as a failure."""
     begun, ended = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -119,7 +119,7 @@ def test_what_is_under_way_at_the_end_is_interrupted(logged: list[EventDict]) ->
 
 
 def test_a_store_is_opened_when_it_is_needed_and_once(tmp_path: Path) -> None:
-    """Threads that need it at once share it; a file that nobody stored anything in is not made by a look."""
+    """Concurrent first uses share one store, and checking whether the store is there creates no file."""
     opened: list[Keys] = []
 
     def open_at(place: str | Path) -> Keys:

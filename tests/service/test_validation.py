@@ -1,4 +1,4 @@
-"""What is wrong with a request, in words: what was expected, and the kind of what was given."""
+"""Tests of the words for invalid requests: the expected value, and the kind of the given one."""
 
 from typing import Annotated, Any, Literal
 
@@ -34,7 +34,7 @@ KINDS: list[tuple[Any, Any, str]] = [
 
 
 def faults(kind: Any, given: Any) -> list[Fault]:
-    """What is wrong with a value."""
+    """Return the faults of a value."""
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(kind).validate_python(given)
     return faults_of(caught.value.errors())
@@ -42,12 +42,12 @@ def faults(kind: Any, given: Any) -> list[Fault]:
 
 @pytest.mark.parametrize(("kind", "given", "said"), KINDS)
 def test_a_fault_says_what_was_expected(kind: Any, given: Any, said: str) -> None:
-    """Once for each value, and never the value."""
+    """Each value has one fault, which says what was expected but never repeats the value."""
     assert [said] == [fault.said for fault in faults(kind, given)]
 
 
 def test_no_fault_is_said_in_the_words_of_what_checks() -> None:
-    """Not even one that the table lacks."""
+    """A fault that the table lacks is not reported in pydantic's words either."""
     (fault,) = faults(Annotated[int, Field(multiple_of=3)], 4)
     assert "must be a multiple of 3" == fault.said
 
@@ -62,10 +62,10 @@ def test_no_fault_is_said_in_the_words_of_what_checks() -> None:
     ],
 )
 def test_a_sentence_names_the_place(place: str, said: str, expected: str) -> None:
-    """A predicate follows it; what to give there is a sentence of its own."""
+    """A predicate follows the place; a full sentence comes after a colon, or stands alone without a place."""
     assert expected == sentence(place, said)
 
 
 def test_a_place_is_named_without_the_kinds_of_a_union() -> None:
-    """Fields and numbers alone."""
+    """A place consists only of fields and numbers."""
     assert "query.abstract.0" == where(("query", "with abstract", "abstract", "constrained-str", 0))

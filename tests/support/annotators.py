@@ -1,4 +1,4 @@
-"""A tagger and an encoder of functions that need no weights, and annotators made with them."""
+"""A tagger and a function encoder that need no weights, and annotators with them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ KEYWORDS = {
 
 
 def sha256(text: str) -> str:
-    """A fingerprint."""
+    """Return the SHA-256 of ``text`` in hexadecimal, as a fingerprint."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class KeywordTagger:
-    """Facets by keywords, background without one; reads no layers unless told to, and then only shapes."""
+    """A tagger by keywords, background without one; it takes ``layers`` but only stores them in ``seen``."""
 
     def __init__(self, name: str = "keywords", *, encoder: str | None = None, layers: tuple[int, ...] = ()):
         self.spec = TaggerSpec(name, sha256(name), encoder, layers)
@@ -37,7 +37,7 @@ class KeywordTagger:
     def tag(
         self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
     ) -> list[Float32[np.ndarray, "_ 5"]]:
-        """0.6 for the facet of the first keyword found, 0.1 for each other."""
+        """Return 0.6 for the facet of the first keyword found, 0.1 for each other facet."""
         assert len(states) == (len(papers) if self.spec.layers else 0)
         self.seen += states
         return [np.stack([self._row(sentence.text) for sentence in paper.sentences]) for paper in papers]
@@ -50,7 +50,7 @@ class KeywordTagger:
 
 
 class FirstColumns:
-    """Function vectors that are the first columns of the first of its layers, normalised."""
+    """A function encoder whose vectors are the first columns of its first layer, normalised."""
 
     def __init__(self, encoder: str, *, layers: tuple[int, ...] = (1,), dim: int = 8, name: str = "columns"):
         self.spec = FunctionSpec(name, sha256(f"{name} {layers}"), encoder, layers, dim)
@@ -58,17 +58,17 @@ class FirstColumns:
     def vectors(
         self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
     ) -> Float32[np.ndarray, "n_kept dim_functions"]:
-        """Unit rows."""
+        """Return rows of unit norm."""
         rows = layers[0, :, : self.spec.dim]
         unit: Float32[np.ndarray, "n_kept dim_functions"] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return unit
 
 
 def annotated(encoder: Encoder) -> Annotator:
-    """An annotator that needs nothing but the encoder."""
+    """Return an annotator with this encoder and facets by keywords."""
     return Annotator(encoder, tagger=KeywordTagger())
 
 
 def hashing_annotator() -> Annotator:
-    """One of the hashing encoder, made anew."""
+    """Return a new annotator with the hashing encoder."""
     return annotated(load_encoder("hashing"))

@@ -1,4 +1,4 @@
-"""What tests compare of answers: the sum that explains a score, and the warnings."""
+"""The parts of answers that tests compare: the sum that explains a score, and the warnings."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,13 +9,13 @@ NO_WORDS: Final = WordsOut(weight=0.0, distance=0.0, terms=())
 
 
 def explained(result: Mapping[str, Any]) -> float:
-    """Minus the sum of weight x distance over all that makes up the score of a result of ``/v1``."""
+    """Return the score of a ``/v1`` result from its parts: minus the sum of weight x distance."""
     parts = [*result["alignments"], *result["omitted"], result["words"]]
     return -sum(part["weight"] * part["distance"] for part in parts)
 
 
 def warned(answer: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """Of each warning its code and what it is about; its message must be a sentence without gaps."""
+    """Return code and subjects of each warning; its message must be a sentence without placeholders."""
     for each in answer["warnings"]:
         message = each["message"]
         assert {"code", "message", "about"} == set(each)

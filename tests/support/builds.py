@@ -1,4 +1,4 @@
-"""Corpora to build from and encoders that are watched while they do, for tests of builds."""
+"""Corpora, collections and instrumented encoders for tests of builds."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ WHALES = {"id": "whales", "title": "Whales", "abstract": "Whales sing."}
 
 
 def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows no progress."""
+    """Show no progress."""
 
 
 def build_quietly(
@@ -45,7 +45,7 @@ def build_quietly(
     encode: Encode | None = None,
     **arguments: object,
 ) -> BuildReport:
-    """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
+    """Index one corpus without showing progress; facets are by keywords unless a tagger is given."""
     annotator = Annotator(encoder, tagger=tagger or KeywordTagger(), functions=functions)
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     return build(
@@ -61,23 +61,23 @@ def build_quietly(
 
 
 def write_corpus(path: Path, papers: Sequence[dict[str, object]]) -> Path:
-    """Write papers as JSON lines."""
+    """Write papers as JSON lines and return the path."""
     path.write_text("".join(json.dumps(paper) + "\n" for paper in papers), encoding="utf-8")
     return path
 
 
 def papers_in(catalog: Catalog) -> dict[str, Paper]:
-    """Every paper of a catalog, by id, in the order in which their current versions first came in."""
+    """Return the papers of a catalog by id, in the order in which their current versions were added."""
     return {paper.id: paper for paper in catalog.versions(each.content_hash for each in catalog.current())}
 
 
 def paper_in(catalog: Catalog, paper_id: str) -> Paper:
-    """The current version of one paper; raises KeyError where there is none."""
+    """Return the current version of a paper; raises KeyError if there is none."""
     return next(catalog.versions([catalog.current_hashes([paper_id])[paper_id]]))
 
 
 def many_papers(n: int) -> list[dict[str, object]]:
-    """As many papers as asked for, made from the demo corpus by rotating its sentences."""
+    """Return ``n`` papers, made from the demo corpus by rotating the sentences of its papers."""
     demo = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
     papers = []
     for i in range(n):
@@ -91,7 +91,7 @@ def many_papers(n: int) -> list[dict[str, object]]:
 
 
 def published_files(data: Path) -> dict[str, bytes]:
-    """The content of every file of the served generation but the manifest, which carries the time."""
+    """Return the content of every file of the served generation except the manifest, which has the time."""
     return {
         f"{path.parent.name}/{path.name}": path.read_bytes()
         for path in files_of(data, current_generation(data))
@@ -100,7 +100,7 @@ def published_files(data: Path) -> dict[str, bytes]:
 
 
 def files_of(data: Path, generation: str) -> list[Path]:
-    """Every file of a generation, those of its segments included."""
+    """Return every file of a generation, including those of its segments."""
     folders = [DataFolder(data).segment(entry.name) for entry in read_manifest(data, generation).segments]
     return sorted(
         path for folder in [*folders, DataFolder(data).snapshot(generation)] for path in folder.iterdir()
@@ -110,7 +110,7 @@ def files_of(data: Path, generation: str) -> list[Path]:
 def collection(
     folder: Path, *, n_papers: int = 60, catalog: str | None = None, annotator: Annotator | None = None
 ) -> Path:
-    """A collection with the tagger that services load by themselves, or another annotator."""
+    """Build a collection with the default annotator of services, or with ``annotator``."""
     build(
         [write_corpus(folder / "c.jsonl", many_papers(n_papers))],
         folder / "data",
@@ -123,7 +123,7 @@ def collection(
 
 
 def written_before(data: Path, *fields: str) -> None:
-    """Make a collection look as older versions wrote it: no such fields, and CURRENT but a name."""
+    """Make a collection look like one of older versions: without ``fields``, and only a name in CURRENT."""
     (data / "CURRENT").write_text((data / "CURRENT").read_text().split()[-1] + "\n")
     for name in DataFolder(data).generations():
         path = DataFolder(data).manifest(name)
@@ -135,7 +135,7 @@ def written_before(data: Path, *fields: str) -> None:
 
 
 def renumbered(data: Path, number: str) -> None:
-    """Make a collection of one generation and one segment look as if so many had been published before."""
+    """Rename the one generation and the one segment of a collection to ``number``."""
     (old,) = DataFolder(data).generations()
     content = json.loads(DataFolder(data).manifest(old).read_bytes())
     (segment,) = content["segments"]
@@ -150,7 +150,7 @@ def renumbered(data: Path, number: str) -> None:
 
 
 class Counting:
-    """An encoder that counts papers and may be stopped by an exception after some of them."""
+    """An encoder that counts papers and can raise KeyboardInterrupt after ``stop_after`` of them."""
 
     def __init__(self, encoder: Encoder, stop_after: int | None = None) -> None:
         self._encoder = encoder
@@ -159,7 +159,7 @@ class Counting:
 
     @property
     def spec(self) -> EncoderSpec:
-        """The wrapped encoder's."""
+        """The spec of the wrapped encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
@@ -171,7 +171,7 @@ class Counting:
 
 
 class Refusing:
-    """An encoder that cannot encode papers whose abstract has ``word`` in it, and counts what it is given."""
+    """An encoder that fails on papers with ``word`` in the abstract, and counts the papers it receives."""
 
     def __init__(
         self, encoder: Encoder, word: str = "POISON", *, kind: type[BaseException] = EncoderError
@@ -183,11 +183,11 @@ class Refusing:
 
     @property
     def spec(self) -> EncoderSpec:
-        """The wrapped encoder's."""
+        """The spec of the wrapped encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode with the wrapped encoder; raises an error of its kind, which names no paper."""
+        """Encode with the wrapped encoder; raises an error of ``kind``, which names no paper."""
         self.n_given += len(papers)
         if any(self.word in paper.abstract for paper in papers):
             raise self._kind("a sequence cannot be encoded")

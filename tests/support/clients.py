@@ -1,4 +1,4 @@
-"""Clients of a service in the test's own process."""
+"""Clients of a service in the process of the test."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ def client_of(
     timings: Timings = USUAL,
     **settings: object,
 ) -> TestClient:
-    """A client at ``address`` of a service over ``data``, or over ``engine`` with its keys in ``data``."""
+    """Return a client at ``address`` of a service over ``data``, or over ``engine`` with keys in ``data``."""
     app = create_app(Settings(data=data, **settings), engine, timings=timings)  # type: ignore[arg-type]  # keywords pass through
     return TestClient(app, client=(address, 50_000))
 
@@ -39,12 +39,12 @@ class _Through(httpx.BaseTransport):
 
 
 def python_client(client: TestClient) -> Client:
-    """Akin's client of the service that a test's client asks."""
+    """Return Akin's client for the service behind a test client."""
     return Client(str(client.base_url), transport=_Through(client))
 
 
 def search(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a search that must succeed."""
+    """Return the answer to a search that must succeed."""
     response = client.post("/v1/search", json=body)
     assert 200 == response.status_code, response.text
     answer: dict[str, Any] = response.json()

@@ -1,4 +1,4 @@
-"""Commands as a user gives them, and what they print."""
+"""Commands run as by a user, and their output."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from akin.cli.app import app
 
 
 def run(*arguments: str | Path, stdin: str | None = None, status: int = 0, width: int = 200) -> str:
-    """What a command prints to standard output and error; its exit status must be ``status``."""
+    """Return the output of a command on both streams; its exit status must be ``status``."""
     given = [str(argument) for argument in arguments]
     result = CliRunner().invoke(app, given, input=stdin, env={"COLUMNS": str(width), "TERM": "dumb"})
     assert status == result.exit_code, result.output
@@ -19,24 +19,24 @@ def run(*arguments: str | Path, stdin: str | None = None, status: int = 0, width
 
 
 def parsed(words: Sequence[str]) -> typer.Context:
-    """A command line, read by the command line itself but not carried out."""
+    """Parse a command line with the parsers of the commands, without running it."""
     command = typer.main.get_command(app)
     context = command.make_context("akin", list(words))
     while isinstance(command, typer.core.TyperGroup):
         rest = [*context._protected_args, *context.args]
         name, command, rest = command.resolve_command(context, rest)
         context = command.make_context(name, rest, parent=context)
-        command = context.command  # which may have been loaded only now
+        command = context.command  # may only be loaded by now
     return context
 
 
 def flat(text: str) -> str:
-    """Text without line wrapping."""
+    """Return ``text`` without line wrapping."""
     return " ".join(text.split())
 
 
 def helps() -> Iterator[tuple[str, typer.Context]]:
-    """Every command and subcommand by its words, with the context that its help is written in."""
+    """Yield every command and subcommand by name, with the context that its help is written with."""
     group: Any = typer.main.get_command(app)
     waiting = [("akin", group, None)]
     while waiting:

@@ -1,4 +1,4 @@
-"""The documents that people read, and the code and command lines that they show."""
+"""The documents of the project, and the code and command lines in them."""
 
 import re
 import shlex
@@ -16,8 +16,8 @@ _INLINE = re.compile(r"`(akin [^`]+)`")
 _SHELL = {"", "sh", "bash", "console"}
 _PYTHON = {"py", "python"}
 _ITEM = re.compile(r"(?:[-*]|\d+\.) ")
-# Pages whose shell blocks are run in turn, and which of their lines are not: what needs the network, goes on
-# for ever, or makes an environment.
+# Pages with shell blocks that are run in order, and the beginnings of lines that are not run, because they
+# need the network, never end, or make an environment.
 RUN_IN_TURN = (
     ROOT / "README.md",
     *(ROOT / "docs" / "how-to" / name for name in ("corpora.md", "programs.md")),
@@ -28,7 +28,7 @@ SERVICE = "http://127.0.0.1:8000"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code of a page: fenced, then with its ``language``, or ``indented``."""
+    """A block of code of a page; ``language`` is that of a fenced block, or ``indented``."""
 
     page: Path
     line: int
@@ -41,10 +41,10 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """All blocks of a page, in the order of their lines; what goes on below an item of a list is text."""
+    """Return all blocks of a page in order; indented lines below an item of a list are text, not code."""
     lines = _text(page).splitlines()
     found: list[Block] = []
-    item = False  # whether the lines are those of a list
+    item = False  # whether the lines belong to an item of a list
     at = 0
     while at < len(lines):
         begun = at
@@ -65,31 +65,31 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def snippets() -> list[str]:
-    """The Python of README and of the page on the library, but for what asks a service, in turn."""
+    """Return the Python blocks of README and of the library page, except those that use a service."""
     pages = (ROOT / "README.md", ROOT / "docs" / "how-to" / "library.md")
     return [code for page in pages for code in python_blocks(page) if SERVICE not in code]
 
 
 def client_examples() -> list[str]:
-    """The Python of README and of the page on programs that asks a service."""
+    """Return the Python blocks of README and of the page on programs that use a service."""
     pages = (ROOT / "README.md", ROOT / "docs" / "how-to" / "programs.md")
     return [code for page in pages for code in python_blocks(page) if SERVICE in code]
 
 
 def block_lines(page: Path) -> list[str]:
-    """The lines of a page's shell blocks, those that go on joined, without what follows a ``#``."""
+    """Return the lines of a page's shell blocks, with continued lines joined, without comments."""
     blocks = [code for language, code in _BLOCK.findall(_text(page)) if language in _SHELL]
     return [line for code in blocks for line in _joined(code)]
 
 
 def python_blocks(page: Path) -> list[str]:
-    """The Python that a page shows, as it stands without its indent."""
+    """Return the Python blocks of a page, without their indent."""
     blocks = re.findall(r"^( *)```py(?:thon)?\n(.*?)^ *```", _text(page), re.S | re.M)
     return [re.sub(rf"^{indent}", "", code, flags=re.M) for indent, code in blocks]
 
 
 def shown_lines(page: Path) -> Iterator[str]:
-    """Every line of a page that begins with ``akin``, in any of the three places."""
+    """Yield every ``akin`` command of a page, from shell blocks, indented lines and inline code."""
     text = _text(page)
     yield from (line for line in block_lines(page) if line.startswith("akin "))
     plain = _BLOCK.sub("", text)
@@ -100,7 +100,7 @@ def shown_lines(page: Path) -> Iterator[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a line as a shell takes them, optional ones among them and dots left out."""
+    """Return the words of a line as a shell splits it, with optional words and without dots."""
     return [word for word in shlex.split(line.replace("[--", "--").replace("]", "")) if word != "..."]
 
 
@@ -109,7 +109,7 @@ def _text(page: Path) -> str:
 
 
 def _joined(code: str) -> list[str]:
-    """Lines of code; one ends where its quotes are closed and no backslash ends it."""
+    """Return the logical lines of code, joined over open quotes and backslashes at line ends."""
     lines: list[str] = []
     begun = ""
     for line in code.replace("\\\n", " ").splitlines():
@@ -125,7 +125,7 @@ def _joined(code: str) -> list[str]:
 
 
 def _alternatives(line: str) -> Iterator[str]:
-    r"""``akin train facets\|functions`` as two lines, of words that the last words of the first stand for."""
+    r"""Yield ``akin train facets\|functions`` as two lines, the last word replaced by each alternative."""
     head, *others = re.split(r"\s*\\\|\s*", line)
     yield head
     for other in others:

@@ -1,4 +1,4 @@
-"""How the time that work takes grows with what it is given; no test here depends on seconds."""
+"""A check of how the time of work grows with its input, without limits in seconds."""
 
 import time
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from typing import TypeVar
 
 _Given = TypeVar("_Given")
 _FACTOR = 4
-_MOST = 8.0  # between the 4 of work that is linear and the 16 of work that is quadratic
+_MOST = 8.0  # between the 4 of linear work and the 16 of quadratic work
 _ROUNDS = 6
-_SURE = 200  # times as long each run is measured where the first rounds say yes
-_LEAST_S = 0.0001  # what takes less is done several times, or the clock would be what is measured
+_SURE = 200  # a factor for longer measurements, if the first rounds find growth too fast
+_LEAST_S = 0.0001  # shorter work is repeated, because of the resolution of the clock
 
 
 def grows_too_fast(
     work: Callable[[_Given], object], make: Callable[[int], _Given], *, size: int = 1_000
 ) -> bool:
-    """Whether four times as much takes clearly more than four times as long, in each of several rounds.
+    """Return whether four times the input takes clearly more than four times as long, in several rounds.
 
-    Only processor time of this thread counts, the least of all rounds, so a busy machine changes nothing.
+    Only the least CPU time of this thread over all rounds counts, so a busy machine changes nothing.
     """
     small, large = make(size), make(_FACTOR * size)
     least_small = least_large = float("inf")
@@ -30,7 +30,7 @@ def grows_too_fast(
 
 
 def _seconds(work: Callable[[_Given], object], given: _Given, least_s: float) -> float:
-    """Of one run, from as many as take some time."""
+    """Return the seconds of one run, as the mean over runs that take ``least_s`` together."""
     n_runs, started = 0, time.thread_time()
     while n_runs == 0 or time.thread_time() - started < least_s:
         work(given)

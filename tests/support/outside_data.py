@@ -1,7 +1,8 @@
-"""Data that is not ours to ship: where tests look for it, and how to get it.
+"""Data that we may not ship: where tests look for it, and how to get it.
 
-They look in the folder that ``AKIN_TEST_DATA`` names, else in ``shared/data`` beside the project. A test of
-what is not there is skipped and says how to get it; another, on invented data, proves the same behaviour.
+They look in the folder set by ``AKIN_TEST_DATA``, or else in ``shared/data`` next to the project. A test
+without its data is skipped with instructions to get it; another test, on invented data, covers the same
+behaviour.
 """
 
 import os
@@ -17,7 +18,7 @@ BESIDE = Path(akin.__file__).parents[2] / "shared" / "data"
 
 _ANTHOLOGY = "fetch data/xml/{name} from https://github.com/acl-org/acl-anthology"
 
-# Each path below the folder, and where its publishers offer it.
+# Each path below the folder, with where to get it from its publishers.
 HOW_TO_GET: Mapping[str, str] = {
     "csfcube": (
         "fetch the files of https://github.com/iesl/CSFCube, and copy its eval_scripts/sample_ranked_pools/"
@@ -48,7 +49,7 @@ HOW_TO_GET: Mapping[str, str] = {
 
 
 def outside_data(name: str) -> Path:
-    """Where some of HOW_TO_GET lies; skips the test where it does not."""
+    """Return the path of ``name``, a key of HOW_TO_GET; skip the test if it is missing."""
     path = Path(os.environ.get(VARIABLE) or BESIDE) / name
     if not path.exists():
         pytest.skip(f"no {path}: {HOW_TO_GET[name]} ({VARIABLE} may name another folder to look in)")

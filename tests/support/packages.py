@@ -1,4 +1,4 @@
-"""Akin as it is packed and installed: distributions of this tree, and environments that begin empty."""
+"""Distributions built from this tree, and new environments to install them into."""
 
 import shutil
 import subprocess
@@ -12,14 +12,14 @@ PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
 
 
 def run(*command: object, status: int = 0) -> str:
-    """What a command prints on both streams."""
+    """Return the output of a command on both streams; its exit status must be ``status``."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert status == done.returncode, done.stderr
     return done.stdout + done.stderr
 
 
 def build(scratch: Path) -> Path:
-    """A folder with the source distribution, and with the wheel that is built of it."""
+    """Build the source distribution, and the wheel from it; return the folder with both."""
     source, built = scratch / "source", scratch / "built"
     for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -31,10 +31,10 @@ def build(scratch: Path) -> Path:
 
 
 def install(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = (), kind: str = "whl") -> Path:
-    """The programs of a new environment in ``folder`` with a distribution of ``built`` and some extras.
+    """Install a distribution of ``built`` with ``extras`` into a new environment; return its programs.
 
-    The distribution is the wheel, or of another ``kind``: ``tar.gz``. Byte code is made, as pip does.
-    Versions are those of the lock; ``beside`` are other packages.
+    The distribution is the wheel, or with ``kind`` ``tar.gz`` the source. Byte code is compiled, as by pip.
+    Versions are those of the lock; ``beside`` are other packages to install.
     """
     run(UV, "venv", "--quiet", "--python", sys.executable, folder)
     python, (distribution,) = folder / "bin" / "python", built.glob(f"*.{kind}")

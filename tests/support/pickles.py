@@ -1,16 +1,16 @@
-"""Whether a module's source names what opens pickles, under whatever name it imports it."""
+"""A check of whether the source of a module uses anything that opens pickles, under any local name."""
 
 import ast
 from collections.abc import Iterator
 
-# Modules that run what they read, and functions of others that do.
+# Modules that can run code from the data they read, and such functions of other modules.
 _MODULES = {"pickle", "_pickle", "cPickle", "dill", "joblib", "marshal", "shelve", "cloudpickle"}
 _FUNCTIONS = {"torch.load", "torch.*", "torch.serialization.load", "torch.hub.load", "pandas.read_pickle"}
 _IMPORTING = {"__import__", "importlib.import_module", "importlib.__import__", "pkgutil.resolve_name"}
 
 
 def opens_pickles(source: str) -> bool:
-    """Whether it names a module or a function that may open a pickle, or lets numpy do it."""
+    """Return whether ``source`` names a module or function that may open a pickle, or permits numpy to."""
     tree = ast.parse(source)
     imported = {local: name for node in ast.walk(tree) for local, name in _imports(node)}
     named = {*imported.values(), *(_name(node, imported) for node in ast.walk(tree))}
@@ -20,10 +20,10 @@ def opens_pickles(source: str) -> bool:
 
 
 def _imports(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """The local names that a statement makes, each with the full name of what it stands for."""
+    """Yield the local names that an import statement binds, each with the full name of the object."""
     if isinstance(node, ast.Import):
         for alias in node.names:
-            # Without ``as`` the first part alone is a name.
+            # Without ``as``, only the first part is bound.
             yield (alias.asname, alias.name) if alias.asname else (alias.name.split(".")[0],) * 2
             yield alias.name, alias.name
     elif isinstance(node, ast.ImportFrom):
@@ -32,7 +32,7 @@ def _imports(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _name(node: ast.AST | None, imported: dict[str, str]) -> str:
-    """The full name that an expression stands for; empty for what is no name, or not imported."""
+    """Return the full name of the object of an expression; empty if it is not a name or not imported."""
     if isinstance(node, ast.Name):
         return imported.get(node.id, "__import__" if node.id == "__import__" else "")
     if isinstance(node, ast.Attribute):
@@ -49,7 +49,7 @@ def _is_unsafe(name: str) -> bool:
 
 
 def _is_unsafe_call(call: ast.Call, imported: dict[str, str]) -> bool:
-    """Whether a call imports such a module by its name, or numpy may open pickles in it."""
+    """Return whether a call imports an unsafe module by name, or permits numpy to open pickles."""
     name = _name(call.func, imported)
     if name in _IMPORTING:
         return any(isinstance(each, ast.Constant) and _is_unsafe(str(each.value)) for each in call.args)

@@ -1,4 +1,4 @@
-"""Collections with function vectors that need no weights, and engines over them."""
+"""Encoders and engines for collections with function vectors, without weights."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ N_FUNCTION_DIMS = 16
 
 
 class Layered:
-    """Gives an encoder two hidden layers: each sentence alone, without its context, in two random bases."""
+    """An encoder with two added hidden layers: each sentence, encoded alone, in two random bases."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -27,11 +27,11 @@ class Layered:
 
     @property
     def spec(self) -> EncoderSpec:
-        """The wrapped encoder's."""
+        """The spec of the wrapped encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode with the wrapped encoder, and each sentence alone for the layers."""
+        """Encode with the wrapped encoder; for the layers, encode each sentence alone."""
         return [self._with_layers(paper, layers) for paper in papers]
 
     def _with_layers(self, paper: Paper, layers: Sequence[int]) -> EncodedPaper:
@@ -45,27 +45,27 @@ class Layered:
 
 
 class Whole(Layered):
-    """Gives the wrapped encoder's document vectors alone: one a paper."""
+    """An encoder of only document vectors, one for each paper, from the wrapped encoder."""
 
     @property
     def spec(self) -> EncoderSpec:
-        """The wrapped encoder's, for whole papers."""
+        """The spec of the wrapped encoder, changed to whole papers."""
         own = super().spec
         return EncoderSpec("whole", own.fingerprint, own.dim, own.normalised, Unit.DOCUMENT)
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode with the wrapped encoder; sentences are not told apart."""
+        """Encode with the wrapped encoder, and return only the document vector of each paper."""
         encoded = super().encode(papers)
         return [EncodedPaper(each.document[None], each.document, 0) for each in encoded]
 
 
 def opened(data: Path, annotator: Annotator) -> SearchEngine:
-    """An engine over ``data`` with an annotator that need not be the one it was indexed with."""
+    """Return an engine over ``data``; the annotator need not be the one used for indexing."""
     return SearchEngine(open_snapshot(data), lambda: annotator, n_candidates=200)
 
 
 def small_engine(tmp_path: Path, annotator: Annotator, papers: Sequence[dict[str, object]]) -> SearchEngine:
-    """An engine over a few papers."""
+    """Index a few papers and return an engine over them."""
     corpus = write_corpus(tmp_path / "c.jsonl", papers)
     data = tmp_path / "data"
     build_quietly(corpus, data, annotator.encoder, tagger=annotator.tagger, functions=annotator.functions)
@@ -73,12 +73,12 @@ def small_engine(tmp_path: Path, annotator: Annotator, papers: Sequence[dict[str
 
 
 def layered_annotator(hashing: Encoder) -> Annotator:
-    """The hashing encoder with layers, facets by keywords and a stand-in for the encoder of functions."""
+    """Return the hashing encoder with layers, facets by keywords and a stand-in for the function encoder."""
     functions = FirstColumns(hashing.spec.fingerprint, dim=N_FUNCTION_DIMS)
     return Annotator(Layered(hashing), tagger=KeywordTagger(), functions=functions)
 
 
 def demo_engine(data: Path, made_by: Annotator) -> SearchEngine:
-    """An engine over the demo corpus, whose facets are its own, with function vectors, made in ``data``."""
+    """Index the demo corpus with its own facets and function vectors into ``data``; return an engine."""
     build_quietly(DEMO_CORPUS, data, made_by.encoder, tagger=made_by.tagger, functions=made_by.functions)
     return opened(data, made_by)

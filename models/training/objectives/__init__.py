@@ -1,7 +1,7 @@
-"""The objectives of retrieval training, by name: one line each, with the paper it comes from.
+"""The objectives of retrieval training, by name, each with the paper that it comes from.
 
-A new objective is one file here and one line in OBJECTIVES; the configuration of a run names it and gives
-its settings.
+A new objective is one file here and one line in OBJECTIVES; the configuration of a run gives its name and
+settings.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 _ROOM = "models.training.objectives"
 
-# Each is built from its settings as keywords and called with an EncodedBatch (batch.RetrievalObjective).
+# Each is built with its settings as keywords and called with an EncodedBatch (batch.RetrievalObjective).
 OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
-        "in-batch": f"{_ROOM}.in_batch:InBatch",  # Akin's own: what papers are ranked by, both ways
+        "in-batch": f"{_ROOM}.in_batch:InBatch",  # Akin's own: the ranking distances, both ways
         "specter": f"{_ROOM}.specter:DocumentTriplet",  # SPECTER; also SPECTER-CoCite, CoSentBert
         "ts": f"{_ROOM}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
         "ot": f"{_ROOM}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire

@@ -16,14 +16,14 @@ from models.training.objectives.negatives import margin_loss
 class AbsTriplet:
     """AbsAspire: max(0, |q - p| - |q - n| + margin) on document vectors, summed (semantics 3.10).
 
-    ``margin`` is in units of distance. ``specter`` with the sum in place of the mean.
+    ``margin`` is in units of distance. The same as ``specter``, but with the sum instead of the mean.
     """
 
     margin: float = 1.0
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; 0 for a batch without a negative."""
+        """Return the loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, DOCUMENT, tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=False)
 
@@ -39,7 +39,7 @@ class MaxTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; 0 for a batch without a negative."""
+        """Return the loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, "single", tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=False)
 
@@ -48,7 +48,7 @@ class MaxTriplet:
 class AttentionTriplet:
     """AttAspire: summed triplet margin on sum_ij w_ij d_ij, w = softmax_ij(-d_ij / tau) (semantics 5).
 
-    The gradient flows through the weights, too. ``margin`` and ``tau`` are in units of distance.
+    The gradient also flows through the weights. ``margin`` and ``tau`` are in units of distance.
     """
 
     margin: float = 1.0
@@ -60,6 +60,6 @@ class AttentionTriplet:
         return self.tau
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; 0 for a batch without a negative."""
+        """Return the loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, "attention", tau=self.tau, dual=True)
         return margin_loss(batch, distance, margin=self.margin, mean=False)

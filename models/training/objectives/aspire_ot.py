@@ -13,7 +13,7 @@ from models.training.objectives.negatives import margin_loss
 
 @dataclass(frozen=True, slots=True)
 class TransportTriplet:
-    """max(0, d(q, p) - d(q, n) + margin), summed over a batch; d is transport's dual, gradients included.
+    """max(0, d(q, p) - d(q, n) + margin), summed over a batch; d is the dual of transport, with its gradient.
 
     ``margin`` and ``tau``, the temperature of the marginals, are in units of distance.
     """
@@ -27,6 +27,6 @@ class TransportTriplet:
         return self.tau
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; 0 for a batch without a negative."""
+        """Return the loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, "ot", tau=self.tau, dual=True)
         return margin_loss(batch, distance, margin=self.margin, mean=False)

@@ -19,8 +19,8 @@ from models.training.objectives.negatives import draw_triples, hinge, nothing
 class TextualSupervision:
     """max(0, |q_i - p_j| - |q_k - n_l| + margin), summed; (i, j) is the aligned pair of the example.
 
-    (k, l) is the aligned pair of the example whose positive the negative is; an explicit negative has none
-    and is compared by its closest pair. Numbers past the token limit become that of the last sentence read.
+    (k, l) is the aligned pair of the example that the negative is the positive of; an explicit negative has
+    none, so its closest pair is used. Sentences past the token limit are replaced by the last one read.
     ``margin`` is in units of distance.
     """
 
@@ -29,7 +29,7 @@ class TextualSupervision:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises InputError for an example without an aligned pair."""
+        """Return the loss, 0 without a negative; raises InputError for an example without an aligned pair."""
         if (batch.aligned < 0).any():
             raise InputError(
                 "Textual supervision needs the aligned sentences of every example; make the set with "
@@ -47,7 +47,7 @@ class TextualSupervision:
 
 
 def _aligned(a: Vectors, b: Vectors, pairs: Int64[torch.Tensor, "t 2"]) -> Float[torch.Tensor, " t"]:
-    """The L2 distance of sentence ``pairs[t, 0]`` of text ``t`` of ``a`` and ``pairs[t, 1]`` of ``b``."""
+    """Return the L2 distance of sentence ``pairs[t, 0]`` of ``a[t]`` to ``pairs[t, 1]`` of ``b[t]``."""
     rows = torch.arange(len(pairs), device=pairs.device)
     chosen = [
         own.sentences.double()[rows, torch.minimum(pairs[:, side], own.mask.sum(dim=1) - 1)]

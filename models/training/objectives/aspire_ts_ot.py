@@ -12,7 +12,7 @@ from models.training.objectives.batch import EncodedBatch
 
 @dataclass(frozen=True, slots=True)
 class SupervisedTransport:
-    """``sentences`` x L_TS + ``transport`` x L_OT; the paper takes 1 and 1. Each draws its own negatives."""
+    """``sentences`` x L_TS + ``transport`` x L_OT, 1 and 1 in the paper. Each draws separate negatives."""
 
     margin: float = 1.0
     tau: float = 0.5
@@ -25,6 +25,6 @@ class SupervisedTransport:
         return self.tau
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; raises what the two raise."""
+        """Return the loss; raises the errors of both losses."""
         supervised = TextualSupervision(self.margin)(batch)
         return self.sentences * supervised + self.transport * TransportTriplet(self.margin, self.tau)(batch)

@@ -1,4 +1,4 @@
-"""The input of an objective: vectors of a batch of examples, and which texts belong together."""
+"""The input of an objective: the vectors of a batch of examples, and the texts that belong together."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float32, Int64
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """``n`` encoded texts: sentence vectors, padded, ``mask`` True at sentences, and document vectors."""
+    """The padded sentence vectors (``mask`` is True at sentences) and document vectors of ``n`` texts."""
 
     sentences: Float32[torch.Tensor, "n n_sentence dim"]
     mask: Bool[torch.Tensor, "n n_sentence"]
@@ -24,13 +24,14 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """``n`` examples: query ``i`` belongs to positive ``i``; ``owner[j]`` is the query of negative ``j``.
+    """A batch of ``n`` examples: positive ``i`` belongs to query ``i``, negative ``j`` to query ``owner[j]``.
 
-    ``same[i, j]`` is True where positive ``j`` must not count as a negative for query ``i`` (nor query ``i``
-    for positive ``j``): the two are one paper, or belong together in another example. The diagonal is True.
-    ``known[i, j]`` is True where negative ``j``, whosever it is, must not count as one for query ``i``: it is
-    that query or belongs to it in some example.
-    ``aligned[i]`` are the sentences of query and positive that were found to say the same, -1 where none was.
+    ``same[i, j]`` is True if positive ``j`` must not count as a negative for query ``i`` (nor query ``i`` for
+    positive ``j``), because examples ``i`` and ``j`` share a query or a positive, or because the query of one
+    belongs to the positive of the other in some example. The diagonal is True.
+    ``known[i, j]`` is True if negative ``j``, of any example, must not count as one for query ``i``, because
+    it is this query or belongs to it in some example.
+    ``aligned[i]`` holds the numbers of the aligned sentences of query and positive, -1 if there are none.
     """
 
     query: Vectors
@@ -44,13 +45,13 @@ class EncodedBatch:
 
 @runtime_checkable
 class RetrievalObjective(Protocol):
-    """One training objective of retrieval."""
+    """A training objective of retrieval."""
 
     @property
     def served_tau(self) -> float | None:
-        """The temperature that a search should compare at too, in units of distance; None without one."""
+        """The temperature that a search should use too, in units of distance; None without a temperature."""
         ...
 
     def __call__(self, batch: EncodedBatch) -> torch.Tensor:
-        """The loss of a batch, a scalar to be made small; may draw from torch's random numbers."""
+        """Return the loss of a batch, a scalar to minimise; may draw random numbers from torch."""
         ...

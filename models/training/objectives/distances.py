@@ -1,4 +1,4 @@
-"""Distances between texts with gradients, by name: those that papers are ranked by (semantics 3.3, 3.4)."""
+"""The distances that papers are ranked by, with gradients, by name (semantics 3.3, 3.4)."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ from models.transport.tensor import costs_of, plans_of
 
 DOCUMENT = "document"
 DISTANCES = (Scorer.OT, Scorer.SINGLE, Scorer.MEAN_MIN, Scorer.ATTENTION, DOCUMENT)
-TEMPERED = frozenset({Scorer.OT, Scorer.ATTENTION})  # those that read tau
-_SMALLEST = 1e-12  # of a squared distance: the gradient of a root has no bound at 0
+TEMPERED = frozenset({Scorer.OT, Scorer.ATTENTION})  # the distances that use tau
+_SMALLEST = 1e-12  # of a squared distance: the gradient of a root is unbounded at 0
 
 
 def require_distance(name: str) -> None:
@@ -23,7 +23,7 @@ def require_distance(name: str) -> None:
 
 
 def l2(a: Float[Tensor, "*#n dim"], b: Float[Tensor, "*#n dim"]) -> Float[Tensor, "*n"]:
-    """The L2 distance of each row of ``a`` and that of ``b``; its gradient is 0 where the two are equal."""
+    """Return the L2 distance of each row of ``a`` to that of ``b``; the gradient of equal rows is 0."""
     distance: Tensor = (a - b).square().sum(dim=-1).clamp(min=_SMALLEST).sqrt()
     return distance
 
@@ -31,10 +31,12 @@ def l2(a: Float[Tensor, "*#n dim"], b: Float[Tensor, "*#n dim"]) -> Float[Tensor
 def paired_distances(
     name: str, a: Vectors, b: Vectors, *, tau: float, dual: bool = False
 ) -> Float[Tensor, " n"]:
-    """The distance of text ``i`` of ``a`` to text ``i`` of ``b``, in float64, by the distance ``name``.
+    """Return the distance ``name`` of text ``i`` of ``a`` to text ``i`` of ``b``, in float64.
 
-    The plan is detached: the gradient flows through the costs alone. With ``dual`` the value is transport's
-    dual, and its gradient that of the dual, marginals included, as ASPIRE trains (semantics 3.4, 3.10).
+    The plan is detached: the gradient flows only through the costs. With ``dual``, value and gradient are
+    those of transport's dual, marginals included, as in ASPIRE's training (semantics 3.4, 3.10); the gradient
+    of ``attention`` then flows through its weights too. Raises UnknownNameError for the name, InputError for
+    a ``tau`` not above 0.
     """
     require_distance(name)
     if name == DOCUMENT:
@@ -44,12 +46,12 @@ def paired_distances(
 
 
 def all_distances(name: str, a: Vectors, b: Vectors, *, tau: float) -> Float[Tensor, "n m"]:
-    """The distance of every text of ``a`` to every one of ``b``; see ``paired_distances``."""
+    """Return the distance of every text of ``a`` to every text of ``b``; see ``paired_distances``."""
     require_distance(name)
     n, m = len(a), len(b)
     if name == DOCUMENT:
         return l2(a.documents.double()[:, None], b.documents.double())
-    # Each sentence once, not once for each pair of texts.
+    # All sentences in one call, so that each is read once instead of once for each pair of texts.
     real = (a.mask.flatten()[:, None] & b.mask.flatten()).reshape(n, -1, m, b.mask.shape[1])
     cost = costs_of(a.sentences.flatten(0, 1), b.sentences.flatten(0, 1), real.flatten(2).flatten(0, 1))
     pairs = (own.reshape(real.shape).transpose(1, 2).flatten(0, 1) for own in (cost, real))
@@ -64,7 +66,7 @@ def _planned(
     tau: float,
     dual: bool = False,
 ) -> Float64[Tensor, " n"]:
-    """What the plans of ``cost`` make of it; gradients as ``paired_distances`` says."""
+    """Return the distances by the plans of ``cost``; gradients as in ``paired_distances``."""
     if not tau > 0:
         raise InputError(f"tau is {tau}; expected a temperature above 0, in units of distance.")
     plans = plans_of(cost, real, scorer=Scorer(name), settings=replace(SERVING, tau=tau))

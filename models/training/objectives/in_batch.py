@@ -1,10 +1,10 @@
-"""Cross-entropy over a batch, both ways, on the distances that papers are ranked by: Akin's own objective.
+"""Akin's own objective: cross-entropy over a batch, in both directions, on the ranking distances.
 
-    loss = mean_i [-log softmax_j(-d(q_i, p_j) / temperature)_i] / 2, and the same from each p_i to the q_j
+    loss = mean_i [-log softmax_j(-d(q_i, p_j) / temperature)_i] / 2, plus the same from each p_i to the q_j
 
-with j over the positives of the batch and, from the query's side, its explicit negatives. The distances are
-those of semantics 3.3 and 3.4; transport's plan is detached. Each direction is InfoNCE (van den Oord et al.
-2018, equation 4).
+with j over the positives of the batch and, for the queries only, the explicit negatives of query i. The
+distances are those of semantics 3.3 and 3.4; transport's plan is detached. Each direction is InfoNCE (van den
+Oord et al. 2018, equation 4).
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from models.training.objectives.distances import TEMPERED, all_distances, requir
 
 @dataclass(frozen=True, slots=True)
 class InBatch:
-    """The loss for one distance, or the mean of it over several.
+    """The loss for one distance, or its mean over several.
 
-    ``temperature`` is in units of distance; ``tau`` that of transport's marginals. Raises InputError for a
-    temperature that is not above 0.
+    ``temperature`` and ``tau``, the temperature of the marginals, are in units of distance. Raises InputError
+    for no distance or a temperature not above 0, UnknownNameError for an unknown distance.
     """
 
     distances: tuple[str, ...] = ("ot",)
@@ -40,11 +40,11 @@ class InBatch:
 
     @property
     def served_tau(self) -> float | None:
-        """``tau`` where one of the distances reads it."""
+        """``tau`` if one of the distances uses it, otherwise ``None``."""
         return self.tau if TEMPERED.intersection(self.distances) else None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; a batch of one example without negatives has nothing to learn from and gives 0."""
+        """Return the loss; 0 for one example without negatives, which has nothing to learn from."""
         losses = [self._loss(batch, name) for name in self.distances]
         return torch.stack(losses).mean()
 

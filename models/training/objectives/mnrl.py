@@ -17,8 +17,8 @@ from models.training.objectives.batch import EncodedBatch
 class MultipleNegatives:
     """-log softmax_j(scale x cos(q_i, c_j))_i over all positives and all explicit negatives of the batch.
 
-    Cosines are those of document vectors. Papers that are query i or belong to it in another example do not
-    count, be they positives or negatives of the batch.
+    Cosines are those of document vectors. Positives and negatives that are query i or belong to it in another
+    example do not count. Raises InputError for a scale not above 0.
     """
 
     scale: float = 20.0
@@ -30,7 +30,7 @@ class MultipleNegatives:
             raise InputError(f"scale is {self.scale}; expected a number above 0, such as 20.")
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The mean over the batch."""
+        """Return the mean over the batch."""
         candidates = torch.cat([batch.positive.documents, batch.negative.documents])
         unit = torch.nn.functional.normalize
         cosines = unit(batch.query.documents.double(), dim=1) @ unit(candidates.double(), dim=1).mT

@@ -1,7 +1,7 @@
-"""Triples of a batch: negatives drawn in it, never the query's own positive, and the margin loss on them.
+"""Triples with negatives drawn from the batch, and the margin loss on them.
 
-ASPIRE permutes the positives of a batch, so that in a batch of three every third triple has its positive for
-its negative (semantics 3.10); here a negative is another example's positive, one that does not belong to the
+ASPIRE permutes the positives of a batch, so that in a batch of three, one triple in three has its positive as
+its negative (semantics 3.10). Here the negative is a positive of another example that does not belong to the
 query.
 """
 
@@ -16,9 +16,9 @@ from models.training.objectives.batch import EncodedBatch, Vectors
 
 @dataclass(frozen=True, slots=True)
 class Triples:
-    """Triple ``t``: query and positive of example ``example[t]``, and a negative.
+    """Triples of the query and the positive of example ``example[t]``, and a negative.
 
-    ``origin[t]`` is the example whose positive the negative is, -1 for one of the query's own negatives.
+    ``origin[t]`` is the example that the negative is the positive of, -1 for an explicit negative.
     """
 
     example: Int64[torch.Tensor, " t"]
@@ -27,10 +27,10 @@ class Triples:
 
 
 def draw_triples(batch: EncodedBatch) -> Triples:
-    """One triple for each explicit negative, and one for each example without, drawn by torch's numbers.
+    """Return a triple for each explicit negative, and one drawn with torch for each example without any.
 
-    An explicit negative that belongs to its query in another example is none, so there may be no triple:
-    then the batch has nothing to learn from (``models.training.fitness`` refuses sets without any such).
+    An explicit negative that belongs to its query in some example does not count. So a batch may have no
+    triple and nothing to learn from; ``models.training.fitness`` refuses sets in which no batch can have one.
     """
     places = torch.arange(len(batch.owner), device=batch.owner.device)
     given = (~batch.known[batch.owner, places]).nonzero()[:, 0]
@@ -54,7 +54,7 @@ def margin_loss(
     margin: float,
     mean: bool,
 ) -> Float[torch.Tensor, ""]:
-    """max(0, d(query, positive) - d(query, negative) + margin): the sum over triples, or their mean."""
+    """Return the sum, or mean, over triples of max(0, d(query, positive) - d(query, negative) + margin)."""
     triples = draw_triples(batch)
     if not len(triples.example):
         return nothing(batch)
@@ -63,14 +63,14 @@ def margin_loss(
 
 
 def nothing(batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-    """A loss of 0 with gradients of 0, for a batch from which nothing can be learnt."""
+    """Return a loss of 0 with gradients of 0, for a batch without triples."""
     return 0 * (batch.query.sentences.sum() + batch.query.documents.sum())
 
 
 def hinge(
     near: Float[torch.Tensor, " t"], far: Float[torch.Tensor, " t"], *, margin: float, mean: bool
 ) -> Float[torch.Tensor, ""]:
-    """max(0, near - far + margin): the sum, or the mean."""
+    """Return the sum, or the mean, of max(0, near - far + margin)."""
     losses = (near - far + margin).clamp(min=0)
     return losses.mean() if mean and len(losses) else losses.sum()
 

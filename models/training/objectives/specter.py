@@ -14,10 +14,10 @@ from models.training.objectives.negatives import margin_loss
 
 @dataclass(frozen=True, slots=True)
 class DocumentTriplet:
-    """max(0, |q - p| - |q - n| + margin) on documents; SPECTER's mean over a batch, or ASPIRE's sum.
+    """max(0, |q - p| - |q - n| + margin) on documents: the mean over triples (SPECTER) or the sum (ASPIRE).
 
-    SPECTER learns from citation triplets so, SPECTER-CoCite from co-cited papers, CoSentBert from sentences
-    that cite the same papers together (semantics 3.10, 3.11). ``margin`` is in units of distance.
+    SPECTER trains it on citation triplets, SPECTER-CoCite on co-cited papers, CoSentBert on sentences that
+    cite the same papers (semantics 3.10, 3.11). ``margin`` is in units of distance.
     """
 
     margin: float = 1.0
@@ -26,6 +26,6 @@ class DocumentTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """The loss; 0 for a batch without a negative."""
+        """Return the loss; 0 for a batch without a negative."""
         distance = partial(paired_distances, DOCUMENT, tau=1.0)
         return margin_loss(batch, distance, margin=self.margin, mean=self.mean)

@@ -1,1 +1,1 @@
-"""Every data recipe: what makes training examples of papers, of who cites whom, and of what is said then."""
+"""The data recipes: training examples from papers, from citations, and from citing sentences."""

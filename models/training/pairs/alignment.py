@@ -1,4 +1,7 @@
-"""Which sentences of two co-cited papers the sentences that cite them speak of (ASPIRE; semantics 3.11)."""
+"""Alignment of co-cited papers: the sentence of each that the citing sentences are about.
+
+ASPIRE; semantics 3.11.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,9 +20,9 @@ Rows = Float32[np.ndarray, "_ dim"]
 def align(
     examples: Sequence[Example], texts: Mapping[str, Paper], encoder: Encoder, *, on_progress: ProgressFn
 ) -> list[Example]:
-    """The examples with ``aligned``: of each paper the sentence nearest to any context, by dot product.
+    """Return the examples with ``aligned``: each paper's sentence nearest to any context, by dot product.
 
-    Query and positive are looked at independently, as in ASPIRE. An example without contexts stays as it is.
+    Query and positive are aligned independently, as in ASPIRE. Examples without contexts stay unchanged.
     """
     contexts = {context for example in examples for context in example.contexts}
     papers = {name: texts[name] for e in examples if e.contexts for name in (e.query, e.positive)}
@@ -37,12 +40,12 @@ def align(
 
 
 def _nearest(sentences: Rows, contexts: Rows) -> int:
-    """The number of the sentence with the greatest dot product with any context."""
+    """Return the number of the sentence with the largest dot product with any context."""
     return int((sentences @ contexts.T).max(axis=1).argmax())
 
 
 def _encoded(papers: Sequence[Paper], encoder: Encoder, on_progress: ProgressFn) -> dict[str, Rows]:
-    """The sentence vectors of each text by its id."""
+    """Return the sentence vectors of each text, by its id."""
     vectors: dict[str, Rows] = {}
     for start in range(0, len(papers), PAPERS_PER_CALL):
         block = papers[start : start + PAPERS_PER_CALL]

@@ -18,11 +18,12 @@ def citation_triplets(
     most_per_paper: int,
     seed: int,
 ) -> list[Example]:
-    """A paper, one that it cites, and papers it does not cite: ``n_hard`` of those its citations cite.
+    """Return examples of a paper, a paper that it cites, and negatives that it does not cite.
 
-    SPECTER takes 2 hard and 3 easy negatives, easy ones drawn from all papers. A paper with fewer hard ones
-    gets easy ones in their place. ``most_per_paper`` citations are taken of each paper, drawn at random;
-    papers without text are no part of any example. Raises InputError where there are too few to draw from.
+    Hard negatives are cited by the paper's citations, easy ones are drawn from all papers; SPECTER takes 2
+    hard and 3 easy ones. Missing hard negatives are replaced by easy ones. Each paper is the query of at most
+    ``most_per_paper`` of its citations, drawn at random. Papers not in ``papers`` are in no example. Raises
+    InputError for too few papers to draw from.
     """
     names = sorted(papers)
     if len(names) < n_hard + n_easy + 2:

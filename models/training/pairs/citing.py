@@ -1,4 +1,4 @@
-"""Examples from citing sentences: co-cited papers, sentences that cite alike, contexts and what they cite."""
+"""Examples from citing sentences: co-cited papers, co-citing sentences, and contexts with the cited paper."""
 
 import itertools
 import re
@@ -13,7 +13,7 @@ from models.text.sentences import split_sentences
 from models.training.examples import Example, TrainingSet
 from models.types import Paper
 
-# ASPIRE's bounds (semantics 3.11), in sentences and in words parted by spaces.
+# ASPIRE's bounds (semantics 3.11), in sentences and in words separated by spaces.
 _SENTENCES = range(3, 21)
 _LONGEST_SENTENCE = 80
 _SHORT_SENTENCE = 4
@@ -21,15 +21,15 @@ _CONTEXT_WORDS = range(5, 61)
 _COCITED = range(2, 4)
 _MOST_CONTEXTS = 10
 _DIGITS = re.compile(r"\d+")
-# "[1, 2]", "(Church and Hanks, 1990)", "(2003b)": where a sentence cites. Bounded, so linear.
+# "[1, 2]", "(Church and Hanks, 1990)", "(2003b)": the citation marks of a sentence. Bounded, so linear.
 _CITATION = re.compile(r"\[[\d,;\s–-]{1,60}\]|\([^()]{0,120}\b(?:19|20)\d\d[a-z]?[^()]{0,60}\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A sentence of the paper ``citing`` and the papers it cites; ``n_cited`` counts also unknown ones.
+    """A sentence of the paper ``citing`` with the papers it cites; ``n_cited`` also counts unknown papers.
 
-    ``title`` and ``doi`` are those of the citing paper, where they are known.
+    ``title`` and ``doi`` are those of the citing paper, if known.
     """
 
     citing: str
@@ -41,7 +41,7 @@ class Citation:
 
 
 def is_usable(paper: Paper) -> bool:
-    """Whether ASPIRE keeps an abstract: 3 to 20 sentences, none above 80 words, not all of 4 or fewer."""
+    """Return whether ASPIRE keeps an abstract: 3-20 sentences, none above 80 words, not all of 4 or fewer."""
     lengths = [len(sentence.text.split()) for sentence in paper.sentences]
     return (
         len(lengths) in _SENTENCES
@@ -53,12 +53,12 @@ def is_usable(paper: Paper) -> bool:
 def cocited_papers(
     citations: Iterable[Citation], papers: Mapping[str, Paper], *, min_contexts: int = 1
 ) -> list[Example]:
-    """Pairs of papers cited in one sentence, by ASPIRE's rules (semantics 3.11).
+    """Return the pairs of papers cited in one sentence, by ASPIRE's rules (semantics 3.11).
 
-    A sentence counts that cites two or three usable papers, has 5 to 60 words and a bracket; those that
-    differ in digits alone count once, and so does a citing paper for each set of cited ones. A pair carries
-    the contexts of all sets it is in, ten at most; ``min_contexts`` 2 asks for two citing papers. The order
-    is that of the ids.
+    A sentence counts if it cites two or three usable papers and has 5 to 60 words and a bracket. Sentences
+    that differ only in digits count once; each citing paper gives one sentence for each set of cited papers.
+    A pair has one context from each paper that cites it, at most ten; ``min_contexts`` is the least number of
+    these citing papers. The pairs are in the order of the ids.
     """
     pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for known, cited_by in _cocited(citations, papers).items():
@@ -74,10 +74,10 @@ def cocited_papers(
 def cociting_sentences(
     citations: Iterable[Citation], papers: Mapping[str, Paper]
 ) -> tuple[list[Example], dict[str, Paper]]:
-    """Pairs of sentences that cite the same papers together: the data of CoSentBert (semantics 3.11).
+    """Return the pairs of sentences that cite the same papers: the data of CoSentBert (semantics 3.11).
 
-    Sentences count as in ``cocited_papers``; of a set of cited papers ten give all of their pairs. The order
-    is that of the cited ids. Returns the sentences as texts, too.
+    Sentences count as in ``cocited_papers``. Each set of cited papers gives all pairs of its first ten
+    sentences, in the order of the cited ids. The sentences are also returned, as texts.
     """
     examples, texts = [], {}
     for number, (_, cited_by) in enumerate(sorted(_cocited(citations, papers).items())):
@@ -93,7 +93,7 @@ def cociting_sentences(
 def _cocited(
     citations: Iterable[Citation], papers: Mapping[str, Paper]
 ) -> dict[tuple[str, ...], dict[str, str]]:
-    """For each set of papers that a usable sentence cites, sorted: one sentence of each citing paper."""
+    """Return, for each sorted set of papers cited in a usable sentence, one sentence of each citing paper."""
     contexts: defaultdict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     seen: set[str] = set()
     for citation in citations:
@@ -114,10 +114,10 @@ def _cocited(
 def contexts_to_documents(
     citations: Iterable[Citation], papers: Mapping[str, Paper]
 ) -> tuple[list[Example], dict[str, Paper]]:
-    """Sentences that cite one paper alone, with that paper: context to document (Zeta Alpha, semantics 4.3).
+    """Return sentences that cite only one paper, with this paper (Zeta Alpha's context to document).
 
-    The places of citations are cut out, so that what is left says something; a sentence has 5 to 60 words
-    then, and each wording comes once a paper. Returns the sentences as texts, too.
+    Semantics 4.3. Citation marks are cut out; a sentence counts if 5 to 60 words are left, and each wording
+    counts once for a cited paper. The sentences are also returned, as texts.
     """
     examples, texts = [], {}
     seen: set[tuple[str, str]] = set()
@@ -137,7 +137,7 @@ def contexts_to_documents(
 
 
 def short_text(name: str, text: str) -> Paper:
-    """A text without a title, as a short query is read; raises InputError for an empty one."""
+    """Return a text as a paper without a title, like a short query; InputError if it is empty."""
     sentences = split_sentences(text)
     if not sentences:
         raise InputError(f"The text {name!r} is empty; leave it out.")
@@ -147,12 +147,12 @@ def short_text(name: str, text: str) -> Paper:
 def hold_out(
     examples: Sequence[Example], *, n_held_out: int, seed: int
 ) -> tuple[list[Example], list[Example]]:
-    """Examples to train on and examples to measure by, which have no text in common.
+    """Return the examples for training and the held-out examples, which have no text in common.
 
-    Held out are ``n_held_out`` examples drawn at random, no two of which share a text; training leaves out
-    every example with a text of theirs. Where two held-out texts belong together by an example that is left
-    out so, ``belong`` says it: a right answer does not count as a wrong one. Raises InputError where too few
-    are left.
+    The ``n_held_out`` held-out examples are drawn at random, and no two of them share a text. Training leaves
+    out every example with a held-out text. If such an example joins two held-out texts, the ``belong`` of the
+    held-out example records it, so that a right answer is not counted as wrong. Raises InputError if too few
+    examples are left.
     """
     order = np.random.default_rng([seed, 1]).permutation(len(examples))
     held_out: list[Example] = []
@@ -176,7 +176,7 @@ def hold_out(
 def _with_belonging(
     held_out: Sequence[Example], examples: Sequence[Example], taken: set[str]
 ) -> list[Example]:
-    """The held-out examples, each with the other texts of ``taken`` that some example joins to its query."""
+    """Return the held-out examples, with the other texts of ``taken`` that an example joins to the query."""
     akin: defaultdict[str, set[str]] = defaultdict(set)
     for example in examples:
         if {example.query, example.positive} <= taken:
@@ -189,7 +189,7 @@ def _with_belonging(
 
 
 def training_set(name: str, examples: Sequence[Example], texts: Mapping[str, Paper]) -> TrainingSet:
-    """The set of ``examples``, with those of ``texts`` that they name."""
+    """Return the training set of ``examples``, with only the ``texts`` that they name."""
     named = {text for example in examples for text in _texts(example)}
     return TrainingSet(name, {i: texts[i] for i in texts if i in named}, tuple(examples))
 

@@ -1,4 +1,4 @@
-"""Examples that need no citation: two crops of one abstract, or a sentence and the rest (semantics 4.3)."""
+"""Examples without citations: two crops of an abstract, or a sentence and the rest (semantics 4.3)."""
 
 import zlib
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ _SHORTEST_CROP = 10  # words
 
 
 def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
-    """Two spans of the words of each abstract, drawn independently: independent cropping (Zeta Alpha).
+    """Return two spans of words of each abstract, drawn independently: independent cropping (Zeta Alpha).
 
-    A span has 10 words at least and, where the abstract has more than 20, half of them at most. Papers with
-    fewer than 10 words are left out. Returns the crops as texts, too.
+    A span has at least 10 words and at most half of the abstract's, or exactly 10 if half is less. Papers
+    with fewer than 10 words are left out. The crops are also returned, as texts.
     """
     examples, texts = [], {}
     for name in sorted(papers):
@@ -38,9 +38,9 @@ def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[E
 
 
 def inverse_cloze(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
-    """A sentence of each abstract as the query, and the paper without it: inverse cloze (ICT).
+    """Return a sentence of each abstract as the query, with the rest of the paper: inverse cloze (ICT).
 
-    Papers of fewer than three sentences are left out. Returns the sentences and what is left as texts.
+    Papers with fewer than three sentences are left out. Queries and rests are also returned, as texts.
     """
     examples, texts = [], {}
     for name in sorted(papers):
@@ -59,5 +59,5 @@ def inverse_cloze(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Examp
 
 
 def _number(name: str) -> int:
-    """A number of its own for a name, the same in every process."""
+    """Return a seed for a name, the same in every process."""
     return zlib.crc32(name.encode())

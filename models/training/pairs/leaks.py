@@ -1,4 +1,4 @@
-"""The leak guard: papers that an evaluation uses are left out of training, and counted."""
+"""The leak guard, which leaves papers of evaluations out of training and counts them."""
 
 import re
 from collections import Counter
@@ -8,16 +8,16 @@ from models.training.pairs.citing import Citation
 from models.types import Paper
 
 _OTHER = re.compile(r"[\W_]+")
-# Titles like "Introduction" are shared by chance; a title this short, in characters, tells nothing.
+# Titles like "Introduction" are shared by chance, so titles of fewer characters are not compared.
 _SHORTEST_TITLE = 12
 _OF_CITING = "of the citing paper"
 
 
 class LeakGuard:
-    """Knows papers of evaluations by id, DOI and title; ``counts`` says how many it found, and by which.
+    """A filter for papers of evaluations, by id, DOI and title; ``counts`` holds the number found by each.
 
-    What ``without_leaks`` found, by whatever, ``of_others`` knows by its id, and a citing paper also by its
-    title and DOI where they are told. ``named`` are the names of the evaluations, for a report.
+    ``of_others`` compares the id of a citing paper, also with the papers that ``without_leaks`` left out, and
+    its DOI and title if given. ``named`` holds the names of the evaluations, for a report.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class LeakGuard:
         self._citing: set[str] = set()
 
     def without_leaks(self, papers: Mapping[str, Paper]) -> dict[str, Paper]:
-        """The papers that no evaluation uses; ``counts`` grows by the others, each once, by its reason."""
+        """Return the papers that no evaluation uses; ``counts`` counts each other paper by its reason."""
         kept = {}
         for name, paper in papers.items():
             reason = self._reason(paper)
@@ -48,7 +48,7 @@ class LeakGuard:
         return kept
 
     def of_others(self, citations: Iterable[Citation]) -> Iterator[Citation]:
-        """The sentences of papers that no evaluation uses; ``counts`` grows by each other paper, once."""
+        """Yield the sentences of papers that no evaluation uses; each other citing paper is counted once."""
         known = self._ids | self._left_out
         for citation in citations:
             by_id = "id" if citation.citing in known else ""
@@ -65,14 +65,14 @@ class LeakGuard:
         return self._used(paper.doi, _titles(paper))
 
     def _used(self, doi: str | None, titles: Iterable[str]) -> str:
-        """The reason why a paper of this DOI and these titles is one of an evaluation; empty for none."""
+        """Return "doi" or "title" if an evaluation uses a paper with this DOI or title; empty otherwise."""
         if doi and doi.casefold() in self._dois:
             return "doi"
         return "title" if any(title in self._titles for title in titles) else ""
 
 
 def left_out(counts: Mapping[str, int], named: Sequence[str] | None) -> str:
-    """What the leak guard found, in a sentence; ``named`` are the evaluations, None where none says which."""
+    """Return a sentence on the papers left out; ``named`` holds the evaluations, None if not recorded."""
     if named is not None and not named:
         return "No evaluation was named, so no paper was left out as one of an evaluation."
     told = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(counts.items())) or "none"
@@ -81,18 +81,18 @@ def left_out(counts: Mapping[str, int], named: Sequence[str] | None) -> str:
 
 
 def n_shared(texts: Iterable[Paper], others: Iterable[Paper]) -> int:
-    """How many of ``texts`` are also among ``others``, by title or by their sentences, whatever their ids."""
+    """Return how many of ``texts`` are also in ``others``, by title or by sentences, whatever their ids."""
     known = {key for other in others for key in _keys(other)}
     return sum(not known.isdisjoint(_keys(text)) for text in texts)
 
 
 def _keys(paper: Paper) -> list[str]:
-    """What two copies of a text have in common: the title, and all sentences."""
+    """Return the keys to find copies of a text by: its title, and its sentences."""
     return [*_titles(paper), _OTHER.sub("", "".join(each.text for each in paper.sentences)).casefold()]
 
 
 def _titles(paper: Paper) -> list[str]:
-    """The title as letters and digits alone; that of a paper without an abstract is its one sentence."""
+    """Return the title, or else the abstract, reduced to letters and digits; empty if it is too short."""
     return _plain(paper.title or paper.abstract)
 
 

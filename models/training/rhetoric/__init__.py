@@ -1,1 +1,1 @@
-"""Training of the models that know what a sentence does (rhetorical functions; semantics 4.4)."""
+"""Training of the models of rhetorical functions, which describe what a sentence does (semantics 4.4)."""

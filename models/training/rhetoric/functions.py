@@ -1,8 +1,8 @@
-"""Trains the head of a function encoder on sentences labelled by their phrases (semantics 4.4).
+"""Training of the head of a function encoder, on sentences labelled by their phrases (semantics 4.4).
 
-Where the paper fine-tunes a whole transformer on sentences read alone, the head reads the encoder's hidden
-layers as they are: one pass then serves retrieval and functions alike. It learns from every sentence twice,
-read in its abstract and read alone, for it will meet both.
+The paper fine-tunes a whole transformer on sentences read alone. Here the head reads the hidden layers of an
+unchanged encoder, so that one pass gives both the retrieval and the function vectors. The head learns from
+each sentence twice, read in its abstract and read alone, because it is used on both.
 """
 
 import itertools
@@ -25,22 +25,23 @@ BATCH = 64  # as in the paper
 _WEIGHT_DECAY = 1e-4
 _HELD_OUT = 0.1  # of the papers
 
-# How well vectors (n_rows, dim) find others of their label (n_rows,); higher is better.
+# A score of how well vectors (n_rows, dim) find others with their label (n_rows,); higher is better.
 Measure = Callable[[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " n_rows"]], float]
 
 
 @dataclass(frozen=True, slots=True)
 class HeadSettings:
-    """How a head is made; the defaults are those of the shipped weights.
+    """The settings of a head and its training; the defaults are those of the shipped weights.
 
-    Training starts at the principal components of the layers, and so from what sentences have in common
-    untrained, with vectors of norm ``start_norm`` (root mean square); the smaller, the further it leads away.
+    Training starts from the principal components of the layers, so from similarities the encoder already
+    has, with vectors of norm ``start_norm`` (root mean square). With a smaller norm, training moves further
+    away from this start.
     """
 
     objective: str = "softmax"
     dim: int = 128
     n_epochs: int = 5
-    learning_rate: float = 3e-4  # of AdamW; falls to 0 in a straight line
+    learning_rate: float = 3e-4  # of AdamW; falls linearly to 0
     start_norm: float = 10.0
     dropout: float = 0.2  # of the inputs
     seed: int = 0
@@ -50,7 +51,7 @@ class HeadSettings:
 class Features:
     """The hidden layers of labelled sentences, most of them twice: in context and ``alone``.
 
-    ``labels`` number the functions, ``papers`` the papers that the sentences stand in.
+    ``labels`` are the numbers of the functions, ``papers`` those of the papers that the sentences are from.
     """
 
     rows: Float16[np.ndarray, "n_rows n_layers dim"]
@@ -61,7 +62,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class TrainedHead:
-    """The head of the best epoch, and what the head of each was worth on the papers held out."""
+    """The head of the best epoch, and the scores of each epoch's head on the held-out papers."""
 
     head: Head
     held_out: tuple[float, ...]
@@ -75,10 +76,10 @@ def encode_examples(
     layers: Sequence[int],
     on_progress: ProgressFn,
 ) -> Features:
-    """Read every example in its abstract and alone; one past the encoder's token limit is read alone only.
+    """Encode every example in its abstract and alone; a sentence past the encoder's token limit only alone.
 
-    A label is a place in ``functions``. Raises EncoderError for layers that the encoder does not have, and
-    InputError for a paper with numbers in them that float16 does not hold.
+    A label is an index into ``functions``. Raises EncoderError for layers that the encoder does not have, and
+    InputError for a paper with hidden states beyond the range of float16.
     """
     of_paper: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
@@ -117,9 +118,9 @@ def _in_float16(layers: Float32[np.ndarray, "n_layers dim"], example: Example) -
 
 
 def of_labels(features: Features, labels: Sequence[int]) -> Features:
-    """The sentences of some labels alone, which are numbered anew in the order given.
+    """Return only the sentences with one of ``labels``, numbered again in the given order.
 
-    Raises InputError for fewer than two.
+    Raises InputError for fewer than two labels.
     """
     if len(labels) < 2:
         raise InputError(f"{len(labels)} functions to learn from; at least two are needed.")
@@ -132,7 +133,7 @@ def of_labels(features: Features, labels: Sequence[int]) -> Features:
 
 
 def lone_sentence(example: Example) -> Paper:
-    """The sentence of an example as a paper of one sentence without a title."""
+    """Return the sentence of an example as a paper of one sentence, without a title."""
     sentence = example.paper.sentences[example.sentence]
     return replace(example.paper, title="", abstract=sentence.text, sentences=(sentence,))
 
@@ -140,10 +141,10 @@ def lone_sentence(example: Example) -> Paper:
 def train_head(
     features: Features, settings: HeadSettings, *, measure: Measure, on_progress: ProgressFn
 ) -> TrainedHead:
-    """Train a head under one objective; equal arguments give an equal head on one machine.
+    """Train a head under one objective; equal arguments give an equal head on the same machine.
 
-    A tenth of the papers is held out: ``measure`` of their sentences after each epoch (the mean of those in
-    context and those alone) decides which epoch's head is kept. Raises UnknownNameError or
+    A tenth of the papers is held out. After each epoch, ``measure`` scores their sentences (the mean of those
+    in context and those alone); the head of the epoch with the best score is kept. Raises UnknownNameError or
     MissingPackageError for the objective, InputError for more dimensions than the layers have.
     """
     if settings.dim > (n_inputs := features.rows[0].size):
@@ -168,7 +169,7 @@ def _heads(
     settings: HeadSettings,
     rng: np.random.Generator,
 ) -> Iterator[Head]:
-    """The head after each epoch over the ``training`` rows of ``features``."""
+    """Yield the head after each epoch over the ``training`` rows of ``features``."""
     rows = features.rows.reshape(len(features.rows), -1)
     loss = build_loss(settings.objective, n_functions=int(features.labels.max()) + 1, dim=settings.dim)
     network = _Network(rows[training].astype(np.float32), settings)
@@ -194,11 +195,11 @@ def _heads(
 def balanced_batches(
     labels: Int64[np.ndarray, " n_rows"], *, per_class: int, rng: np.random.Generator
 ) -> Iterator[Int64[np.ndarray, " n_batch"]]:
-    """Batches of BATCH rows without end, in runs of ``per_class`` rows of one label.
+    """Yield batches of BATCH rows without end, each in runs of ``per_class`` rows with one label.
 
-    Labels take turns in random order, and so do the rows of each: every label counts the same, however many
-    rows it has, and every row is seen before one of its label comes again. With fewer labels than the paper's
-    77 a label comes more than once in a batch: ``per_class`` 1 and 33 labels make it about two.
+    Labels are drawn in random order, all before any is repeated, and so are the rows of each label. So every
+    label counts the same, however many rows it has. With fewer labels than the paper's 77, a label may occur
+    several times in a batch: about twice with ``per_class`` 1 and 33 labels.
     """
     turns = _endless(np.unique(labels), rng)
     rows = {label: _endless(np.flatnonzero(labels == label), rng) for label in np.unique(labels)}
@@ -215,7 +216,7 @@ def _endless(values: Int64[np.ndarray, " n"], rng: np.random.Generator) -> Itera
 def held_out_rows(
     papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator
 ) -> Bool[np.ndarray, " n_rows"]:
-    """The rows of a tenth of the papers, of one at least."""
+    """Return a mask of the rows of a tenth of the papers, at least one paper, drawn at random."""
     numbers = np.unique(papers)
     drawn = rng.permutation(numbers)[: max(1, round(_HELD_OUT * len(numbers)))]
     return np.isin(papers, drawn)
@@ -224,7 +225,7 @@ def held_out_rows(
 def score_head(
     head: Head, features: Features, chosen: Bool[np.ndarray, " n_rows"], measure: Measure
 ) -> float:
-    """The mean of ``measure`` over the ``chosen`` sentences in context and over those alone, if there are."""
+    """Return the mean of ``measure`` on the ``chosen`` sentences in context and on those alone, if any."""
     values = []
     for view in filter(np.any, (chosen & ~features.alone, chosen & features.alone)):
         layers = features.rows[view].swapaxes(0, 1).astype(np.float32)
@@ -233,7 +234,7 @@ def score_head(
 
 
 class _Network(torch.nn.Module):
-    """A head in training: what it reads is standardised by ``rows`` and dropped at random."""
+    """A head in training; its inputs are standardised by ``rows`` and go through dropout."""
 
     def __init__(self, rows: Float32[np.ndarray, "n_rows n_inputs"], settings: HeadSettings) -> None:
         super().__init__()
@@ -250,12 +251,12 @@ class _Network(torch.nn.Module):
             self._map.bias.zero_()
 
     def forward(self, rows: Float32[torch.Tensor, "n_rows n_inputs"]) -> Float32[torch.Tensor, "n_rows dim"]:
-        """Vectors as the objectives want them: not yet of unit norm."""
+        """Return the vectors for the objectives, not yet of unit norm."""
         vectors: torch.Tensor = self._map(self._dropout((rows - self._mean) / self._scale))
         return vectors
 
     @torch.no_grad()
     def head(self) -> Head:
-        """What has been learnt so far, the standardisation folded into the map."""
+        """Return the head learnt so far, with the standardisation folded into the map."""
         weight = self._map.weight / self._scale
         return Head(weight.numpy(), (self._map.bias - weight @ self._mean).numpy())

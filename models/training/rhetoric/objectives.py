@@ -1,4 +1,7 @@
-"""The objectives that teach a function encoder which sentences do the same (semantics 4.4)."""
+"""The training objectives of a function encoder: sentences with one function get similar vectors.
+
+Semantics 4.4.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,13 +17,13 @@ from models.registry import resolve
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A loss and its batches: ``per_class`` examples of each function drawn (the paper's M)."""
+    """A loss, and the number of examples ``per_class`` that a batch has of each function (the paper's M)."""
 
     loss: str
     per_class: int
 
 
-# The paper's five with its constants; all but the first are pytorch-metric-learning's.
+# The paper's five objectives, with its constants; all except the first are from pytorch-metric-learning.
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
     {
         "softmax": Objective("models.training.rhetoric.objectives:SoftmaxLoss", 1),
@@ -33,7 +36,7 @@ OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
 
 
 class SoftmaxLoss(torch.nn.Module):
-    """Cross-entropy of a linear classifier on the vectors as they are; thrown away after training."""
+    """The cross-entropy of a linear classifier on unnormalised vectors; discarded after training."""
 
     def __init__(self, *, num_classes: int, embedding_size: int) -> None:
         super().__init__()
@@ -42,16 +45,16 @@ class SoftmaxLoss(torch.nn.Module):
     def forward(
         self, vectors: Float[torch.Tensor, "n_rows dim"], labels: Int64[torch.Tensor, " n_rows"]
     ) -> Float[torch.Tensor, ""]:
-        """The mean over the batch."""
+        """Return the mean over the batch."""
         loss: torch.Tensor = torch.nn.functional.cross_entropy(self.classify(vectors), labels)
         return loss
 
 
 def build_loss(objective: str, *, n_functions: int, dim: int) -> torch.nn.Module:
-    """The loss of (vectors (n_rows, dim), labels (n_rows,)) under ``objective``, a key of OBJECTIVES.
+    """Return the loss of (vectors (n_rows, dim), labels (n_rows,)) under ``objective``, a key of OBJECTIVES.
 
-    All but ``softmax`` bring the vectors to unit norm themselves. The parameters of those that hold a vector
-    for each function must be trained along. Raises UnknownNameError or MissingPackageError.
+    All except ``softmax`` normalise the vectors themselves. A loss with its own parameters, such as a vector
+    for each function, needs them trained too. Raises UnknownNameError or MissingPackageError.
     """
     if objective not in OBJECTIVES:
         raise UnknownNameError(f"Unknown objective {objective!r}; known: {', '.join(OBJECTIVES)}.")
@@ -59,7 +62,7 @@ def build_loss(objective: str, *, n_functions: int, dim: int) -> torch.nn.Module
     classes: dict[str, float] = {"num_classes": n_functions, "embedding_size": dim}
     settings: dict[str, dict[str, float]] = {
         "softmax": classes,
-        "triplet": {"margin": 0.05},  # all triplets of the batch, mean over those that are not yet 0
+        "triplet": {"margin": 0.05},  # all triplets of the batch, mean over those above 0
         "arcface": {**classes, "margin": float(np.rad2deg(0.5)), "scale": 16},
         "multi-similarity": {"alpha": 2, "beta": 40, "base": 0.75},
         "nt-xent": {"temperature": 0.1},

@@ -1,10 +1,10 @@
 """Phrases that mark rhetorical functions, and the sentences of a corpus that contain them.
 
-Distant supervision after Sugimoto and Aizawa (SDP 2022; semantics 4.4): a list of phrases by rhetorical
-function gives n-grams, and a sentence that holds n-grams of exactly one function is an example of it. We
-depart from the paper where it needs what we cannot ship: a word's Snowball stem stands for its lemma, the
-list names alternatives itself where the paper paraphrases by PPDB, and without a dependency parser an n-gram
-need not contain the root of its sentence.
+Distant supervision after Sugimoto and Aizawa (SDP 2022; semantics 4.4): a list of phrases for each rhetorical
+function gives n-grams, and a sentence with n-grams of exactly one function is an example of this function.
+We depart from the paper where it needs resources that we cannot ship: words are reduced to Snowball stems
+instead of lemmas; alternatives are written in the list instead of taken from PPDB; and without a dependency
+parser, an n-gram need not contain the root of its sentence.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from models.errors import InputError
 from models.types import Paper
 
 PHRASES = Path(__file__).with_name("phrases.toml")
-MAX_WORDS = 5  # of an n-gram, as the paper has it; a longer phrase counts as its runs of five
+MAX_WORDS = 5  # of an n-gram, as in the paper; a longer phrase is split into its runs of five words
 MIN_WORDS = 2  # one word says little about a sentence
 _WORD = re.compile(r"[^\W_]+")
 _CHOICE = re.compile(r"\(([^()]*)\)")
@@ -33,9 +33,9 @@ NGram = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class PhraseList:
-    """The n-grams (of stems) that stand for one function each.
+    """The n-grams (of stems) that stand for exactly one function each.
 
-    ``ambiguous`` lists those that were left out, with the functions that share them.
+    ``ambiguous`` holds the n-grams left out because several functions share them, with these functions.
     """
 
     functions: tuple[str, ...]
@@ -43,7 +43,7 @@ class PhraseList:
     ambiguous: Mapping[NGram, tuple[str, ...]]
 
     def functions_in(self, text: str) -> frozenset[str]:
-        """The functions whose n-grams ``text`` holds."""
+        """Return the functions that have an n-gram in ``text``."""
         words = stems(text)
         return frozenset(
             self.ngrams[ngram]
@@ -55,7 +55,7 @@ class PhraseList:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Sentence ``sentence`` of ``paper``, taken for an example of ``function``."""
+    """The sentence number ``sentence`` (from 0) of ``paper``, as an example of ``function``."""
 
     paper: Paper
     sentence: int
@@ -64,9 +64,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """The examples kept, and how many sentences each function had before the limit.
+    """The examples kept, and the number of sentences found for each function before the limit.
 
-    ``n_unclear`` counts the sentences that held n-grams of several functions.
+    ``n_unclear`` is the number of sentences with n-grams of several functions.
     """
 
     examples: tuple[Example, ...]
@@ -78,10 +78,10 @@ class Mined:
 def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> PhraseList:
     """Read a phrase list: a TOML table for each function with an array ``phrases``.
 
-    ``(a|b c|)`` in a phrase stands for any of its parts, nothing included. N-grams of fewer than
-    ``least_words`` words are left out, and functions without any other; MAX_WORDS is as in the paper. Raises
-    InputError for a file that cannot be read as a list, that leaves fewer than two functions, or a phrase of
-    fewer than two words.
+    ``(a|b c|)`` in a phrase stands for ``a``, ``b c`` or nothing. N-grams of fewer than ``least_words`` words
+    are left out, as are functions without longer ones; MAX_WORDS is the paper's choice. Raises InputError for
+    a file that cannot be read as a list or leaves fewer than two functions, and for a phrase of fewer than
+    two words.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -113,7 +113,7 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
 
 
 def ngrams(phrase: str) -> set[NGram]:
-    """The n-grams a phrase stands for: each of its readings whole, or its runs of MAX_WORDS words."""
+    """Return the n-grams of a phrase: each of its readings, or its runs of MAX_WORDS words if longer."""
     found: set[NGram] = set()
     parts = _CHOICE.split(phrase)  # every second part is a choice
     choices = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
@@ -124,19 +124,19 @@ def ngrams(phrase: str) -> set[NGram]:
 
 
 def stems(text: str) -> list[str]:
-    """The Snowball stems of the words of ``text``, in lower case and in order."""
+    """Return the Snowball stems of the words of ``text``, in lower case and in order."""
     return list(_stemmer.stemWords(_WORD.findall(text.lower())))
 
 
 def mine(papers: Iterable[Paper], phrases: PhraseList, *, per_function: int, seed: int) -> Mined:
-    """Take sentences that hold n-grams of exactly one function, at most ``per_function`` of each at random.
+    """Collect sentences with n-grams of exactly one function, at most ``per_function`` random ones of each.
 
-    The examples come in the order of the papers.
+    The examples are in the order of the papers.
     """
     found: dict[str, list[tuple[int, Example]]] = defaultdict(list)
     counts: Counter[str] = Counter()
     n_sentences = n_unclear = 0
-    # Each function keeps a uniform sample of what went by (reservoir sampling): a corpus may be large.
+    # Reservoir sampling: a uniform sample for each function in one pass, because a corpus may be large.
     draws = {function: random.Random(f"{seed}:{function}") for function in phrases.functions}  # noqa: S311 - no secret
     for paper in papers:
         for number, sentence in enumerate(paper.sentences):

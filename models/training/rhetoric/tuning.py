@@ -1,7 +1,7 @@
-"""Fine-tunes a whole encoder on labelled sentences, as the paper does, into a checkpoint folder.
+"""Fine-tuning of a whole encoder on labelled sentences, as in the paper, into a checkpoint folder.
 
-Semantics 4.4: sentences are read alone, batches and objectives are those of the head. Where the paper takes
-the last layer's CLS, a sentence's vector is the mean of its WordPieces: what the contextual encoder gives.
+Semantics 4.4: sentences are read alone; batches and objectives are the same as for the head. The vector of a
+sentence is the mean of its WordPieces, as in the contextual encoder, instead of the paper's CLS vector.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from models.types import ProgressFn
 
 @dataclass(frozen=True, slots=True)
 class TuningSettings:
-    """The paper's; ``learning_rate`` is AdamW's."""
+    """The settings of fine-tuning, by default those of the paper; ``learning_rate`` is that of AdamW."""
 
     objective: str = "softmax"
     n_epochs: int = 5
@@ -51,9 +51,9 @@ def tune_encoder(
 ) -> None:
     """Fine-tune the encoder ``name`` and write it to the folder ``target``; ``--encoder TARGET`` loads it.
 
-    The vectors it then gives are of functions and of unit norm. Raises what ``load_encoder`` raises,
-    InputError for a loss that is not finite, and StorageError where ``target`` has files or cannot be
-    written.
+    Its vectors then describe functions and have unit norm. Raises what ``load_encoder`` raises,
+    MissingPackageError for the objective, InputError for a loss that is not finite, and StorageError if
+    ``target`` has files or cannot be written.
     """
     expect_new(target)
     checkpoint = locate_checkpoint(name)
@@ -79,7 +79,7 @@ def _tune(
     settings: TuningSettings,
     on_progress: ProgressFn,
 ) -> None:
-    """Move the weights of ``model`` so that sentences of one label come near each other."""
+    """Train the weights of ``model`` so that sentences with the same label get similar vectors."""
     per_class = OBJECTIVES[settings.objective].per_class
     batches = balanced_batches(labels, per_class=per_class, rng=np.random.default_rng(settings.seed))
     loss = build_loss(settings.objective, n_functions=int(labels.max()) + 1, dim=model.config.hidden_size)
@@ -105,7 +105,7 @@ def _tune(
 def sentence_means(
     model: PreTrainedModel, sentences: Sequence[PaperTokens]
 ) -> Float32[torch.Tensor, "n_rows dim"]:
-    """The mean last hidden state over the WordPieces of the one sentence of each, gradients included."""
+    """Return the mean last hidden state over the WordPieces of each one-sentence paper, with gradients."""
     batch = pad_batch([own.ids for own in sentences], [own.sentences for own in sentences]).to(model.device)
     output = model(input_ids=batch.ids, attention_mask=batch.mask)
     rows: torch.Tensor = pool_windows(batch, output.last_hidden_state)[:, 0]

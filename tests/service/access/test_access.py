@@ -1,4 +1,4 @@
-"""No spelling of a request's path changes what its route asks of the caller."""
+"""Tests that no spelling of a request's path changes what its route requires of the caller."""
 
 import http.client
 import shutil
@@ -27,7 +27,7 @@ from service.secret import Secret
 from service.settings import Settings, settings_of
 from tests.support.servers.loopback import served
 
-REACHED = 418  # what every route answers in the sweep, in place of its own work
+REACHED = 418  # the answer of every route in the sweep, instead of its work
 ROOT = "/akin"
 SECRET = "s" * 32
 FEED = FeedTokens(Secret(SECRET.encode(), shared=True)).write(FeedOf("A" * 22, 1))
@@ -60,13 +60,13 @@ SPELLINGS = {
     "empty query": lambda path: path + "?",
     "parameters": lambda path: path + ";x=1",
 }
-# Those after which a path still names its route, for the router as for the policy.
+# Spellings with which a path still names its route, for the router and for the policy.
 SAME = ("plain", "encoded slash", "encoded letter", "empty query")
 
 
 @dataclass(frozen=True)
 class Swept:
-    """A service whose routes answer ``REACHED``: its address, keys by scope, and the routes it reached."""
+    """A service whose routes answer ``REACHED``: its address, keys by scope, and the routes reached."""
 
     app: FastAPI
     connection: http.client.HTTPConnection
@@ -74,7 +74,7 @@ class Swept:
     reached: list[object]
 
     def ask(self, method: str, target: str, scope: Scope | None) -> tuple[int, list[object]]:
-        """The status of a request with a key of ``scope``, and the endpoints that it reached."""
+        """Return the status of a request with a key of ``scope``, and the endpoints that it reached."""
         self.reached.clear()
         self.connection.putrequest(method, target)
         if scope is not None:
@@ -87,19 +87,19 @@ class Swept:
 
 
 def engine_of(data: Path) -> SearchEngine:
-    """An engine whose answers here need no encoder."""
+    """Return an engine that needs no encoder for the searches of these tests."""
     return SearchEngine(open_snapshot(data), lambda: None, n_candidates=50)  # type: ignore[arg-type, return-value]  # never loaded
 
 
 def keyless_client(data: Path, folder: Path, **given: object) -> TestClient:
-    """A client on the machine of a service without keys."""
+    """Return a client, on the same machine, of a service without keys."""
     app = create_app(Settings(data=folder, **given), engine_of(data))  # type: ignore[arg-type]  # keywords pass through
     return TestClient(app, client=("127.0.0.1", 50_000))
 
 
 @pytest.fixture(scope="module")
 def swept(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Swept]]:
-    """Gives the service behind a root path; each is started once."""
+    """Yield a function that returns the service behind a root path, starting each service once."""
     services: dict[str, Swept] = {}
     with ExitStack() as started:
 
@@ -116,7 +116,7 @@ def swept(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @contextmanager
 def sweeping(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swept]:
-    """A service with a key of each scope, behind ``root_path``."""
+    """Yield a service behind ``root_path``, with a key of each scope."""
     with Keys.open(folder / CATALOG_FILE) as keys:
         tokens = {scope: keys.create(scope, scope=scope, expires_days=1).token for scope in Scope}
     app = create_app(Settings(data=folder, rate=0, secret=SECRET), engine_of(hashed_data))
@@ -126,7 +126,7 @@ def sweeping(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swe
         reached.append(request.scope["endpoint"])
         raise HTTPException(REACHED)
 
-    # In place of the check that the policy applied is that of the route reached: it is right without it.
+    # Replaces the check that the policy applied is that of the route reached, which must hold without it.
     app.dependency_overrides[expect_resolved] = stop
     with served(app, root_path=root_path) as address:
         connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
@@ -135,7 +135,7 @@ def sweeping(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swe
 
 
 def paths(app: FastAPI) -> list[tuple[str, str]]:
-    """Every method and path there is: of the router, and of the OpenAPI document."""
+    """Return every method and path of the router, after checking that they include those of OpenAPI."""
     of_router = {(m, route.path) for route in RouteTable(app).routes for m in route.methods}
     documented = {(m.upper(), path) for path, methods in app.openapi()["paths"].items() for m in methods}
     assert documented <= of_router
@@ -143,7 +143,7 @@ def paths(app: FastAPI) -> list[tuple[str, str]]:
 
 
 def concrete(pattern: str) -> str:
-    """A path that follows a pattern."""
+    """Return a path that follows a pattern."""
     for name, value in GIVEN.items():
         pattern = pattern.replace(name, value)
     assert "{" not in pattern, f"give {pattern} a value in GIVEN"
@@ -151,7 +151,7 @@ def concrete(pattern: str) -> str:
 
 
 def allowed(needed: Scope | None, given: Scope | None) -> bool:
-    """Whether a key of the scope ``given`` is enough where ``needed`` is needed."""
+    """Return whether a key of the scope ``given`` is enough for a route that requires ``needed``."""
     return needed is None or (given is not None and given.includes(needed))
 
 
@@ -161,12 +161,12 @@ def allowed(needed: Scope | None, given: Scope | None) -> bool:
 def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
     swept: Callable[[str], Swept], root_path: str, whole: bool
 ) -> None:
-    """Every route, method, scope and spelling: what is reached declares no more than the key is good for.
+    """For every route, method, scope and spelling, a route reached requires no more than the key's scope.
 
-    Spelt in another way than plainly, a method is tried with one scope after another, and of the methods that
-    a path does not take one after another; the trial tries each with each scope.
+    For spellings other than the plain one, methods are tried with scopes in turn, and so are the methods
+    that a path does not take; the trial tries every method with every scope.
     """
-    scopes = (None, Scope.READ, Scope.INGEST)  # nothing needs more
+    scopes = (None, Scope.READ, Scope.INGEST)  # no route requires more
     service = swept(root_path)
     routes = paths(service.app)
     taken = {method for method, _ in routes} | {"HEAD"}
@@ -180,13 +180,13 @@ def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
             some = scopes if whole or spelling == "plain" else (next(in_turn),)
             own |= {"HEAD"} if "GET" in own else set()
             asked = [(method, scope) for method in sorted(own) for scope in some]
-            # A root path changes which path is looked up, for all methods alike: there its own do.
+            # A root path changes the path looked up for all methods alike, so a path's own methods will do.
             if whole:
                 asked += [(method, scope) for method in sorted(taken - own) for scope in scopes]
                 asked += [(method, Scope.INGEST) for method in NO_ROUTES]
             elif not root_path:
                 asked += [next(others), next(no_routes)]
-            # With a query, as the page at "/" asks for less without one.
+            # With a query, because the page at "/" requires less without one.
             target = spelt(concrete(path))
             target += "" if "?" in target else "?text=x"
             for method, scope in asked:
@@ -203,7 +203,7 @@ def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
 
 @pytest.mark.parametrize("root_path", ["", ROOT])
 def test_a_route_asks_for_the_scope_it_declares(swept: Callable[[str], Swept], root_path: str) -> None:
-    """Spelt so that it names the route, a request reaches it with just the keys that the route declares."""
+    """If the spelling names the route, exactly the keys with the scope that the route declares reach it."""
     service = swept(root_path)
     policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
     for method, path in paths(service.app):
@@ -211,7 +211,7 @@ def test_a_route_asks_for_the_scope_it_declares(swept: Callable[[str], Swept], r
         assert policy is not None, f"{method} {path} declares no policy"
         for spelling in SAME:
             target = SPELLINGS[spelling](concrete(path))
-            # Without a query the page shows what it shows to everyone.
+            # Without a query, the page shows only what everyone may see.
             needed = policy.scope if policy.without_query is None else policy.without_query.scope
             for scope in (None, *Scope):
                 for asked in (method, "HEAD") if method == "GET" else (method,):
@@ -222,7 +222,7 @@ def test_a_route_asks_for_the_scope_it_declares(swept: Callable[[str], Swept], r
 
 
 def test_a_path_with_a_control_character_is_refused(swept: Callable[[str], Swept]) -> None:
-    """Any control character in a path, encoded in any way, is 400, whatever the key."""
+    """A path with a control character, encoded in any way, is a 400 for every key."""
     service = swept("")
     for code in (*range(0x20), 0x7F):
         for target in (f"/v1/papers%{code:02x}", f"/v1/papers%{code:02X}/x", f"/livez%{code:02x}"):
@@ -232,7 +232,7 @@ def test_a_path_with_a_control_character_is_refused(swept: Callable[[str], Swept
 
 
 def test_a_route_that_declares_nothing_is_denied(hashed_data: Path, tmp_path: Path) -> None:
-    """A route added without a policy answers 403 to every key, and its endpoint never runs."""
+    """A route without a policy answers 403 to every key, and its endpoint never runs."""
     ran: list[str] = []
     router = APIRouter()
     router.add_api_route("/v1/undeclared", lambda: ran.append("ran"))
@@ -252,7 +252,7 @@ def test_a_route_that_declares_nothing_is_denied(hashed_data: Path, tmp_path: Pa
 
 
 def test_no_websocket_is_opened(hashed_data: Path, tmp_path: Path) -> None:
-    """A websocket has no policy, so none is accepted, whatever routes there are."""
+    """No websocket is accepted, even if there is a route for it, because websockets have no policy."""
     app = create_app(Settings(data=tmp_path), engine_of(hashed_data))
 
     async def greet(socket: WebSocket) -> None:
@@ -270,7 +270,7 @@ def test_no_websocket_is_opened(hashed_data: Path, tmp_path: Path) -> None:
 def test_a_route_reached_past_its_policy_does_not_run(
     hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Were another route's policy applied to a request, the route that it reaches would still refuse it."""
+    """If the policy of another route were applied, the route reached would still refuse the request."""
     app = create_app(Settings(data=tmp_path), engine_of(hashed_data))
     livez = next(route for route in RouteTable(app).routes if route.path == "/livez")
     monkeypatch.setattr(RouteTable, "resolve", lambda *_: Resolved(livez, livez.policy))
@@ -282,7 +282,7 @@ def test_a_route_reached_past_its_policy_does_not_run(
 
 @pytest.mark.parametrize("header", ["Forwarded", "Via", "X-Forwarded-Port", "X-Real-IP", "CF-Connecting-IP"])
 def test_without_keys_no_proxy_is_answered(hashed_data: Path, tmp_path: Path, header: str) -> None:
-    """A proxy on this machine passes on requests of others: without keys they are refused."""
+    """Without keys, requests from a proxy on this machine are refused, because others may have sent them."""
     with keyless_client(hashed_data, tmp_path) as client:
         assert 200 == client.get("/v1/papers/demo:p03-m07").status_code
         assert 401 == client.get("/v1/papers/demo:p03-m07", headers={header: "127.0.0.1"}).status_code
@@ -294,7 +294,7 @@ def test_without_keys_no_proxy_is_answered(hashed_data: Path, tmp_path: Path, he
 def test_without_keys_nothing_is_written(
     hashed_data: Path, tmp_path: Path, keyless: str | None, reading: int, writing: int
 ) -> None:
-    """Without keys the service is read-only by default, and closed where that is asked for."""
+    """Without keys the service is read-only by default, or closed with ``AKIN_KEYLESS=off``."""
     given = {} if keyless is None else {"keyless": keyless}
     with keyless_client(hashed_data, tmp_path, **given) as client:
         assert reading == client.get("/v1/papers/demo:p03-m07").status_code
@@ -307,7 +307,7 @@ def test_without_keys_nothing_is_written(
 
 
 def test_without_keys_writing_is_a_choice(hashed_data: Path, tmp_path: Path) -> None:
-    """AKIN_KEYLESS=write lets this machine write, and no other."""
+    """``AKIN_KEYLESS=write`` allows this machine to write, and no other."""
     body = {"papers": [{"id": "a", "title": "T", "abstract": "A b c."}]}
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
@@ -319,7 +319,7 @@ def test_without_keys_writing_is_a_choice(hashed_data: Path, tmp_path: Path) -> 
 
 
 def test_the_document_names_the_scope_of_each_operation(swept: Callable[[str], Swept]) -> None:
-    """OpenAPI's security of an operation is the scope that its route declares; open routes have none."""
+    """In OpenAPI, each operation has the scope that its route declares; open routes have none."""
     service = swept("")
     policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
     for path, operations in service.app.openapi()["paths"].items():

@@ -1,4 +1,4 @@
-"""Admission and deadlines: who computes, who waits, who is turned away, and when work ends."""
+"""Tests of admission and deadlines: which requests compute, wait or are refused, and when work ends."""
 
 import asyncio
 import math
@@ -23,7 +23,7 @@ from service.settings import Settings
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    """Runs a scenario on an event loop of its own."""
+    """Run a scenario on a new event loop."""
 
     async def bounded() -> None:
         await asyncio.wait_for(scenario(), timeout=60)
@@ -32,7 +32,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_as_many_compute_as_may_and_the_rest_wait_their_turn() -> None:
-    """Two of five run at once, and they start in the order in which they came."""
+    """Two of five run at once, and they start in the order of arrival."""
 
     async def scenario() -> None:
         admission = Admission(2, 10)
@@ -54,7 +54,7 @@ def test_as_many_compute_as_may_and_the_rest_wait_their_turn() -> None:
 
 
 def test_a_full_queue_turns_away_at_once() -> None:
-    """One at work, one waiting, room for no more: the third is refused without waiting, and told when."""
+    """With one request at work and one waiting, the next is refused at once, with a time to come again."""
 
     async def scenario() -> None:
         admission = Admission(1, 1)
@@ -74,7 +74,7 @@ async def _pass(admission: Admission, seconds: float = 10.0) -> None:
 
 
 def _refusal_at_once(admission: Admission, seconds: float = 10.0) -> OverloadedError:
-    """The error of one who is refused before it has waited for anything."""
+    """Return the error of a request that is refused without any waiting."""
     asking = _pass(admission, seconds)
     with pytest.raises(OverloadedError) as refused:
         asking.send(None)  # runs as far as the first wait
@@ -82,11 +82,11 @@ def _refusal_at_once(admission: Admission, seconds: float = 10.0) -> OverloadedE
 
 
 def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
-    """With a mean of 10 s a request, one that must start within a second is refused though there is room."""
+    """With a mean of 10 s per request, one with a deadline of 1 s is refused although the queue has room."""
 
     async def scenario() -> None:
         admission = Admission(1, 100, mean_s=10.0)
-        await _pass(admission, 1.0)  # nobody at work: it starts
+        await _pass(admission, 1.0)  # starts, as no request is at work
         async with admission.place(Deadline(60.0)):
             _refusal_at_once(admission, 1.0)
 
@@ -94,7 +94,7 @@ def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
 
 
 def test_it_is_idle_while_a_place_is_free() -> None:
-    """Work in the background goes on then, and waits where every place is taken."""
+    """Admission is idle exactly while a place is free, so that background work waits otherwise."""
 
     async def scenario() -> None:
         admission = Admission(2, 1)
@@ -109,7 +109,7 @@ def test_it_is_idle_while_a_place_is_free() -> None:
 
 
 def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
-    """The wait ends with the deadline, and the place in the queue is free again."""
+    """The wait ends at the deadline, and frees its place in the queue."""
 
     async def scenario() -> None:
         admission = Admission(1, 1)
@@ -145,7 +145,7 @@ def test_a_client_that_goes_leaves_the_queue() -> None:
 
 
 def test_the_place_is_free_once_left() -> None:
-    """Leaving early lets the next one in; leaving twice lets in no two."""
+    """Leaving early admits the next request, and leaving twice admits no second one."""
 
     async def scenario() -> None:
         admission = Admission(1, 0)
@@ -161,7 +161,7 @@ def test_the_place_is_free_once_left() -> None:
 
 
 def test_a_deadline_passes_by_time_or_by_going() -> None:
-    """Both end the work, in the thread that asks; without a deadline nothing ends."""
+    """Work ends if its deadline passes or is abandoned; without a deadline it does not end."""
 
     async def scenario() -> None:
         check_deadline()
@@ -175,7 +175,7 @@ def test_a_deadline_passes_by_time_or_by_going() -> None:
 
 
 class Wire:
-    """A connection to an application: what is sent over it, and a client that may go."""
+    """A connection to an application that stores the messages sent, with a client that may disconnect."""
 
     def __init__(self, app: FastAPI, body: bytes) -> None:
         self._app = app
@@ -184,7 +184,7 @@ class Wire:
         self.sent: list[Any] = []
 
     async def receive(self) -> Any:
-        """The body, then the news that the client has gone."""
+        """Return the body, and then wait for the client to disconnect."""
         if self._body:
             body, self._body = self._body, b""
             return {"type": "http.request", "body": body, "more_body": False}
@@ -192,11 +192,11 @@ class Wire:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
-        """Keeps what the application sends."""
+        """Store a message of the application."""
         self.sent.append(message)
 
     async def search(self) -> int:
-        """Sends the request; its status."""
+        """Send the request and return the status of its answer."""
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -220,7 +220,7 @@ BODY = b'{"query": {"paper_id": "demo:p03-m07"}, "limit": 1}'
 
 
 class Slow:
-    """An engine whose searches stop at a gate between resolving and ranking, and count how far they get."""
+    """An engine whose searches wait at a gate before they resolve seeds, and count how many did."""
 
     def __init__(self, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
         def never() -> Any:
@@ -243,7 +243,7 @@ class Slow:
 def serve(
     slow: Slow, tmp_path: Path, scenario: Callable[[FastAPI], Awaitable[None]], **settings: int
 ) -> None:
-    """Runs a scenario with the service over a slow engine."""
+    """Run a scenario with the service over a slow engine."""
 
     async def served() -> None:
         app = create_app(Settings(data=tmp_path, **settings), slow.engine)  # type: ignore[arg-type]  # keywords pass through
@@ -255,19 +255,19 @@ def serve(
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    """Waits for something to happen."""
+    """Wait until a condition holds."""
     while not happened():
         await asyncio.sleep(0.005)
 
 
 @pytest.fixture
 def slow(hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Slow:
-    """A slow engine over the demo corpus."""
+    """Return a slow engine over the demo corpus."""
     return Slow(hashed_snapshot, monkeypatch)
 
 
 def test_a_full_service_says_when_to_come_back(slow: Slow, tmp_path: Path) -> None:
-    """One at work, two waiting, seven refused at once with Retry-After; then three succeed."""
+    """With one at work and two waiting, seven are refused with Retry-After; then the three succeed."""
 
     async def scenario(app: FastAPI) -> None:
         wires = [Wire(app, BODY) for _ in range(10)]
@@ -283,12 +283,12 @@ def test_a_full_service_says_when_to_come_back(slow: Slow, tmp_path: Path) -> No
 
 
 def test_work_ends_at_the_deadline(slow: Slow, tmp_path: Path) -> None:
-    """A search that resolves too late is not ranked: 504, a problem."""
+    """A search that passes its deadline gets 504 with a problem."""
 
     async def scenario(app: FastAPI) -> None:
         wire = Wire(app, BODY)
         task = asyncio.ensure_future(wire.search())
-        await until(lambda: slow.n_resolved == 1)  # its time has begun
+        await until(lambda: slow.n_resolved == 1)  # the deadline is running
         await asyncio.sleep(1.1)
         slow.gate.set()
         assert 504 == await task
@@ -301,7 +301,7 @@ def test_work_ends_at_the_deadline(slow: Slow, tmp_path: Path) -> None:
 def test_nobody_works_for_a_client_that_has_gone(
     slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one at work stops at its next stage, the one waiting never starts, and the place is free."""
+    """If clients leave, a search at work stops, a waiting one never starts, and the place is free."""
     ranked: list[object] = []
     rank = Comparison.rank
 

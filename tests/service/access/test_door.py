@@ -1,4 +1,4 @@
-"""What keeps a request out: keys, scopes, rates, sizes, and an origin that is not allowed."""
+"""Tests of what refuses a request: keys, scopes, rates, sizes and origins."""
 
 import shutil
 import time
@@ -29,7 +29,7 @@ BODY = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
 
 @pytest.fixture
 def engine(hashed_data: Path) -> SearchEngine:
-    """An engine over the demo corpus whose answers need no encoder."""
+    """Return an engine over the demo corpus that needs no encoder for the searches of these tests."""
 
     def none_loaded() -> Encoder:
         raise AssertionError("no test here pastes a paper")
@@ -39,13 +39,13 @@ def engine(hashed_data: Path) -> SearchEngine:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Iterator[Keys]:
-    """The keys of the folder that ``settings`` names."""
+    """Yield the keys of the folder that ``settings`` names."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         yield keys
 
 
 def test_with_a_key_there_is_no_way_around_it(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
-    """Once a key exists, what is not health or the interface's description asks for one, as a problem."""
+    """If a key exists, everything except health and the OpenAPI document requires one."""
     token = keys.create("reader", scope=Scope.READ, expires_days=1).token
     with client_of(tmp_path, engine) as client:
         for path in ("/livez", "/readyz", "/openapi.json"):
@@ -68,20 +68,20 @@ def test_with_a_key_there_is_no_way_around_it(engine: SearchEngine, keys: Keys, 
 def test_every_documented_path_but_health_needs_a_key(
     engine: SearchEngine, keys: Keys, tmp_path: Path
 ) -> None:
-    """No endpoint of the document answers without a key, those added later included."""
+    """Every path of the OpenAPI document except health requires a key, even one added later."""
     keys.create("a", scope=Scope.READ, expires_days=1)
     with client_of(tmp_path, engine) as client:
         for path, methods in client.get("/openapi.json").json()["paths"].items():
             for method in methods:
-                # Where Semantic Scholar's clients ask, a key that is missing is 403, as there.
+                # On Semantic Scholar's routes a missing key is 403, as there.
                 expected = {200} if path in {"/livez", "/readyz"} else {401, 403}
-                # Who reads a feed shows by its address that they may, which this is not.
+                # A feed is authorized by its path, and this is not the path of one.
                 expected = {404} if path == "/v1/feeds/{token}" else expected
                 assert client.request(method, path).status_code in expected, path
 
 
 def test_an_expired_or_revoked_key_is_refused(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
-    """A key past its last second, or revoked, opens nothing, and the service does not open up again."""
+    """An expired or revoked key is refused, and the service does not become keyless again."""
     a_day_ago = Keys(keys.database, clock=lambda: time.time() - 86_401.0)
     token, ended = (each.create("a", scope=Scope.ADMIN, expires_days=1).token for each in (keys, a_day_ago))
     with client_of(tmp_path, engine) as client:
@@ -94,7 +94,7 @@ def test_an_expired_or_revoked_key_is_refused(engine: SearchEngine, keys: Keys, 
 
 
 def test_keys_are_those_of_the_file_that_is_there(tmp_path: Path) -> None:
-    """A copy that is put in the place of the database counts at the next look, what is revoked in it too."""
+    """If a copy replaces the database, its keys apply from the next read on."""
     place, copy = tmp_path / CATALOG_FILE, tmp_path / "copy"
     with Keys.open(place) as keys:
         token = keys.create("reader", scope=Scope.READ, expires_days=1).token
@@ -111,7 +111,7 @@ def test_keys_are_those_of_the_file_that_is_there(tmp_path: Path) -> None:
 
 
 def test_a_key_expires_while_the_service_runs(keys: Keys, tmp_path: Path) -> None:
-    """At its last second it opens nothing any more, though nobody read the keys anew."""
+    """A key expires on time, even if the keys are not read again."""
     token, now = keys.create("a", scope=Scope.READ, expires_days=1).token, [time.time()]
     ring = KeyRing(tmp_path / CATALOG_FILE, clock=lambda: now[0])
     ring.read()
@@ -124,7 +124,7 @@ def test_a_key_expires_while_the_service_runs(keys: Keys, tmp_path: Path) -> Non
 
 
 def test_a_key_to_read_changes_nothing(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
-    """What would change the collection needs the scope ingest: 403 with read, past the door with ingest."""
+    """With a key to read, changes are a 403; with a key to ingest they pass the check."""
     read = keys.create("r", scope=Scope.READ, expires_days=1).token
     ingest = keys.create("i", scope=Scope.INGEST, expires_days=1).token
     with client_of(tmp_path, engine) as client:
@@ -150,7 +150,7 @@ def test_a_key_to_read_changes_nothing(engine: SearchEngine, keys: Keys, tmp_pat
 def test_without_keys_only_this_machine_is_answered(
     engine: SearchEngine, tmp_path: Path, address: str, host: str, status: int
 ) -> None:
-    """No key: loopback alone, by no name that a web site could point here, whatever server runs it."""
+    """Without keys only loopback is answered, and only under host names that no web site can use."""
     with client_of(tmp_path, engine, address=address) as client:
         answer = client.post("/v1/search", json=BODY, headers={"Host": host})
         assert status == answer.status_code
@@ -159,14 +159,14 @@ def test_without_keys_only_this_machine_is_answered(
 
 
 def test_loopback_is_this_machine_alone() -> None:
-    """Only addresses that no other machine reaches count as loopback."""
+    """Only addresses that no other machine can reach are loopback."""
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
     everywhere = "0.0.0.0"  # noqa: S104 - which is the point
     assert not any(map(is_loopback, (everywhere, "::", "", "10.0.0.1", "example.org", "localhost.a.org")))
 
 
 def test_a_caller_above_its_rate_waits(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
-    """The sixth of five requests a minute gets 429 with Retry-After; another key has its own five."""
+    """With 5 requests a minute the sixth gets 429 with Retry-After; another key has a limit of its own."""
     tokens = [keys.create(name, scope=Scope.READ, expires_days=1).token for name in "ab"]
     with client_of(tmp_path, engine, rate=5) as client:
         for token in tokens:
@@ -180,13 +180,13 @@ def test_a_caller_above_its_rate_waits(engine: SearchEngine, keys: Keys, tmp_pat
 
 
 def test_rate_zero_is_no_limit(engine: SearchEngine, tmp_path: Path) -> None:
-    """With 0 nothing is counted and nothing is said about limits."""
+    """With a rate of 0 there is no limit and no header about one."""
     with client_of(tmp_path, engine, rate=0) as client:
         assert "RateLimit-Limit" not in client.get("/v1/papers/demo:p03-m07").headers
 
 
 def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
-    """One byte above the limit gets 413, declared or in parts; at the limit it is read."""
+    """A body one byte above the limit gets 413, its length declared or not; at the limit it is read."""
     assert (2_000_000, 32_000_000) == (MAX_BODY_BYTES, MAX_BATCH_BYTES)  # docs/how-to/serving.md
 
     def parts(n_bytes: int) -> Iterator[bytes]:
@@ -202,7 +202,7 @@ def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
 
 
 def test_an_empty_content_encoding_is_none(engine: SearchEngine, tmp_path: Path) -> None:
-    """A header without a value says nothing; one that names a compression is refused."""
+    """An empty Content-Encoding is ignored; one that names a compression gets 415."""
     with client_of(tmp_path, engine) as client:
         for value, status in (("", 200), ("identity", 200), ("gzip", 415)):
             answer = client.post("/v1/search", json=BODY, headers={"Content-Encoding": value})
@@ -210,7 +210,7 @@ def test_an_empty_content_encoding_is_none(engine: SearchEngine, tmp_path: Path)
 
 
 def test_large_bodies_of_one_caller_keep_nobody_else_out() -> None:
-    """While one sends all the large bodies it may, others send small ones and large ones; it gets 503."""
+    """A caller that sends all the large bodies it may gets 503 for more, while others can still send."""
     bodies, million = Bodies(), 1_000_000
 
     async def send(caller: str, n_bytes: int, *, unfinished: bool = False) -> None:
@@ -248,7 +248,7 @@ def test_large_bodies_of_one_caller_keep_nobody_else_out() -> None:
 
 
 def test_a_timeout_of_the_application_is_not_that_of_the_body() -> None:
-    """Whatever else takes too long is not told as a body that did not arrive."""
+    """A ``TimeoutError`` of the application is not reported as one of the body."""
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": b"{}", "more_body": False}
@@ -264,7 +264,7 @@ def test_a_timeout_of_the_application_is_not_that_of_the_body() -> None:
 
 
 def test_every_response_is_marked_as_it_should_be_treated(engine: SearchEngine, tmp_path: Path) -> None:
-    """Good, refused, unknown and broken: each forbids sniffing, framing, referrers and running anything."""
+    """Good and bad responses have the headers against sniffing, framing, referrers, caching and scripts."""
     with client_of(tmp_path, engine) as client:
         answers = [client.get(path) for path in ("/livez", "/nowhere", "/v1/papers/demo:p03-m07")]
         answers.append(client.post("/v1/search", json={}))
@@ -279,7 +279,7 @@ def test_every_response_is_marked_as_it_should_be_treated(engine: SearchEngine, 
 
 
 def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
-    """By default no page of another origin is let in; a named one may ask, without a key for asking first."""
+    """Only listed origins get CORS headers, and their preflight requests need no key."""
     keys.create("a", scope=Scope.READ, expires_days=1)
     origin = {"Origin": "https://a.example"}
     with client_of(tmp_path, engine) as client:
@@ -303,7 +303,7 @@ def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, 
 
 
 def test_monitors_may_ask_for_the_headers_alone(engine: SearchEngine, tmp_path: Path) -> None:
-    """HEAD has the status and the headers of GET, and no body; where GET is not taken it is not either."""
+    """HEAD has the status and headers of GET without the body, and is a 405 if GET is one."""
     varying = {"x-request-id", "server-timing", "content-length", "date"}
     with client_of(tmp_path, engine, rate=0) as client:
         for path in ("/", "/livez", "/readyz", "/docs", "/nowhere", "/?paper=demo:p03-m07"):
@@ -319,7 +319,7 @@ def test_monitors_may_ask_for_the_headers_alone(engine: SearchEngine, tmp_path: 
 
 
 def test_a_trailing_slash_is_no_redirect(engine: SearchEngine, tmp_path: Path) -> None:
-    """No answer sends a client to an address made from what it sent."""
+    """A trailing slash is a 404, not a redirect to an address made from the request."""
     with client_of(tmp_path, engine) as client:
         assert 404 == client.post("/v1/search/", json=BODY, follow_redirects=False).status_code
 
@@ -331,7 +331,7 @@ def test_a_fault_of_ours_logs_no_key(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The traceback of an unexpected error is logged, by a logger left as it comes, without the key."""
+    """The traceback of an unexpected error is logged without the key."""
     token = keys.create("a", scope=Scope.READ, expires_days=1).token
 
     def fail(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Files of results are computed a part at a time, each at a place of the request's queue."""
+"""Tests of files of results, which are computed in parts that each take a place of the queue."""
 
 import json
 import shutil
@@ -22,12 +22,12 @@ PAPER = "demo:p00-m00"
 
 
 async def read(parts: AsyncIterator[bytes]) -> list[bytes]:
-    """All parts."""
+    """Return all parts."""
     return [part async for part in parts]
 
 
 def test_each_part_is_computed_at_a_place() -> None:
-    """And at none while the client reads it, however slowly."""
+    """A part holds a place while it is computed, but none while the client reads it."""
     queue = Admission(1, 0)
     computing, reading = [], []
 
@@ -48,7 +48,7 @@ def test_each_part_is_computed_at_a_place() -> None:
 
 
 def test_a_part_waits_however_many_do() -> None:
-    """What has begun is not refused where a new request would be; it has its turn once a place is free."""
+    """A part of a started answer waits for a place even if a new request would be refused."""
     queue = Admission(1, 0)
 
     async def scenario() -> list[bytes]:
@@ -67,7 +67,7 @@ def test_a_part_waits_however_many_do() -> None:
 
 
 def test_a_turn_that_does_not_come_ends_the_answer() -> None:
-    """It cannot be waited for without an end."""
+    """A part that gets no place in time ends the answer."""
     queue = Admission(1, 0)
 
     async def scenario() -> None:
@@ -80,7 +80,7 @@ def test_a_turn_that_does_not_come_ends_the_answer() -> None:
 
 @pytest.fixture
 def client(hashed_data: Path, tmp_path: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo papers."""
+    """Yield a client of a service over the demo papers."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
     with client_of(data) as client:
@@ -91,7 +91,7 @@ def client(hashed_data: Path, tmp_path: Path) -> Iterator[TestClient]:
 def test_files_of_results_come_in_turn(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    """By either address, at places for requests that ask the database."""
+    """Both addresses of a batch's results use places of the queue for the database."""
     queues: list[Admission] = []
 
     def watched(queue: Admission, parts: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""API keys: what is stored, what `akin keys` shows, and when a key stops being good."""
+"""Tests of API keys: how they are stored and expire, and the commands of `akin keys`."""
 
 import re
 from collections.abc import Iterator
@@ -18,25 +18,25 @@ from service.access.api_keys import ApiKey, Keys, Scope, matching
 
 @pytest.fixture
 def keys(catalog_place: str | Path) -> Iterator[Keys]:
-    """The keys of an empty catalog."""
+    """Yield the keys of an empty catalog."""
     with Keys.open(catalog_place) as keys:
         yield keys
 
 
 def by_id(keys: Keys) -> dict[str, ApiKey]:
-    """Every key by its id."""
+    """Return every key by its id."""
     return {key.id: key for key in keys.all()}
 
 
 def test_a_key_is_256_random_bits(keys: Keys) -> None:
-    """A token holds 43 characters of base64 beside its id, and no two are alike."""
+    """A token has its id and 43 characters of base64, and no two are the same."""
     tokens = {keys.create("a", scope=Scope.READ, expires_days=None).token for _ in range(20)}
     assert 20 == len(tokens)
     assert all(re.fullmatch(r"akin_[0-9a-f]{10}_[A-Za-z0-9_-]{43}", token) for token in tokens)
 
 
 def test_the_database_never_holds_a_key(keys: Keys) -> None:
-    """Neither the token nor its secret part stands in any column."""
+    """The database stores neither the token nor its secret part, only the hash."""
     made = keys.create("reader", scope=Scope.READ, expires_days=30)
     secret = made.token.split("_", 2)[2]
     with keys.database.reading() as connection:
@@ -46,7 +46,7 @@ def test_the_database_never_holds_a_key(keys: Keys) -> None:
 
 
 def test_only_the_token_itself_matches(keys: Keys) -> None:
-    """A token is found again; with one character changed, another's id, or more around it, it is not."""
+    """A token only matches unchanged: no other character, id or additional text."""
     one = keys.create("one", scope=Scope.READ, expires_days=None)
     other = keys.create("other", scope=Scope.READ, expires_days=None)
     known = by_id(keys)
@@ -58,7 +58,7 @@ def test_only_the_token_itself_matches(keys: Keys) -> None:
 
 
 def test_a_key_ends_when_it_expires(keys: Keys) -> None:
-    """A key for one day is usable until its last second; one without an end always."""
+    """A key for one day is usable until its last second, a key without expiry always."""
     day = keys.create("day", scope=Scope.READ, expires_days=1).key
     ever = keys.create("ever", scope=Scope.READ, expires_days=None).key
     assert day.usable(day.created_at + 86_399.0)
@@ -67,7 +67,7 @@ def test_a_key_ends_when_it_expires(keys: Keys) -> None:
 
 
 def test_a_revoked_key_stays_on_record(keys: Keys) -> None:
-    """Revoking by name ends every key of that name, keeps their rows, and changes no other; twice is once."""
+    """Revoking a name ends all keys of that name but keeps their rows; repeating it changes nothing."""
     first, second, other = (keys.create(name, scope=Scope.READ, expires_days=None).key for name in "aab")
     revoked = keys.revoke("a")
     assert {first.id, second.id} == {key.id for key in revoked}
@@ -76,12 +76,12 @@ def test_a_revoked_key_stays_on_record(keys: Keys) -> None:
     assert revoked == keys.revoke("a")
     with pytest.raises(InputError, match="akin keys list"):
         keys.revoke("nobody")
-    with pytest.raises(InputError, match=f"name '{'x' * 60}';"):  # of what is long, its beginning
+    with pytest.raises(InputError, match=f"name '{'x' * 60}';"):  # a long name is cut
         keys.revoke("x" * 100)
 
 
 def test_a_scope_includes_those_before_it() -> None:
-    """admin may what ingest may, ingest what read may, and never the other way round."""
+    """The scope admin includes ingest, and ingest includes read, but not the reverse."""
     included = [(one, other) for one in Scope for other in Scope if one.includes(other)]
     read, ingest, admin = Scope
     assert [
@@ -91,14 +91,14 @@ def test_a_scope_includes_those_before_it() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 101, "\x1b[31m"])
 def test_a_name_must_be_readable(keys: Keys, name: str) -> None:
-    """A name that a list could not show on one line is refused, and nothing is made."""
+    """A name that cannot be shown on one line is refused, and no key is made."""
     with pytest.raises(InputError, match="printable"):
         keys.create(name, scope=Scope.READ, expires_days=1)
     assert [] == keys.all()
 
 
 def test_an_older_catalog_gets_its_table(catalog_place: str | Path) -> None:
-    """A catalog made before there were keys keeps its papers and takes keys."""
+    """A catalog older than keys is refused until it is migrated, and then takes keys."""
     with Catalog.open(catalog_place) as catalog, catalog.database.writing() as connection:
         scripts.downgrade(connection, "0001")
     with pytest.raises(StorageError, match=r"schema 0001.*akin migrate"):
@@ -109,14 +109,14 @@ def test_an_older_catalog_gets_its_table(catalog_place: str | Path) -> None:
 
 
 def run(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
-    """What a command prints to standard output and to standard error."""
+    """Return what a command prints to standard output and to standard error."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
     assert status == result.exit_code, result.output
     return result.stdout, result.stderr
 
 
 def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
-    """create prints the key alone, once; list shows everything but the key; revoke ends it."""
+    """`create` prints the token once, `list` shows the key without it, and `revoke` ends the key."""
     printed, told = run(
         "keys", "create", "my [bold]app", "--scope", "ingest", "--expires-days", "2", "--data", tmp_path
     )
@@ -132,9 +132,9 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
 
 
 def test_the_first_key_is_made_once(tmp_path: Path) -> None:
-    """`--first` makes a key where none of its scope is usable: a compose file gives it at each start."""
+    """`--first` makes a key only if none of its scope is usable, so compose files can run it each time."""
     create = ("keys", "create", "admin", "--scope", "admin", "--first", "--data", tmp_path)
-    run("keys", "create", "a reader", "--data", tmp_path)  # with which nobody can administrate
+    run("keys", "create", "a reader", "--data", tmp_path)  # cannot be used to administer
     token = run(*create)[0].strip()
     assert token.startswith("akin_")
     assert ("", True) == ((again := run(*create))[0], "already a valid key with scope admin" in again[1])
@@ -145,7 +145,7 @@ def test_the_first_key_is_made_once(tmp_path: Path) -> None:
 
 
 def test_keys_are_made_where_the_service_looks_for_them(tmp_path: Path) -> None:
-    """In the database of --catalog, or of AKIN_CATALOG_URL, and not beside it."""
+    """With `--catalog` keys are made in that database, and no catalog is made in the data folder."""
     place = f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"
     run("keys", "create", "a", "--data", tmp_path, "--catalog", place)
     with Keys.open(place) as keys:
@@ -157,12 +157,12 @@ def test_keys_are_made_where_the_service_looks_for_them(tmp_path: Path) -> None:
 
 
 def test_a_key_for_nowhere_is_a_clear_error(tmp_path: Path) -> None:
-    """A data folder that is not there is named, and how to go on."""
+    """The error for a missing data folder says that it must exist."""
     assert "folder that exists" in run("keys", "create", "a", "--data", tmp_path / "no", status=1)[1]
 
 
 def test_no_address_but_loopback_without_a_key(hashed_data: Path, tmp_path: Path) -> None:
-    """Listening where others can reach it is refused without a usable key, before anything is opened."""
+    """Serving on an address that others can reach is refused without a usable key."""
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):  # noqa: S104 - which is the point
         refused = run("serve", "--data", tmp_path, "--host", host, status=1)[1]
         assert "akin keys create NAME" in refused

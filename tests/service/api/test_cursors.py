@@ -1,4 +1,4 @@
-"""Cursors and the secret that signs them: read as written, refused when anything about them is not."""
+"""Tests of cursors and of the secret that signs them: intact ones are read, all others are refused."""
 
 import errno
 import os
@@ -29,13 +29,13 @@ QUERY = SearchQuery((Seed("a/b"),), filters=Filters(exclude_ids=frozenset({"x", 
 COUNTS = st.integers(0, 2**32 - 1)
 
 
-# The digest of some generation.
+# The digest of a generation.
 GENERATION = bytes(range(16))
 
 
 @given(offset=COUNTS, depth=COUNTS)
 def test_a_cursor_is_read_as_it_was_written(offset: int, depth: int) -> None:
-    """Every place in a list survives the way to the client and back, in an address-safe text."""
+    """A cursor is short and URL-safe, and reading it gives the page and generation that were written."""
     cursor = CURSORS.write(Page(offset, depth), QUERY, GENERATION)
     assert (Page(offset, depth), GENERATION) == CURSORS.read(cursor, QUERY)
     assert len(cursor) <= MAX_CURSOR_CHARS
@@ -43,7 +43,7 @@ def test_a_cursor_is_read_as_it_was_written(offset: int, depth: int) -> None:
 
 
 def test_cursors_of_before_are_read() -> None:
-    """The same secret, search and place give the same text after an upgrade."""
+    """The same secret, search and place give the same cursor as before an upgrade."""
     assert CURSORS.write(Page(20, 400), QUERY, GENERATION) == (
         "BQABAgMEBQYHCAkKCwwNDg9GF1kj-pCWW3KsGDcWBgITAAAAFAAAAZA70Ge523VnAdCt7bUG11NP"
     )
@@ -51,7 +51,7 @@ def test_cursors_of_before_are_read() -> None:
 
 @given(data=st.data(), offset=st.integers(0, 10_000))
 def test_an_altered_cursor_is_refused(data: st.DataObject, offset: int) -> None:
-    """One character replaced, added or taken away anywhere makes a cursor invalid, however it decodes."""
+    """A cursor with characters replaced, added or removed anywhere is refused, however it decodes."""
     cursor = CURSORS.write(Page(offset, 200), QUERY, GENERATION)
     place = data.draw(st.integers(0, len(cursor)))
     length = data.draw(st.integers(0, 2))
@@ -64,7 +64,7 @@ def test_an_altered_cursor_is_refused(data: st.DataObject, offset: int) -> None:
 
 @given(st.text(max_size=120) | st.binary(max_size=80).map(lambda raw: raw.hex()))
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    """Any other text raises CursorError and nothing else."""
+    """Any other text raises ``CursorError`` and nothing else."""
     with pytest.raises(CursorError):
         CURSORS.read(text, QUERY)
 
@@ -102,14 +102,14 @@ PASTED = Paper("", "t", "One. Two.", (Sentence("One.", 0, 4), Sentence("Two.", 5
     ],
 )
 def test_a_cursor_of_another_search_is_refused(other: SearchQuery) -> None:
-    """Whatever in the search differs, the cursor does not fit it."""
+    """A cursor is refused if anything in the search differs."""
     cursor = CURSORS.write(Page(10, 200), QUERY, GENERATION)
     with pytest.raises(CursorError, match="another search"):
         CURSORS.read(cursor, other)
 
 
 class SameHash(str):
-    """Texts that a set keeps in the order in which they came, as other texts are kept in another process."""
+    """A string with a constant hash, so that sets keep their order of insertion, as if in another process."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class SameHash(str):
 
 
 def test_limit_place_and_order_of_ids_do_not_matter() -> None:
-    """The next page may have another size, and a set of ids has no order."""
+    """A cursor fits the same search with another limit, page or order of ids in a filter."""
     x, y = SameHash("x"), SameHash("y")
     orders = [frozenset([x, y]), frozenset([y, x])]
     assert list(orders[0]) != list(orders[1])
@@ -130,7 +130,7 @@ def test_limit_place_and_order_of_ids_do_not_matter() -> None:
 
 @pytest.mark.parametrize("paper_id", ["\ud800", "\0", "🙂"])
 def test_any_text_can_be_digested(paper_id: str) -> None:
-    """Half a surrogate pair in an id, or a number of hundreds of digits, is no reason to fail."""
+    """A lone surrogate in an id and a number of hundreds of digits can be digested."""
     query = replace(QUERY, seeds=(Seed(paper_id, aspect=Aspect(sentences=(10**400,))),))
     page, _ = CURSORS.read(CURSORS.write(Page(1, 2), query, GENERATION), query)
     assert Page(1, 2) == page
@@ -138,7 +138,7 @@ def test_any_text_can_be_digested(paper_id: str) -> None:
 
 @given(offset=st.integers(0, 5_000), n_papers=st.integers(1, 300), depth=st.integers(1, 700))
 def test_stretches_cover_a_page_once(offset: int, n_papers: int, depth: int) -> None:
-    """What the stretches show, put together, is the page and nothing else."""
+    """The parts of all stretches, put together, are exactly the page."""
     shown = [
         stretch.start + number
         for stretch in stretches(Page(offset, depth), offset + n_papers)
@@ -148,12 +148,12 @@ def test_stretches_cover_a_page_once(offset: int, n_papers: int, depth: int) -> 
 
 
 def test_a_page_across_two_stretches_takes_from_both() -> None:
-    """The end of one stretch is followed by the start of the next."""
+    """A page across two stretches has the end of the first and the start of the second."""
     assert [Stretch(0, 200, 190, 10), Stretch(200, 400, 0, 90)] == list(stretches(Page(190, 200), 290))
 
 
 def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
-    """Of many starts at once all get the same secret, later ones too; only its owner may read the file."""
+    """Concurrent and later starts all get one secret, in a file that only its owner may read."""
     with ThreadPoolExecutor(16) as pool:
         secrets = list(pool.map(lambda _: read_secret(tmp_path), range(64)))
     assert {read_secret(tmp_path).key} == {secret.key for secret in secrets}
@@ -166,7 +166,7 @@ def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
 def test_a_folder_that_keeps_nothing_is_no_obstacle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Over a read-only folder each start has its own secret, and the log says what that means."""
+    """Over a read-only folder each start makes another secret, and the log warns what that means."""
 
     def refuse(*_: object) -> int:
         raise OSError(number, os.strerror(number))
@@ -180,14 +180,14 @@ def test_a_folder_that_keeps_nothing_is_no_obstacle(
 
 
 def test_a_secret_kept_in_a_read_only_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a secret was made before, nothing need be written."""
+    """An existing secret is used without writing to the folder."""
     made = read_secret(tmp_path)
     monkeypatch.setattr("service.secret.os.open", lambda *_: pytest.fail("nothing is to be written"))
     assert made.key == read_secret(tmp_path).key
 
 
 def test_a_chosen_goes_first_and_never_shows(tmp_path: Path) -> None:
-    """AKIN_SECRET leaves the folder alone, and neither value nor settings print it."""
+    """AKIN_SECRET creates no file, and is shown neither by the secret nor by the settings."""
     chosen = "correct horse battery staple, twice"
     given_settings = Settings(data=tmp_path, secret=SecretStr(chosen))
     secret = read_secret(given_settings.data, given_settings.secret)
@@ -196,14 +196,14 @@ def test_a_chosen_goes_first_and_never_shows(tmp_path: Path) -> None:
 
 
 def test_a_secret_too_short_is_refused_unseen() -> None:
-    """Fewer than 32 characters are no secret, and the error does not repeat them."""
+    """A secret of fewer than 32 characters is refused by an error that does not repeat it."""
     with pytest.raises(ValidationError) as refused:
         Settings(secret=SecretStr("hunter2"))
     assert "hunter2" not in str(refused.value)
 
 
 def test_a_damaged_secret_is_named(tmp_path: Path) -> None:
-    """A file cut short raises StorageError that says what to do."""
+    """A truncated secret file raises ``StorageError`` with the remedy."""
     (tmp_path / SECRET_FILE).write_bytes(b"short")
     with pytest.raises(StorageError, match="remove it"):
         read_secret(tmp_path)

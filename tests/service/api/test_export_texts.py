@@ -1,4 +1,4 @@
-"""CSV, BibTeX, RIS and Atom: whatever a paper holds stays in its field, and comes back as it was."""
+"""Tests of CSV, BibTeX, RIS and Atom: all content of a paper stays in its field and can be read back."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ PAPERS = st.builds(
 
 
 def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
-    """A result without explanation."""
+    """Return a result without explanation."""
     return ResultOut(
         paper=paper,
         score=score,
@@ -75,7 +75,7 @@ def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
 
 @given(st.lists(PAPERS, max_size=4))
 def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
-    """Read back, a cell is what it was but for the apostrophe that keeps a spreadsheet from computing it."""
+    """A CSV cell is read back unchanged, except for an apostrophe that keeps spreadsheets from computing."""
     text = to_csv([result(paper) for paper in papers], ranks=count(11))
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     assert (list(CSV_COLUMNS), len(papers)) == (header, len(rows))
@@ -93,7 +93,7 @@ def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
 
 
 def test_csv_quotes_every_cell() -> None:
-    """Programs that part cells at semicolons find no formula behind one either."""
+    """Every cell is quoted, and no part of a cell after a semicolon begins a formula."""
     paper = a_paper(authors=("Ann", "=1+1", "B;@c"), fields=("-1",))
     _, row = to_csv([result(paper)]).splitlines()
     cells = ["1", "-0.5", "", "", "x", "T", "Ann; '=1+1; B;'@c", "", "", "", "", "'-1", "A."]
@@ -101,13 +101,13 @@ def test_csv_quotes_every_cell() -> None:
 
 
 def one_line(text: str) -> str:
-    """Without line breaks and control characters."""
+    """Return the text without line breaks and control characters."""
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
 
 
 @given(st.lists(PAPERS, max_size=4))
 def test_bibtex_holds_every_paper_whole(papers: list[PaperOut]) -> None:
-    """A reader that counts braces finds each paper under its own key, and LaTeX sets its title as it is."""
+    """Each paper has its own BibTeX key, and LaTeX sets its title, abstract and venue as they are."""
     found = entries(to_bibtex(papers))
     assert len(papers) == len(found)
     for paper, (key, fields) in zip(papers, found.items(), strict=True):
@@ -121,7 +121,7 @@ def test_bibtex_holds_every_paper_whole(papers: list[PaperOut]) -> None:
 
 
 def a_paper(**fields: Any) -> PaperOut:
-    """A paper with a title and what is given."""
+    """Return a paper with a title and the given fields."""
     bare = {"id": "x", "title": "T", "abstract": "A.", "sentences": (), "authors": (), "fields": ()}
     return PaperOut(**{"year": None, "venue": None, "url": None, "doi": None, **bare, **fields})
 
@@ -141,20 +141,20 @@ def a_paper(**fields: Any) -> PaperOut:
     ],
 )
 def test_bibtex_parts_authors_where_they_part(authors: tuple[str, ...], expected: str) -> None:
-    """`and` stands between authors only; within a name it is in braces."""
+    """In BibTeX, `and` only separates authors; names that contain it are in braces."""
     (fields,) = entries(to_bibtex([a_paper(authors=authors)])).values()
     assert expected == fields["author"]
 
 
 def test_names_with_a_suffix_come_back() -> None:
-    """BibTeX takes them apart as they are meant; read again, they have their order."""
+    """A BibTeX reader splits a name with a suffix into its first, last and suffix parts."""
     (fields,) = entries(to_bibtex([a_paper(authors=("Maurice J. Pescitelli, Jr.",))])).values()
     parts = parse_single_name_into_parts(fields["author"])
     assert (["Maurice", "J."], ["Pescitelli"], ["Jr."]) == (parts.first, parts.last, parts.jr)
 
 
 def test_bibtex_keys_are_readable_and_lasting() -> None:
-    """A key names author, year and title, and is the same whatever else is exported beside the paper."""
+    """A key names author, year and title, and does not depend on the other exported papers."""
     paper = a_paper(id="1", authors=("Éric Du Pré",), year=2020, title="The Ärger of Floods")
     twin = a_paper(id="2", authors=("Eric Pre",), year=2020, title="Arger of floods")
     (alone,) = entries(to_bibtex([paper]))
@@ -164,14 +164,14 @@ def test_bibtex_keys_are_readable_and_lasting() -> None:
 
 
 def test_bibtex_keys_stay_apart_when_hashes_do_not() -> None:
-    """Papers that share even the shortened hash get longer ones."""
+    """Papers whose shortened hashes are equal get longer ones."""
     papers = [a_paper(id=str(i), title="Same") for i in range(40)]
     assert 40 == len(entries(to_bibtex(papers, key_hash_chars=0)))
 
 
 @given(st.lists(PAPERS, max_size=4))
 def test_ris_holds_every_paper_whole(papers: list[PaperOut]) -> None:
-    """Read back, there are as many records as papers, in order, each with its texts on one line."""
+    """A RIS reader finds one record per paper in order, with each text on one line."""
     records = rispy.loads(to_ris(papers))
     assert len(papers) == len(records)
     for paper, record in zip(papers, records, strict=True):
@@ -181,7 +181,7 @@ def test_ris_holds_every_paper_whole(papers: list[PaperOut]) -> None:
 
 
 def in_xml(text: str) -> str:
-    """The same without what XML cannot hold."""
+    """Return the text without the characters that XML cannot hold."""
     return one_line(text.replace("\ufffe", "").replace("\uffff", ""))
 
 
@@ -191,7 +191,7 @@ def in_xml(text: str) -> str:
     st.sampled_from(["javascript:alert(1)", "https://x.org/a b", "x", ""]),
 )
 def test_a_feed_holds_texts_as_texts(papers: list[PaperOut], url: str) -> None:
-    """It is XML whatever papers hold; texts stay in their elements, links lead to the web or the page."""
+    """A feed is valid XML for any papers; texts stay in their elements, links lead to the web or the page."""
     given_papers = [(paper.model_copy(update={"url": url}), place) for place, paper in enumerate(papers)]
     feed = to_atom(Feed("q", "<a>\0", "/v1/feeds/t", "/", 0), given_papers)
     root = fromstring(feed)
@@ -210,7 +210,7 @@ def test_a_feed_holds_texts_as_texts(papers: list[PaperOut], url: str) -> None:
 
 
 def test_a_feed_says_when_papers_came() -> None:
-    """The last ones come first, with their times in UTC, and the feed has the time of the last."""
+    """The newest papers come first with times in UTC, and the feed has the time of the newest."""
     paper = a_paper(id="a/1")
     feed = to_atom(
         Feed("q", "Q", "/f", "/", 10), [(paper, 0), (paper.model_copy(update={"id": "b"}), 86_400)]

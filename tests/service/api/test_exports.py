@@ -1,4 +1,4 @@
-"""Exports over HTTP: which format a request gets, for lists of results and for single papers."""
+"""Tests of exports over HTTP: the format that a request gets, for lists of results and for single papers."""
 
 import csv
 import io
@@ -51,7 +51,7 @@ BODY = {"query": {"paper_id": "demo:p03-m07"}, "limit": 3}
     ],
 )
 def test_the_accept_header_chooses(accept: str, expected: Format | None) -> None:
-    """The best-liked format comes, the more specific range decides, JSON goes first among equals."""
+    """The format with the best quality is chosen, specific ranges decide, and JSON is first among equals."""
     if expected is None:
         with pytest.raises(AnswerFormatError, match="application/json, text/csv"):
             negotiate(accept, LIST_FORMATS)
@@ -61,21 +61,21 @@ def test_the_accept_header_chooses(accept: str, expected: Format | None) -> None
 
 @given(st.text(st.characters(max_codepoint=255), max_size=60) | st.text("*/;=q0.1,aj ", max_size=60))
 def test_any_accept_header_is_understood_or_refused(accept: str) -> None:
-    """No header makes negotiation fail otherwise."""
+    """Any Accept header gives a format or an ``AnswerFormatError``."""
     with suppress(AnswerFormatError):
         assert negotiate(accept, PAPER_FORMATS) in PAPER_FORMATS
 
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         yield client
 
 
 @pytest.mark.parametrize("form", LIST_FORMATS)
 def test_a_result_list_comes_in_every_format(client: TestClient, form: Format) -> None:
-    """All formats hold the same papers in the same order, and all lead on to the next page."""
+    """All formats have the same papers in the same order, and the cursor of the next page."""
     expected = client.post("/v1/search", json=BODY).json()
     response = client.post("/v1/search", json=BODY, headers={"Accept": form})
     assert (200, "Accept") == (response.status_code, response.headers["Vary"])
@@ -97,7 +97,7 @@ def test_a_result_list_comes_in_every_format(client: TestClient, form: Format) -
 
 
 def test_ranks_go_on_over_the_pages(client: TestClient) -> None:
-    """The second page of a CSV export starts where the first ended."""
+    """The second page of a CSV export continues the ranks of the first."""
     headers, ranks, cursor = {"Accept": "text/csv"}, [], None
     for _ in range(2):
         response = client.post(
@@ -109,14 +109,14 @@ def test_ranks_go_on_over_the_pages(client: TestClient) -> None:
 
 
 def test_an_empty_list_says_why_in_every_format(client: TestClient) -> None:
-    """Where there is no JSON to hold the reason, a header does."""
+    """If an empty list is not JSON, a header has the reason."""
     body = {**BODY, "filters": {"year_from": 2090}}
     response = client.post("/v1/search", json=body, headers={"Accept": "text/csv"})
     assert ("filtered_out", 1) == (response.headers["X-Akin-Reason"], len(response.text.splitlines()))
 
 
 def test_a_format_there_is_not_gets_a_problem(client: TestClient) -> None:
-    """406 lists the formats there are, and errors are problems whatever was asked for."""
+    """An unknown format gets 406 with the available ones, and errors are problems in any format."""
     response = client.post("/v1/search", json=BODY, headers={"Accept": "application/xml"})
     assert (406, "application/problem+json") == (response.status_code, response.headers["Content-Type"])
     assert "text/csv" in response.json()["detail"]
@@ -126,7 +126,7 @@ def test_a_format_there_is_not_gets_a_problem(client: TestClient) -> None:
 
 @pytest.fixture(scope="module")
 def odd_client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client over papers whose ids look like addresses of exports."""
+    """Yield a client over papers whose ids look like paths of exports."""
     folder = tmp_path_factory.mktemp("odd")
     ids = ["10.1/x", "10.1/x.bib", "y.ris", "z.bib.bib", "w" * 200, ".bib"]
     papers = [{"id": name, "title": f"Title of {name}", "abstract": ["Text."]} for name in ids]
@@ -155,7 +155,7 @@ def odd_client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> It
 def test_an_exact_id_goes_before_an_export(
     odd_client: TestClient, path: str, kind: str, paper_id: str | None
 ) -> None:
-    """Only where no paper has the whole name as its id does its ending name a format."""
+    """A path's suffix names a format only if no paper has the whole name as its id."""
     response = odd_client.get(f"/v1/papers/{path}")
     assert kind == response.headers["Content-Type"].partition(";")[0]
     assert (404 if paper_id is None else 200) == response.status_code
@@ -164,7 +164,7 @@ def test_an_exact_id_goes_before_an_export(
 
 
 def test_a_paper_comes_in_the_format_accepted(odd_client: TestClient) -> None:
-    """A paper whose id looks like an export has its own by Accept; a list's formats are not all a paper's."""
+    """The Accept header applies to papers whose ids look like exports; single papers have no CSV."""
     bibtex = odd_client.get("/v1/papers/10.1/x.bib", headers={"Accept": "application/x-bibtex"})
     assert (200, "application/x-bibtex; charset=utf-8") == (
         bibtex.status_code,

@@ -1,4 +1,4 @@
-"""JSON bodies: counted before they are made values, read and checked beside the event loop."""
+"""Tests of JSON bodies, which are measured before they are parsed, outside the event loop."""
 
 import asyncio
 import json
@@ -34,28 +34,28 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A client of a service over the demo papers, in a folder of its own: batches stay in it."""
+    """Yield a client of a service over a copy of the demo papers, which receives the batches."""
     data = shutil.copytree(hashed_data, tmp_path_factory.mktemp("bodies") / "data")
     with client_of(data) as client:
         yield client
 
 
 def n_values(value: object) -> int:
-    """How many values and names of fields there are."""
+    """Return the number of values and field names."""
     if isinstance(value, dict):
         return 1 + sum(1 + n_values(each) for each in value.values())
     return 1 + sum(map(n_values, value)) if isinstance(value, list) else 1
 
 
 def n_containers(value: object) -> int:
-    """How many lists and objects there are."""
+    """Return the number of lists and objects."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else 1 + sum(map(n_containers, inner))
 
 
 @given(VALUES, st.booleans(), st.integers(2, 20))
 def test_values_are_counted_without_being_made(value: object, ascii_alone: bool, size: int) -> None:
-    """However a text is escaped and wherever a piece ends; an empty list may count for a value too many."""
+    """The count is right for any escapes and pieces, except one value more for each empty list or object."""
     content = json.dumps(value, ensure_ascii=ascii_alone).encode("utf-8", "surrogatepass")
     most, _ = measured(content, piece_bytes=size)
     assert n_values(value) <= most <= n_values(value) + n_containers(value)
@@ -63,7 +63,7 @@ def test_values_are_counted_without_being_made(value: object, ascii_alone: bool,
 
 @pytest.mark.parametrize("body", [b"[],", b"\\", b'"', b'\\"', b"[[", b"a"])
 def test_counting_takes_linear_time(body: bytes) -> None:
-    """Whatever a body is made of."""
+    """Counting takes linear time for any content."""
     assert not grows_too_fast(measured, lambda size: b'["' + body * size, size=100_000)
 
 
@@ -77,14 +77,14 @@ def test_counting_takes_linear_time(body: bytes) -> None:
     ids=["a long number", "one longer than a piece", "many numbers"],
 )
 def test_numbers_are_bounded_before_they_are_read(content: bytes) -> None:
-    """Reading many or long numbers keeps every other thread waiting."""
+    """Long numbers and many numbers are refused before parsing, which would block all other threads."""
     with pytest.raises((BodyTooLargeError, InputError)):
         parsed(content)
     assert [10**39, "9" * 100] == parsed(f'[{10**39}, "{"9" * 100}"]'.encode())
 
 
 def bodies_of(app: FastAPI) -> list[Any]:
-    """The routes that take a JSON body."""
+    """Return the routes that take a JSON body."""
     return [
         each.original_route
         for each in iter_route_contexts(app.routes)
@@ -93,7 +93,7 @@ def bodies_of(app: FastAPI) -> list[Any]:
 
 
 def lists_in(schema: object) -> Iterator[dict[str, Any]]:
-    """The lists of a model, as pydantic checks them."""
+    """Yield the list schemas of a model's core schema."""
     if isinstance(schema, dict):
         if schema.get("type") == "list":
             yield schema
@@ -105,7 +105,7 @@ def lists_in(schema: object) -> Iterator[dict[str, Any]]:
 
 
 def test_every_body_is_read_beside_the_event_loop(tmp_path: Path) -> None:
-    """No route is forgotten, and no list that would be checked to its end, with an error for each entry."""
+    """Every route with a body reads it outside the event loop, and its lists fail at the first error."""
     routes = bodies_of(create_app(Settings(data=tmp_path)))
     assert len(routes) >= 8
     for route in routes:
@@ -115,7 +115,7 @@ def test_every_body_is_read_beside_the_event_loop(tmp_path: Path) -> None:
 
 
 def test_reading_and_checking_need_no_event_loop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both happen where no event loop runs."""
+    """The body is parsed where no event loop runs."""
     looped = []
 
     def parsed(content: bytes) -> object:
@@ -133,13 +133,13 @@ def test_reading_and_checking_need_no_event_loop(client: TestClient, monkeypatch
 
 
 def post(client: TestClient, content: bytes, kind: str = "application/json") -> tuple[int, str]:
-    """The status and the detail of a batch."""
+    """Return the status and the detail of a request for a batch."""
     answer = client.post("/v1/batches", content=content, headers={"Content-Type": kind})
     return answer.status_code, answer.json().get("detail", "")
 
 
 def test_too_many_values_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before one of them is made."""
+    """A body with too many values is refused before it is parsed."""
 
     def none_made(_content: bytes) -> object:
         raise AssertionError
@@ -151,7 +151,7 @@ def test_too_many_values_are_refused(client: TestClient, monkeypatch: pytest.Mon
 
 
 def test_a_text_is_one_value(client: TestClient) -> None:
-    """What parts values does not do so in a text."""
+    """Commas, colons and brackets in a text do not count as values."""
     abstract = json.dumps('We show, [that]: "it, holds". ' * 2_000)
     query = b'{"query":{"abstract":' + abstract.encode() + b"}}"
     content = b'{"queries":[' + b",".join([query] * 20) + b"]}"
@@ -160,7 +160,7 @@ def test_a_text_is_one_value(client: TestClient) -> None:
 
 
 def test_checking_stops_at_the_first_error(client: TestClient) -> None:
-    """One error is made and told, not one for each of thousands of entries."""
+    """Only the first error is reported, not one for each of thousands of entries."""
     status, detail = post(client, b'{"seeds":[' + b",".join([b"[]"] * 9_999) + b"]}")
     assert (422, True) == (status, "seeds.0: give the name of a paper" in detail)
     assert "seeds.1" not in detail
@@ -187,6 +187,6 @@ def test_checking_stops_at_the_first_error(client: TestClient) -> None:
 def test_what_is_no_body_is_said(
     client: TestClient, content: bytes, kind: str, status: int, said: str
 ) -> None:
-    """What a body must be."""
+    """A malformed body gets an error that says what a body must be."""
     found, detail = post(client, content, kind)
     assert (status, True) == (found, said in detail), detail

@@ -1,4 +1,4 @@
-"""The OpenAPI document: short enough to read and to generate clients from."""
+"""Tests of the OpenAPI document, which is short enough to read and to generate clients from."""
 
 import json
 import shutil
@@ -16,28 +16,28 @@ from service.settings import Settings
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    """The document, which needs no collection."""
+    """Return the document, which needs no collection."""
     return create_app(Settings()).openapi()
 
 
 def test_it_is_short(document: dict[str, Any]) -> None:
-    """What all operations share stands in it once."""
+    """The document has fewer than 6,000 characters per operation."""
     n_operations = sum(map(len, document["paths"].values()))
     assert len(json.dumps(document)) < 6_000 * n_operations
 
 
 def test_it_names_the_version(document: dict[str, Any]) -> None:
-    """Of Akin, as `akin --version` does."""
+    """The document has the version that `akin --version` prints."""
     assert version("akin") == document["info"]["version"]
 
 
 def test_no_module_shows(document: dict[str, Any]) -> None:
-    """Two shapes with one name would go by their modules, which are nobody's business."""
+    """No two schemas share a name, because then their names would contain modules."""
     assert not [name for name in document["components"]["schemas"] if "__" in name]
 
 
 def test_errors_are_described_once(document: dict[str, Any]) -> None:
-    """Each is a reference to a response that there is, with its headers and the shape of a problem."""
+    """All errors are references to shared responses with their headers and the schema of a problem."""
     responses = document["components"]["responses"]
     used = {
         response["$ref"].removeprefix("#/components/responses/")
@@ -66,7 +66,7 @@ def test_errors_are_described_once(document: dict[str, Any]) -> None:
 def test_kinds_of_queries_are_schemas_of_their_own(
     document: dict[str, Any], request_body: str, part: str, kinds: set[str]
 ) -> None:
-    """A reader, or a generator of clients, sees what goes together: none has a field of another."""
+    """Each kind of query is a schema without the fields of the other kinds."""
     given = document["components"]["schemas"][request_body]["properties"][part]
     given = given.get("items", given)
     named = {each["$ref"].rpartition("/")[2] for each in given["oneOf"] if "$ref" in each}
@@ -78,7 +78,7 @@ def test_kinds_of_queries_are_schemas_of_their_own(
 
 
 def test_everything_is_described(document: dict[str, Any]) -> None:
-    """The service, its parts, each operation and each parameter say what they are."""
+    """The service, its tags, each operation and each parameter have a description."""
     assert "POST /v1/search" in document["info"]["description"]
     described = {tag["name"] for tag in document["tags"] if tag["description"]}
     for path, operations in document["paths"].items():
@@ -90,13 +90,13 @@ def test_everything_is_described(document: dict[str, Any]) -> None:
 
 
 def test_no_two_operations_have_one_title(document: dict[str, Any]) -> None:
-    """A list of them, as ``/docs`` shows it, tells them apart."""
+    """No two operations have the same summary, so a list of them as in ``/docs`` is unambiguous."""
     titles = [each["summary"] for path in document["paths"].values() for each in path.values()]
     assert len(titles) == len(set(titles)), sorted(titles)
 
 
 def test_the_document_is_written_once(hashed_data: Path) -> None:
-    """Anybody may ask for it, so it is made for the first who does, and again for another root path alone."""
+    """The document is made at the first request and kept; another root path gets its own."""
     app = create_app(Settings(data=hashed_data, device="cpu"))
     written = app.written("")
     assert written is app.written("")
@@ -106,7 +106,7 @@ def test_the_document_is_written_once(hashed_data: Path) -> None:
 
 
 def test_every_example_is_answered(hashed_data: Path, tmp_path: Path) -> None:
-    """Each request with a body has examples, and each of them is one that the service takes."""
+    """Every request body has examples, and the service accepts each of them."""
     data = shutil.copytree(hashed_data, tmp_path / "data")
     with TestClient(create_app(Settings(data=data, device="cpu", keyless="write"))) as client:
         for path, operations in client.get("/openapi.json").json()["paths"].items():
@@ -116,7 +116,7 @@ def test_every_example_is_answered(hashed_data: Path, tmp_path: Path) -> None:
                     assert form.get("examples"), f"{method} {path} has no example: service/api/examples.py"
                     for name, example in form["examples"].items():
                         answer = client.request(method, path, json=example["value"])
-                        # No query was saved under the name in the path.
+                        # No query is saved under the name in the path.
                         expected = {404} if "{query_id}" in path else {200, 201, 202}
                         assert answer.status_code in expected, (path, name, answer.text)
                         assert example["summary"]

@@ -1,4 +1,4 @@
-"""Long lists over HTTP: pages that fit together without a gap, whatever their size, and where they end."""
+"""Tests of long lists over HTTP: pages of any size fit together, and lists end where they should."""
 
 import itertools
 import json
@@ -31,29 +31,29 @@ from tests.support.examples.long_lists import N_PAPERS, build_many
 
 SHARED = SecretStr("0123456789abcdef" * 2)
 BODY: dict[str, Any] = {"query": {"paper_id": "many/17"}}
-FILTERED = {**BODY, "filters": {"year_from": 2012}}  # fewer, to be quick
+FILTERED = {**BODY, "filters": {"year_from": 2012}}  # fewer papers, to save time
 
 
 def opened(data: Path) -> TestClient:
-    """A service over ``data`` that has just been started."""
+    """Return a client of a newly started service over ``data``."""
     return TestClient(create_app(Settings(data=data, device="cpu", secret=SHARED, cache_mib=0)))
 
 
 @pytest.fixture(scope="module")
 def many_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A data folder with more than a thousand papers under the hashing encoder."""
+    """Return a data folder with more than a thousand papers under the hashing encoder."""
     return build_many(tmp_path_factory.mktemp("many") / "data", hashing)
 
 
 @pytest.fixture(scope="module")
 def client(many_data: Path) -> Iterator[TestClient]:
-    """A client of the service over more than a thousand papers."""
+    """Yield a client of a service over more than a thousand papers."""
     with opened(many_data) as client:
         yield client
 
 
 def answer(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a search that must succeed."""
+    """Return the answer to a search that must succeed."""
     response = client.post("/v1/search", json=body)
     assert 200 == response.status_code, response.text
     found: dict[str, Any] = response.json()
@@ -61,7 +61,7 @@ def answer(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def pages(client: TestClient, body: dict[str, Any], limits: Iterator[int]) -> Iterator[list[str]]:
-    """The ids of page after page, to the end of the list."""
+    """Yield the ids of each page up to the end of the list."""
     cursor = None
     for limit in limits:
         asked = {**body, "limit": limit, "include": []}
@@ -73,7 +73,7 @@ def pages(client: TestClient, body: dict[str, Any], limits: Iterator[int]) -> It
 
 
 def whole(client: TestClient, body: dict[str, Any], *limits: int) -> list[str]:
-    """The ids of the whole list, in pages of these sizes, of the last one to the end."""
+    """Return the ids of the whole list, in pages of these sizes, the last size repeated to the end."""
     sizes = (limits[min(number, len(limits) - 1)] for number in range(10_000))
     return [paper_id for page in pages(client, body, sizes) for paper_id in page]
 
@@ -90,7 +90,7 @@ PASTED = {"title": "Floods", "abstract": "river flood. We use a causal graph. Al
     ],
 )
 def test_a_thousand_results_without_a_gap(client: TestClient, body: dict[str, Any]) -> None:
-    """Page after page shows every paper of the collection but the query's own, each once."""
+    """The pages have every paper of the collection except the query's own, each once."""
     ids = whole(client, body, 100)
     own = {body["query"].get("paper_id")} - {None}
     assert N_PAPERS - len(own) == len(ids)
@@ -99,7 +99,7 @@ def test_a_thousand_results_without_a_gap(client: TestClient, body: dict[str, An
 
 @pytest.fixture(scope="module")
 def filtered(client: TestClient) -> list[str]:
-    """The whole list of ``FILTERED``."""
+    """Return the whole list of ``FILTERED``."""
     return whole(client, FILTERED, 10, 100)
 
 
@@ -115,7 +115,7 @@ def test_the_list_does_not_depend_on_how_it_is_cut(
 
 
 def test_the_first_page_is_what_it_is_without_pages(client: TestClient) -> None:
-    """Ten results are the first ten of a hundred in pages of ten, and the best candidates lead."""
+    """The first page is the same with and without a limit of ten, and the best candidates come in order."""
     assert answer(client, BODY)["results"] == answer(client, {**BODY, "limit": 10})["results"]
     scores = [result["score"] for result in answer(client, {**BODY, "limit": 100})["results"]]
     assert sorted(scores, reverse=True) == scores
@@ -127,14 +127,14 @@ def test_the_first_page_is_what_it_is_without_pages(client: TestClient) -> None:
 def test_the_list_ends_with_its_last_page(
     client: TestClient, n_papers: int, limit: int, n_pages: int
 ) -> None:
-    """The last page has no cursor and is not empty, also where the papers fill it."""
+    """The last page has no cursor and is not empty, even if the papers fill it."""
     body = {**BODY, "filters": {"ids": [f"many/{i}" for i in range(100, 100 + n_papers)]}}
     found = list(pages(client, body, iter([10] * 99)))
     assert (n_pages, n_papers) == (len(found), sum(map(len, found)))
 
 
 def test_a_list_ends_at_its_bound(many_data: Path) -> None:
-    """However many papers there are, a list has and counts no more than the longest may have, and says so."""
+    """A list ends at the longest length, which its total counts too, with a warning on the last page."""
     engine = SearchEngine(open_snapshot(many_data), pytest.fail, n_candidates=200, longest_list=250)
     with TestClient(create_app(Settings(data=many_data, device="cpu"), engine)) as client:
         assert 250 == len(whole(client, BODY, 100)) < N_PAPERS
@@ -146,7 +146,7 @@ def test_a_list_ends_at_its_bound(many_data: Path) -> None:
 
 
 def test_every_page_counts_the_whole_list(client: TestClient) -> None:
-    """``total`` is how many papers pass the filters, the query's own left out; the same on every page."""
+    """``total`` on every page is the number of papers that pass the filters, without the query's own."""
     ids = [f"many/{i}" for i in range(10, 260)]
     body = {**BODY, "filters": {"ids": ids}, "limit": 100, "include": []}
     totals, cursor = [], None
@@ -161,7 +161,7 @@ def test_every_page_counts_the_whole_list(client: TestClient) -> None:
 
 
 def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> None:
-    """How many a pasted seed leaves out shows at the list's end; before it no total is given, or the same."""
+    """With a pasted seed ``total`` is null or exact, and exact on the last page, without the seed's copy."""
     paper = client.get("/v1/papers/many/17").json()["paper"]
     pasted = {"title": paper["title"], "abstract": paper["abstract"]}
     body: dict[str, Any] = {"seeds": [pasted], "limit": 100, "include": []}
@@ -182,7 +182,7 @@ def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> 
 
 @pytest.mark.parametrize("depth", [625])
 def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClient, depth: int) -> None:
-    """The list in pages of a hundred has stretches of 625, each in the order of its scores."""
+    """In pages of a hundred, scores descend within stretches of 625 papers and rise after some of them."""
     asked = {**BODY, "limit": 100, "include": []}
     scores, cursor = [], None
     while cursor or not scores:
@@ -196,7 +196,7 @@ def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClien
 
 
 def test_a_cursor_outlives_a_restart(client: TestClient, many_data: Path) -> None:
-    """Another process goes on where the first one stopped, and answers to the byte the same."""
+    """Another process continues a list from the cursor of the first with the same bytes."""
     first = answer(client, BODY)
     body = {**BODY, "cursor": first["next_cursor"]}
     with opened(many_data) as other:
@@ -207,14 +207,14 @@ def test_a_cursor_outlives_a_restart(client: TestClient, many_data: Path) -> Non
 
 
 def timeless(response: Response) -> bytes:
-    """The body without the time it took."""
+    """Return the body without the time it took."""
     assert 1 == response.content.count(b'"took_ms":')
     return re.sub(rb'"took_ms":[0-9.]+', b"", response.content)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_generation_that_is_gone_is_said_to_be(tmp_path: Path, hashing: Encoder, seed: int) -> None:
-    """A cursor into what was indexed before gets 410 and what to do, whatever number the new one has."""
+    """A cursor of another generation gets 410 with the remedy, even if both have the same number."""
     with opened(build_many(tmp_path / "before", hashing, n_papers=40)) as client:
         first = answer(client, BODY)
     with opened(build_many(tmp_path / "data", hashing, seed=seed, n_papers=40)) as other:
@@ -248,7 +248,7 @@ def test_a_cursor_that_does_not_fit_is_a_problem(client: TestClient, change: dic
 
 
 class Forgetful:
-    """An approximate index at its worst: which rows it overlooks changes with how many it is asked for."""
+    """An approximate index that overlooks other rows for each number of hits, as the worst case."""
 
     def __init__(self, index: VectorIndex, n_rows: int) -> None:
         self._index, self._n_rows = index, n_rows
@@ -256,22 +256,22 @@ class Forgetful:
     def search(
         self, queries: np.ndarray, k: int, *, together: bool = False, allowed: np.ndarray | None = None
     ) -> Hits:
-        """As the exact index over the rows not overlooked; all rows where all are asked for."""
+        """Search the rows not overlooked, or all rows if all are requested."""
         kept = np.random.default_rng(k).random(self._n_rows) < 0.7
         kept = kept if allowed is None else kept & allowed
         exhausted = k >= np.count_nonzero(kept)
         return self._index.search(queries, k, together=together, allowed=allowed if exhausted else kept)
 
     def save(self, path: Path) -> None:
-        """Never."""
+        """Save nothing."""
 
 
 def test_an_approximate_list_is_stable_however_far_it_is_read(many_data: Path) -> None:
-    """Each longer list begins with every shorter one, though the index finds others when asked for more."""
+    """Each longer list begins with every shorter one, even if the index finds other rows."""
     snapshot = open_snapshot(many_data)
     snapshot.__dict__["index"] = Forgetful(snapshot.index, snapshot.n_rows)
     allowed = np.ones(len(snapshot), dtype=bool)
-    # So many sentences that not all distances are asked for at once.
+    # So many sentences that not all distances are computed at once.
     query = np.tile(snapshot.vectors(5), (ALL_AT_ONCE // snapshot.n_rows + 1, 1))
     parts = [Part(query, tuple(range(len(query))))]
     lists = [
@@ -287,7 +287,7 @@ def test_an_approximate_list_is_stable_however_far_it_is_read(many_data: Path) -
 
 @pytest.mark.parametrize("n_excluded", [1, 32, 33, 300])
 def test_few_papers_left_out_are_left_out_like_many(many_data: Path, n_excluded: int) -> None:
-    """Dropping papers from the hits gives what keeping them out of the index does: all others, in order."""
+    """Dropping excluded papers from the hits gives the same list as excluding them in the index."""
     snapshot: Snapshot = open_snapshot(many_data)
     query = snapshot.vectors(5)
     everything = find_candidates(snapshot, query, n_papers=N_PAPERS, allowed=np.ones(N_PAPERS, dtype=bool))
@@ -300,7 +300,7 @@ def test_few_papers_left_out_are_left_out_like_many(many_data: Path, n_excluded:
 
 @pytest.mark.parametrize("strategy", ["any", "all"])
 def test_recommendations_are_read_page_by_page(client: TestClient, strategy: str) -> None:
-    """Pages of any size are one list: every paper but the seeds, none twice."""
+    """Pages of any size form one list of every paper except the seeds and negatives, each once."""
     seeds = [{"paper_id": "many/17"}, {"paper_id": "many/400"}]
     body: dict[str, Any] = {
         "seeds": seeds,
@@ -324,7 +324,7 @@ def test_recommendations_are_read_page_by_page(client: TestClient, strategy: str
 
 
 def test_a_cursor_of_another_kind_of_list_is_refused(client: TestClient) -> None:
-    """The cursor of a search leads nowhere in recommendations, nor the other way round."""
+    """A cursor of a search is refused by recommendations, and the reverse."""
     body = {"seeds": [{"paper_id": "many/17"}]}
     of_search = answer(client, BODY)["next_cursor"]
     refused = client.post("/v1/recommendations", json={**body, "cursor": of_search})

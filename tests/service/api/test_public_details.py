@@ -1,4 +1,4 @@
-"""A failure inside tells clients that there is one, and the log which."""
+"""Tests that an internal failure is logged in detail but reported to clients without details."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ INSIDE = "catalog db.internal:5433/papers: could not open /srv/secret/catalog.sq
 
 
 def of_ours() -> Iterator[type[Exception]]:
-    """The errors that name what is inside."""
+    """Yield the classes of errors whose messages may name internal parts."""
     for each in vars(errors).values():
         if isinstance(each, type) and issubclass(each, StorageError | SnapshotError | EncoderError):
             yield each
@@ -25,19 +25,19 @@ def of_ours() -> Iterator[type[Exception]]:
 
 @pytest.mark.parametrize("cls", list(of_ours()))
 def test_no_error_names_what_is_inside(cls: type[errors.AkinError]) -> None:
-    """Those added later included; what a caller did wrong is said as it is."""
+    """No such error shows its internal details, not even a new one; a missing package is shown as it is."""
     assert "internal" not in public_detail(cls(INSIDE))
     assert "/srv" not in public_detail(cls(INSIDE))
     assert INSIDE == public_detail(MissingPackageError(INSIDE))
 
 
 def test_a_page_names_nothing_either() -> None:
-    """Its words are of the same source."""
+    """Pages use the same public text as answers."""
     assert public_detail(StorageError(INSIDE)) == in_words(StorageError(INSIDE))
 
 
 def test_answers_name_nothing_and_the_log_does(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that is away is told as that."""
+    """If the database fails, the answer does not name it, but the log does."""
 
     def away(*_: object) -> None:
         raise StorageError(INSIDE)

@@ -1,4 +1,4 @@
-"""``POST /v1/recommendations``: many seeds, negatives, and what cannot be resolved."""
+"""Tests of ``POST /v1/recommendations``: many seeds, negatives, and seeds that cannot be resolved."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TEXT = {"title": "A draft", "abstract": "Rivers flood towns. We fit a graph netw
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     with TestClient(
         create_app(Settings(data=hashed_data, device="cpu")), raise_server_exceptions=False
     ) as client:
@@ -27,7 +27,7 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
 
 
 def recommend(client: TestClient, *seeds: dict[str, Any], **body: Any) -> dict[str, Any]:
-    """The answer to a request that must succeed."""
+    """Return the answer to a request that must succeed."""
     response = client.post("/v1/recommendations", json={"seeds": list(seeds), **body})
     assert 200 == response.status_code, response.text
     answer: dict[str, Any] = response.json()
@@ -35,17 +35,17 @@ def recommend(client: TestClient, *seeds: dict[str, Any], **body: Any) -> dict[s
 
 
 def by_id(*ids: str, **fields: Any) -> list[dict[str, Any]]:
-    """Seeds by id, all with the same fields."""
+    """Return seeds by id, all with the same fields."""
     return [{"paper_id": each, **fields} for each in ids]
 
 
 def found(answer: dict[str, Any]) -> list[str]:
-    """The ids of the results."""
+    """Return the ids of the results."""
     return [result["paper"]["id"] for result in answer["results"]]
 
 
 def cells(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Everything a score is made of."""
+    """Return the alignments and omitted sums, which make the score."""
     return [*result["alignments"], *result["omitted"]]
 
 
@@ -59,7 +59,7 @@ MIXED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("strategy", ["any", "all"])
 def test_alignments_sum_to_the_score(client: TestClient, strategy: str) -> None:
-    """Seeds of all kinds and negatives: minus the weighted distances is the score, and scores descend."""
+    """For seeds of all kinds with negatives, minus the weighted distances is the score; scores descend."""
     answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), strategy=strategy, limit=20)
     scores = [result["score"] for result in answer["results"]]
     assert (20, sorted(scores, reverse=True)) == (len(scores), scores)
@@ -73,7 +73,7 @@ def test_alignments_sum_to_the_score(client: TestClient, strategy: str) -> None:
 
 
 def test_an_alignment_names_its_seed(client: TestClient) -> None:
-    """Its seed, whether that is a negative one, and a sentence of it that was chosen."""
+    """An alignment has its seed, the sign of that seed, and one of the seed's chosen sentences."""
     answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), strategy="all")
     chosen = {(seed["seed"], seed["negative"]): seed["selected"] for seed in answer["seeds"]}
     assert [(0, False), (1, False), (2, False), (3, False), (0, True)] == list(chosen)
@@ -86,7 +86,7 @@ def test_an_alignment_names_its_seed(client: TestClient) -> None:
 
 
 def test_one_seed_gives_what_a_search_gives(client: TestClient) -> None:
-    """The same papers, scores and first alignments."""
+    """One seed gives the papers, scores and first alignments of a search."""
     answer = recommend(client, {"paper_id": ID, "facet": "method"})
     searched = client.post("/v1/search", json={"query": {"paper_id": ID}, "facet": "method"}).json()
     assert found(searched) == found(answer)
@@ -98,7 +98,7 @@ def test_one_seed_gives_what_a_search_gives(client: TestClient) -> None:
 
 
 def test_the_order_and_repetition_of_seeds_do_not_matter(client: TestClient) -> None:
-    """Papers and scores are the same for a list turned round, and for one given twice."""
+    """Reversing or repeating the seeds does not change papers and scores."""
     seeds = by_id(ID, "demo:p00-m03", "demo:p01-m01")
     first = recommend(client, *seeds)
     for other in (recommend(client, *reversed(seeds)), recommend(client, *seeds, *seeds)):
@@ -109,7 +109,7 @@ def test_the_order_and_repetition_of_seeds_do_not_matter(client: TestClient) -> 
 
 
 def test_a_weight_draws_results_to_its_seed(client: TestClient) -> None:
-    """A seed with nearly all the weight decides as if it were alone, under both ways to be akin."""
+    """With either strategy, a seed with nearly all the weight gives the results of that seed alone."""
     alone = found(recommend(client, *by_id("demo:p00-m03"), filters={"exclude_ids": [ID]}))
     for strategy in ("any", "all"):
         heavy = by_id("demo:p00-m03", weight=100) + by_id(ID, weight=0.01)
@@ -117,7 +117,7 @@ def test_a_weight_draws_results_to_its_seed(client: TestClient) -> None:
 
 
 def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
-    """Neither by id nor pasted, in other letter case and spacing too; all others are."""
+    """Seeds and negatives are never returned, by id or pasted in other case and spacing; all others are."""
     papers = [client.get(f"/v1/papers/demo:p0{i}-m00").json()["paper"] for i in range(4)]
     pasted = [
         {"title": papers[0]["title"].upper(), "abstract": "Something else."},
@@ -130,7 +130,7 @@ def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
 
 
 def test_negatives_push_papers_down(client: TestClient) -> None:
-    """The paper nearest to a negative falls, the more the heavier negatives weigh."""
+    """The paper nearest to a negative falls in the list, and more so with a heavier negative weight."""
     near = found(recommend(client, *by_id("demo:p00-m03")))[0]
     places = []
     for body in ({}, {"negatives": by_id(ID)}, {"negatives": by_id(ID), "negative_weight": 1}):
@@ -142,7 +142,7 @@ def test_negatives_push_papers_down(client: TestClient) -> None:
 
 
 def test_seeds_that_cannot_be_used_are_explained(client: TestClient) -> None:
-    """Each is listed with its reason, near ids or titles are offered, and the other seeds answer."""
+    """Each unusable seed is listed with a reason and suggestions, and the other seeds are answered."""
     title = client.get(f"/v1/papers/{ID}").json()["paper"]["title"]
     seeds = [
         *by_id(ID, "demo:p3-m07"),
@@ -169,14 +169,14 @@ def test_seeds_that_cannot_be_used_are_explained(client: TestClient) -> None:
 
 
 def test_without_any_usable_seed_there_is_a_reason(client: TestClient) -> None:
-    """No results, no error: what was wrong with each seed is listed, negatives or not."""
+    """If no seed is usable, the answer is empty with a reason, and every seed is listed."""
     answer = recommend(client, *by_id("nope-1", "nope-2"), negatives=by_id(ID))
     assert ([], "no_seed_resolved", 2) == (answer["results"], answer["reason"], len(answer["unresolved"]))
     assert answer["detail"]
 
 
 def test_every_empty_answer_has_its_reason(client: TestClient) -> None:
-    """Filters that let nothing pass, and a list that holds the whole collection."""
+    """Filters that exclude everything, and seeds that are the whole collection, have different reasons."""
     filtered = recommend(client, *by_id(ID), filters={"year_from": 2090})
     assert ([], "filtered_out") == (filtered["results"], filtered["reason"])
     everyone = by_id(*(f"demo:p0{i}-m0{j}" for i in range(10) for j in range(10)))
@@ -186,7 +186,7 @@ def test_every_empty_answer_has_its_reason(client: TestClient) -> None:
 
 
 def test_an_empty_page_after_the_last_says_that_the_list_has_ended(hashed_data: Path) -> None:
-    """No filter is blamed where a pasted paper of the collection is the one that is left to be listed."""
+    """If only a pasted paper's copy is left, the empty last page says that the list ends, not the filter."""
     ids = [f"demo:p0{i}-m0{j}" for i in range(3) for j in range(7)]
     with client_of(hashed_data, device="cpu", candidates=20) as client:
         own = client.get(f"/v1/papers/{ids[0]}").json()["paper"]
@@ -202,7 +202,7 @@ def test_an_empty_page_after_the_last_says_that_the_list_has_ended(hashed_data: 
 
 
 def test_filters_choose_who_may_answer(client: TestClient) -> None:
-    """All and only the papers that pass come back."""
+    """The papers that pass the filters come back, and no others."""
     answer = recommend(client, *by_id(ID), filters={"year_from": 2015, "year_to": 2016}, limit=100)
     snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     papers = [snapshot.paper(i) for i in range(len(snapshot))]
@@ -210,7 +210,7 @@ def test_filters_choose_who_may_answer(client: TestClient) -> None:
 
 
 def test_five_hundred_seeds_are_answered_in_little(client: TestClient) -> None:
-    """The answer stays small though all of them count, and one paper may be a seed in several respects."""
+    """500 seeds get a small answer, and one paper may be a seed with several facets."""
     ids = [f"demo:p0{i}-m0{j}" for i in range(9) for j in range(10)]
     seeds = [seed for facet in ("method", "background") for seed in by_id(*ids, facet=facet)]
     answer = recommend(client, *(seeds * 3)[:500], strategy="all")
@@ -220,7 +220,7 @@ def test_five_hundred_seeds_are_answered_in_little(client: TestClient) -> None:
 
 
 def test_the_same_request_gives_the_same_answer(client: TestClient) -> None:
-    """Two identical requests differ in took_ms alone."""
+    """Two identical requests differ only in took_ms."""
     first, second = (recommend(client, *MIXED, negatives=by_id("demo:p05-m05")) for _ in range(2))
     del first["took_ms"], second["took_ms"]
     assert first == second
@@ -233,7 +233,7 @@ def test_a_score_does_not_depend_on_the_limit(client: TestClient) -> None:
 
 
 def test_a_list_can_be_had_as_a_file(client: TestClient) -> None:
-    """CSV by content negotiation, a line a paper."""
+    """The Accept header gives CSV, with one line per paper."""
     response = client.post(
         "/v1/recommendations", json={"seeds": by_id(ID), "limit": 4}, headers={"Accept": "text/csv"}
     )
@@ -263,7 +263,7 @@ BAD_REQUESTS: list[Any] = [
 
 @pytest.mark.parametrize("body", BAD_REQUESTS)
 def test_a_wrong_request_gets_a_problem(client: TestClient, body: Any) -> None:
-    """422 problem+json of at most 4 kB."""
+    """A wrong request gets 422 problem+json of at most 4 kB."""
     response = client.post("/v1/recommendations", json=body)
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert len(response.content) <= 4096
@@ -292,7 +292,7 @@ def test_poison_gets_a_problem(client: TestClient, content: bytes) -> None:
 
 
 def test_strange_ids_are_only_unknown(client: TestClient) -> None:
-    """NUL, line breaks, paths and emoji in an id: listed as unresolved."""
+    """Ids with NUL, line breaks, paths or emoji are listed as unresolved without suggestions."""
     strange = ["\x00", "a\r\nb", "../../etc/passwd", "🙂 🙂 🙂 🙂 🙂", "%00", "_%(", ".*", "x" * 200]
     answer = recommend(client, *by_id(*strange))
     assert len(strange) == len(answer["unresolved"])
@@ -300,14 +300,14 @@ def test_strange_ids_are_only_unknown(client: TestClient) -> None:
 
 
 def test_a_name_alone_is_a_seed(client: TestClient) -> None:
-    """As a text it means what it means as an object, among seeds and negatives alike."""
+    """A plain string is the same seed or negative as an object with it as ``paper_id``."""
     by_object = recommend(client, *by_id(ID, "demo:p00-m03"), negatives=by_id("demo:p05-m05"))
     by_name = recommend(client, ID, "demo:p00-m03", negatives=["demo:p05-m05"])  # type: ignore[arg-type]
     assert (found(by_object), by_object["seeds"]) == (found(by_name), by_name["seeds"])
 
 
 def test_a_seed_alone_is_a_search(client: TestClient) -> None:
-    """One seed, with all that a search takes: contrast, focus, or a short text."""
+    """One seed with a contrast, a focus or a short text gives the results of the same search."""
     for seed in (
         {"paper_id": ID, "facet": "method", "unlike": {"facet": "background", "weight": 0.7}},
         {"paper_id": ID, "sentences": [1], "focus": 0.8},
@@ -322,7 +322,7 @@ def test_a_seed_alone_is_a_search(client: TestClient) -> None:
 
 
 def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> None:
-    """Of several seeds, what one should be unlike has weights below 0, which sum with those of negatives."""
+    """With several seeds, the unlike side of one has negative weights, and the score adds up."""
     seeds = [{"paper_id": ID, "unlike": {"facet": "background"}}, *by_id("demo:p00-m03")]
     results = recommend(client, *seeds, negative_weight=0.5)["results"]
     assert results
@@ -334,9 +334,9 @@ def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> 
 
 @pytest.mark.parametrize("path", ["search", "recommendations"])
 def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
-    """What is not to be included is empty, and nothing else changes; all is there where nothing is said.
+    """Only the included parts of results are filled; all of them without ``include``.
 
-    Shared words are listed unless nothing is to be included.
+    Shared words are listed unless ``include`` is empty.
     """
     body = {"query": {"paper_id": ID}} if path == "search" else {"seeds": by_id(ID, "demo:p00-m03")}
     whole = client.post(f"/v1/{path}", json=body).json()["results"]
@@ -360,7 +360,7 @@ def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_alignments_past_the_most_are_summed_up(client: TestClient, most: int) -> None:
-    """However few are asked for, they and what is omitted make the score."""
+    """At most ``max_alignments`` are listed, and with the omitted ones they make the score."""
     body = {"query": {"paper_id": ID}, "unlike": {"facet": "background"}, "max_alignments": most}
     results = client.post("/v1/search", json=body).json()["results"]
     assert results

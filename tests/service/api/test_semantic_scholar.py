@@ -1,4 +1,4 @@
-"""Semantic Scholar's routes: its clients, and what they say of errors."""
+"""Tests of Semantic Scholar's routes with its Python package, and of their errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ NAMED: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> SearchEngine:
-    """150 papers, some of them with names Semantic Scholar knows."""
+    """Return an engine over 150 papers, some with ids of other registers."""
     papers = many_papers(150)
     for paper, (name, known) in zip(papers, NAMED.items(), strict=False):
         paper |= {"id": name, **known}
@@ -41,26 +41,26 @@ def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Search
 
 @pytest.fixture(scope="module")
 def address(engine: SearchEngine) -> Iterator[str]:
-    """Where the service listens."""
+    """Yield the address of the service."""
     with served(create_app(Settings(), engine)) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def scholar(address: str) -> SemanticScholar:
-    """The package as it is, with our address for its base URL."""
+    """Return the unchanged package with our address as its base URL."""
     return SemanticScholar(api_url=address, retry=False)
 
 
 @pytest.fixture(scope="module")
 def client(engine: SearchEngine) -> Iterator[TestClient]:
-    """A client of the service."""
+    """Yield a client of the service."""
     with TestClient(create_app(Settings(), engine), raise_server_exceptions=False) as client:
         yield client
 
 
 def ids(papers: list[Paper]) -> list[str]:
-    """What the papers are called here."""
+    """Return the ids of the papers in this collection."""
     return [paper.paperId for paper in papers]
 
 
@@ -68,7 +68,7 @@ def ids(papers: list[Paper]) -> list[str]:
 def test_the_package_gets_recommendations_for_one_paper(
     scholar: SemanticScholar, client: TestClient, name: str
 ) -> None:
-    """Whatever the paper is called, its recommendations are those of /v1/search, without itself."""
+    """A paper under any of its names gets the results of /v1/search, without the paper itself."""
     found = scholar.get_recommended_papers(name, limit=20)
     body = {"query": {"paper_id": "arxiv:2106.15928"}, "limit": 20}
     expected = [each["paper"]["id"] for each in client.post("/v1/search", json=body).json()["results"]]
@@ -78,7 +78,7 @@ def test_the_package_gets_recommendations_for_one_paper(
 
 
 def test_the_package_gets_recommendations_for_lists(scholar: SemanticScholar, client: TestClient) -> None:
-    """Lists of positive and negative papers, by whatever names, get what /v1/recommendations gives."""
+    """Lists of positive and negative papers under any names get the results of /v1/recommendations."""
     positive, negative = ["ARXIV:2106.15928", "acl:P18-1001", "p9"], ["CorpusId:77490025", "p11"]
     found = scholar.get_recommended_papers_from_lists(positive, negative, limit=20)
     body: dict[str, Any] = {"seeds": [{"paper_id": name} for name in positive], "limit": 20}
@@ -93,7 +93,7 @@ def test_the_package_gets_recommendations_for_lists(scholar: SemanticScholar, cl
 
 
 def test_names_of_no_paper_are_left_out_of_lists(scholar: SemanticScholar, client: TestClient) -> None:
-    """Lists are answered from the papers the collection holds, and tell where the others stood."""
+    """Unknown papers in lists are ignored and their places returned; without a known positive it is a 404."""
     body = {"positivePaperIds": ["nobody", "p9"], "negativePaperIds": ["p8", "PMID:1"]}
     for path in ("/recommendations/v1/papers/", "/recommendations/v1/papers"):
         answer = client.post(f"{path}?limit=3", json=body).json()
@@ -106,13 +106,13 @@ def test_names_of_no_paper_are_left_out_of_lists(scholar: SemanticScholar, clien
 
 
 def test_a_hundred_recommendations_unless_told_otherwise(scholar: SemanticScholar) -> None:
-    """The package asks for 100 papers by default and for 500 at most; a small collection gives all it has."""
+    """The default is 100 recommendations and 500 the maximum; a small collection gives all papers."""
     assert 100 == len(scholar.get_recommended_papers("p7"))
     assert 149 == len(scholar.get_recommended_papers("p7", limit=500, pool_from="all-cs"))
 
 
 def test_the_package_looks_papers_up(scholar: SemanticScholar) -> None:
-    """One paper and many come with what the collection knows; what it does not know is null."""
+    """Papers come with all fields of the collection, and null or empty lists for others."""
     paper = scholar.get_paper("10.1093/mind/lix.236.433")
     assert ("arxiv:2106.15928", "Ada Lovelace") == (paper.paperId, paper.authors[0].name)
     assert {"DOI": "10.1093/Mind/LIX.236.433", "ArXiv": "2106.15928"} == paper.externalIds
@@ -128,7 +128,7 @@ def test_the_package_looks_papers_up(scholar: SemanticScholar) -> None:
 
 
 def test_the_package_matches_a_title(scholar: SemanticScholar, client: TestClient) -> None:
-    """A title with a slip finds its paper, and one that nothing is like raises the error users know."""
+    """A title with a typing error finds its paper; an unlike one raises the package's usual error."""
     title = client.get("/v1/papers/p9").json()["paper"]["title"]
     slip = title.replace("e", "a", 1)
     assert title != slip
@@ -141,7 +141,7 @@ def test_the_package_matches_a_title(scholar: SemanticScholar, client: TestClien
 
 
 def test_only_the_fields_asked_for(client: TestClient) -> None:
-    """Fields come as they are asked for, paperId always, and the title where none is asked for."""
+    """Papers have the requested fields and paperId, or paperId and title by default."""
     by_default = client.get("/graph/v1/paper/p7").json()
     assert {"paperId", "title"} == by_default.keys()
     some = client.get("/graph/v1/paper/p7?fields=year,authors.name,authors.hIndex,citationCount").json()
@@ -151,7 +151,7 @@ def test_only_the_fields_asked_for(client: TestClient) -> None:
 
 
 def test_the_package_raises_its_own_errors(scholar: SemanticScholar) -> None:
-    """A paper that is not there and a field that is none are the errors its users know, with our words."""
+    """An unknown paper and an unknown field raise the package's usual errors with our messages."""
     with pytest.raises(ObjectNotFoundException, match="No paper of this collection"):
         scholar.get_recommended_papers("DOI:10.1/none")
     with pytest.raises(ObjectNotFoundException, match="No paper of this collection"):
@@ -186,7 +186,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
 def test_a_wrong_request_is_a_400_in_both_shapes(
     client: TestClient, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    """What cannot be carried out is a problem with status 400 that says it in `error` and `message` too."""
+    """A wrong request gets 400 and a problem, with the detail also in `error` and `message`."""
     answer = client.request(method, path, **body)
     problem = answer.json()
     assert (400, "application/problem+json") == (answer.status_code, answer.headers["content-type"])
@@ -196,7 +196,7 @@ def test_a_wrong_request_is_a_400_in_both_shapes(
 
 
 def test_the_package_sends_its_key(engine: SearchEngine, tmp_path: Path) -> None:
-    """A key is given to the package as its own would be; without one its users see the error they know."""
+    """The package sends a key of ours, and without a key raises its usual error."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         token = keys.create("someone", scope=Scope.READ, expires_days=1).token
     with served(create_app(Settings(data=tmp_path), engine)) as address:
@@ -207,7 +207,7 @@ def test_the_package_sends_its_key(engine: SearchEngine, tmp_path: Path) -> None
 
 
 def test_what_may_pass_is_a_429(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where other routes answer 503 with Retry-After, these clients get the status they wait and retry on."""
+    """Errors that are 503 on other routes are 429 with Retry-After here, which these clients retry."""
 
     def busy(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
         raise OverloadedError("Too much is asked for.", retry_after_s=7)
@@ -218,13 +218,13 @@ def test_what_may_pass_is_a_429(client: TestClient, monkeypatch: pytest.MonkeyPa
 
 
 def test_other_routes_keep_their_statuses(client: TestClient) -> None:
-    """Only Semantic Scholar's paths answer in its way."""
+    """Other routes keep status 422 and have no `error` field."""
     problem = client.post("/v1/search", json={}).json()
     assert (422, False) == (problem["status"], "error" in problem)
 
 
 def test_ids_that_cannot_be_names_are_not_found(client: TestClient) -> None:
-    """Lone surrogates and dots in an id lead nowhere, as for any other unknown name; NUL is refused."""
+    """Surrogates, dots and malformed names are 404 as other unknown names; NUL in the path is a 400."""
     assert 400 == client.get("/graph/v1/paper/%00").status_code
     for name in ("..%2f..%2fetc%2fpasswd", "URL:http://[", "%F0%9F", "DOI:", "p7/citations", "search"):
         assert 404 == client.get(f"/graph/v1/paper/{name}").status_code, name

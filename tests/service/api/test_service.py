@@ -1,4 +1,4 @@
-"""The HTTP surface: what searches answer, and how every error looks."""
+"""Tests of the HTTP interface: the answers to searches, and the form of every error."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.support.clients import search
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     with TestClient(
         create_app(Settings(data=hashed_data, device="cpu", cache_mib=0)), raise_server_exceptions=False
     ) as client:
@@ -32,7 +32,7 @@ SOME_PAPER = {"paper_id": "demo:p03-m07"}
 
 @pytest.mark.parametrize("scorer", ["ot", "single", "mean_min", "attention", "exact_ot"])
 def test_alignments_sum_to_the_score(client: TestClient, scorer: str) -> None:
-    """Under every scorer weights sum to 1, minus the weighted distances is the score, and scores descend."""
+    """With every scorer, weights sum to 1, minus the weighted distances is the score, and scores descend."""
     results = search(client, query=SOME_PAPER, scorer=scorer, limit=20)["results"]
     assert 20 == len(results)
     assert sorted((r["score"] for r in results), reverse=True) == [r["score"] for r in results]
@@ -44,7 +44,7 @@ def test_alignments_sum_to_the_score(client: TestClient, scorer: str) -> None:
 
 @pytest.mark.parametrize("scorer", ["ot", "single", "mean_min", "attention", "exact_ot"])
 def test_every_result_says_how_exact_it_is(client: TestClient, scorer: str) -> None:
-    """The plans are certified to 1e-4 in units of distance; what is no transport has nothing to certify."""
+    """The gaps of transport plans are below 1e-4 in units of distance, and 0 for other scorers."""
     results = search(client, query=SOME_PAPER, scorer=scorer, limit=20)["results"]
     gaps = [result["gap"] for result in results]
     assert 0 <= min(gaps) <= max(gaps) < 1e-4
@@ -55,7 +55,7 @@ def test_every_result_says_how_exact_it_is(client: TestClient, scorer: str) -> N
 
 
 def test_highlights_are_places_in_the_abstract(client: TestClient) -> None:
-    """A highlight's offsets are its sentence's, and its weight is the sum of its alignments'."""
+    """A highlight has the offsets of its sentence, and the sum of the weights of its alignments."""
     results = search(client, query=SOME_PAPER)["results"]
     assert results
     for result in results:
@@ -71,7 +71,7 @@ def test_highlights_are_places_in_the_abstract(client: TestClient) -> None:
 
 
 def test_a_paper_is_never_akin_to_itself_by_id(client: TestClient) -> None:
-    """The query paper is not among its results when given by id, and is first when pasted."""
+    """The query paper is not among its results if given by id, but first if pasted."""
     paper = client.get("/v1/papers/demo:p03-m07").json()["paper"]
     by_id = search(client, query=SOME_PAPER, limit=100)["results"]
     pasted = search(client, query={"title": paper["title"], "abstract": paper["abstract"]}, limit=100)[
@@ -82,7 +82,7 @@ def test_a_paper_is_never_akin_to_itself_by_id(client: TestClient) -> None:
 
 
 def test_chosen_sentences_change_the_ranking(client: TestClient) -> None:
-    """Only chosen sentences align, numbered as in the whole abstract, and another choice ranks otherwise."""
+    """Only chosen sentences align, numbered as in the whole abstract, and the choice changes the order."""
     first = search(client, query=SOME_PAPER, sentences=[0])
     last = search(client, query=SOME_PAPER, sentences=[4])
     assert {4} == {a["query_sentence"] for r in last["results"] for a in r["alignments"]}
@@ -91,7 +91,7 @@ def test_chosen_sentences_change_the_ranking(client: TestClient) -> None:
 
 
 def test_a_facet_chooses_its_sentences(client: TestClient) -> None:
-    """Asking for background counts objective sentences too."""
+    """The facet background also selects objective sentences."""
     paper = client.get("/v1/papers/demo:p00-m03").json()["paper"]
     answer = search(client, query={"paper_id": "demo:p00-m03"}, facet="background")
     facets = [sentence["facet"] for sentence in paper["sentences"]]
@@ -101,14 +101,14 @@ def test_a_facet_chooses_its_sentences(client: TestClient) -> None:
 
 
 def test_an_empty_answer_has_its_reason(client: TestClient) -> None:
-    """No result comes without why: filtered out, or no sentence of that facet."""
+    """An empty answer has its reason: filtered out, or no sentence of that facet."""
     assert "filtered_out" == search(client, query=SOME_PAPER, filters={"year_from": 2090})["reason"]
     other = search(client, query={"paper_id": "demo:p00-m03"}, facet="other")
     assert ([], "no_sentence_of_that_facet") == (other["results"], other["reason"])
 
 
 def test_filters_act_inside_the_search(client: TestClient) -> None:
-    """As many papers come back as pass the filter, and only those."""
+    """All papers that pass the filter come back, and no others."""
     answer = search(client, query=SOME_PAPER, filters={"year_from": 2015, "year_to": 2016}, limit=100)
     years = [r["paper"]["year"] for r in answer["results"]]
     snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
@@ -118,7 +118,7 @@ def test_filters_act_inside_the_search(client: TestClient) -> None:
 
 
 def test_the_same_query_gives_the_same_answer(client: TestClient) -> None:
-    """Two identical requests differ in took_ms alone."""
+    """Two identical requests differ only in took_ms."""
     answers = [search(client, query=SOME_PAPER) for _ in range(2)]
     for answer in answers:
         del answer["took_ms"]
@@ -126,14 +126,14 @@ def test_the_same_query_gives_the_same_answer(client: TestClient) -> None:
 
 
 def test_every_response_names_request_and_generation(client: TestClient) -> None:
-    """Good or bad, a response carries a request id and the generation."""
+    """Every response, errors included, has a request id and the generation."""
     for response in (client.get("/livez"), client.get("/nowhere"), client.post("/v1/search", json={})):
         assert 32 == len(response.headers["X-Request-ID"])
         assert "000001" == response.headers["X-Akin-Generation"]
 
 
 def test_readiness_says_what_is_served(client: TestClient) -> None:
-    """/readyz names generation, papers, encoder and nothing that is degraded."""
+    """/readyz has the generation, papers and encoder, and nothing degraded."""
     ready = client.get("/readyz").json()
     assert ("ready", [], "000001", 100, "hashing") == tuple(
         ready[key] for key in ("status", "degraded", "generation", "papers", "encoder")
@@ -169,7 +169,7 @@ BAD_REQUESTS: list[tuple[Any, int]] = [
 
 @pytest.mark.parametrize(("body", "status"), BAD_REQUESTS)
 def test_a_wrong_request_gets_a_problem(client: TestClient, body: Any, status: int) -> None:
-    """Every wrong request is answered by problem+json of at most 4 kB that says what is wrong."""
+    """A wrong request gets a problem+json of at most 4 kB with a detail."""
     response = client.post("/v1/search", json=body)
     assert (status, "application/problem+json") == (response.status_code, response.headers["content-type"])
     problem = response.json()
@@ -238,7 +238,7 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
 def test_an_error_names_the_field(
     client: TestClient, body: dict[str, object], where: str, problem: str
 ) -> None:
-    """Where in the body it is, what was expected there, and what an unknown field may have meant."""
+    """An error has the field's place, what was expected there, and a suggestion for an unknown field."""
     answer = client.post("/v1/search", json=body)
     assert 422 == answer.status_code
     errors = [each for each in answer.json()["errors"] if problem in each["problem"]]
@@ -270,9 +270,9 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 def test_an_address_that_is_none_gets_a_page_in_a_browser(
     client: TestClient, accept: str, *, is_page: bool
 ) -> None:
-    """Who asks for HTML gets a page to go on from, also where a key is missing; all others a problem."""
+    """Unknown paths give a page to clients that prefer HTML, even without a key, and a problem to others."""
     for address, status in (("127.0.0.1", 404), ("10.0.0.1", 401)):
-        # Of the same service, which the fixture has started.
+        # The service that the fixture has started.
         asking = TestClient(client.app, client=(address, 50_000))
         answer = asking.get("/nowhere", headers={"accept": accept})
         assert (status, "Accept") == (answer.status_code, answer.headers["vary"])
@@ -281,13 +281,13 @@ def test_an_address_that_is_none_gets_a_page_in_a_browser(
             assert 'href="/"' in answer.text
         else:
             assert status == answer.json()["status"]
-        # An endpoint of the interface answers as programs expect, whoever asks.
+        # API endpoints answer with a problem, whatever is accepted.
         answer = asking.get("/v1/papers/nope", headers={"accept": accept})
         assert "application/problem+json" == answer.headers["content-type"]
 
 
 def test_a_wrong_method_says_which_is_right(client: TestClient) -> None:
-    """405 is a problem and names the allowed method."""
+    """A wrong method gets a 405 problem that names the allowed one."""
     response = client.get("/v1/search")
     assert (405, "application/problem+json", "POST") == (
         response.status_code,
@@ -297,7 +297,7 @@ def test_a_wrong_method_says_which_is_right(client: TestClient) -> None:
 
 
 def test_a_fault_of_ours_is_a_problem_too(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected error is a 500 problem that tells nothing but the request id to look for."""
+    """An unexpected error is a 500 problem with the request id and no message of the error."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
@@ -310,7 +310,7 @@ def test_a_fault_of_ours_is_a_problem_too(client: TestClient, monkeypatch: pytes
 
 
 def walk(error: type[AkinError]) -> Iterator[type[AkinError]]:
-    """An error class and all below it."""
+    """Yield an error class and all its subclasses."""
     yield error
     for child in error.__subclasses__():
         yield from walk(child)
@@ -318,18 +318,18 @@ def walk(error: type[AkinError]) -> Iterator[type[AkinError]]:
 
 @pytest.mark.parametrize("error", [e for e in walk(errors.AkinError) if e is not AkinError])
 def test_every_error_has_a_status(error: type[AkinError]) -> None:
-    """No class of the error tree is without an HTTP status."""
+    """Every error class has an HTTP status."""
     assert 400 <= status_of(error) < 600
 
 
 def test_the_tree_drawn_is_the_tree(client: TestClient) -> None:
-    """The drawing at the top of models/errors.py names every class and no other."""
+    """The drawing at the top of models/errors.py has exactly the existing classes."""
     drawn = {word.strip() for word in errors.__doc__.replace("│", " ").split() if word.endswith("Error")}  # type: ignore[union-attr]  # it has one
     assert {cls.__name__ for cls in walk(AkinError)} == drawn
 
 
 def test_settings_and_their_table_agree() -> None:
-    """The table in the module's docstring lists every setting and no other; serving.md shows it."""
+    """The tables of settings in the module's docstring and in serving.md list exactly the settings."""
     table = [line for line in settings.__doc__.splitlines() if line.startswith("| `")]  # type: ignore[union-attr]  # it has one
     assert [f"`AKIN_{name.upper()}`" for name in Settings.model_fields] == [
         line.split("|")[1].strip() for line in table
@@ -339,7 +339,7 @@ def test_settings_and_their_table_agree() -> None:
 
 
 def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every setting may be given empty, as compose files do, and then has its default."""
+    """A setting with an empty variable, as in compose files, has its default."""
     for name in Settings.model_fields:
         monkeypatch.delenv(f"AKIN_{name.upper()}", raising=False)
     usual = Settings()
@@ -349,7 +349,7 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_openapi_document_names_every_route(client: TestClient) -> None:
-    """The published document lists the routes there are."""
+    """The OpenAPI document lists exactly these routes."""
     paths = client.get("/openapi.json").json()["paths"]
     searching = {
         f"/v1/{name}"

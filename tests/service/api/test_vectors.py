@@ -1,4 +1,4 @@
-"""Vectors over HTTP: those that are indexed, those of pasted papers, as numbers and as bytes."""
+"""Tests of vectors over HTTP: of indexed and pasted papers, as numbers and as bytes."""
 
 import base64
 from pathlib import Path
@@ -19,14 +19,14 @@ PAPER = "demo:p03-m07"
 
 
 def unpacked(vector: str) -> np.ndarray:
-    """A vector that came as base64."""
+    """Return a vector that was received as base64."""
     return np.frombuffer(base64.b64decode(vector), dtype="<f4")
 
 
 def test_the_vectors_of_a_paper_are_those_indexed(
     sentence_client: TestClient, sentence_engine: SearchEngine
 ) -> None:
-    """A row a sentence, the document's beside them, and what made them."""
+    """The answer has the stored vector of each sentence, the document's vector and the encoder."""
     answer = sentence_client.get(f"/v1/papers/{PAPER}/vectors").json()
     snapshot = sentence_engine.snapshot
     position = snapshot.position(PAPER)
@@ -45,7 +45,7 @@ def test_the_vectors_of_a_paper_are_those_indexed(
 
 
 def test_base64_holds_the_same_numbers(sentence_client: TestClient) -> None:
-    """Little-endian float32."""
+    """Base64 vectors are the same numbers as little-endian float32."""
     numbers = sentence_client.get(f"/v1/papers/{PAPER}/vectors").json()["paper"]
     packed = sentence_client.get(f"/v1/papers/{PAPER}/vectors?encoding=base64").json()["paper"]
     assert np.float32(numbers["document"]).tolist() == unpacked(packed["document"]).tolist()
@@ -56,7 +56,7 @@ def test_base64_holds_the_same_numbers(sentence_client: TestClient) -> None:
 def test_pasted_papers_have_the_vectors_they_would_be_indexed_with(
     sentence_client: TestClient, sentence_engine: SearchEngine
 ) -> None:
-    """In the order given, a title or none."""
+    """Pasted papers, with a title or not, get in order the vectors that indexing would give."""
     paper = sentence_engine.snapshot.paper(sentence_engine.names.position(PAPER))
     body: dict[str, Any] = {
         "papers": [
@@ -87,7 +87,7 @@ def test_pasted_papers_have_the_vectors_they_would_be_indexed_with(
 def test_what_is_too_much_or_of_another_shape_is_refused(
     sentence_client: TestClient, body: dict[str, Any], told: str
 ) -> None:
-    """The field is named."""
+    """Too many papers and malformed bodies get 422 with the name of the field."""
     response = sentence_client.post("/v1/embed", json=body)
     assert (422, True) == (response.status_code, told in response.text)
 
@@ -95,7 +95,7 @@ def test_what_is_too_much_or_of_another_shape_is_refused(
 def test_unknown_papers_and_ids_with_slashes(
     sentence_client: TestClient, sentence_annotator: Annotator, tmp_path: Path
 ) -> None:
-    """A DOI is an id as any other."""
+    """An unknown paper is a 404, and a DOI with slashes works as an id."""
     assert 404 == sentence_client.get("/v1/papers/none/vectors").status_code
     papers: list[dict[str, object]] = [{"id": "10.5555/a/b", "title": "Whales", "abstract": "Whales sing."}]
     engine = small_engine(tmp_path, sentence_annotator, papers)
@@ -106,7 +106,7 @@ def test_unknown_papers_and_ids_with_slashes(
 
 
 def test_an_encoder_of_documents_has_no_sentences(hashing: Encoder, tmp_path: Path) -> None:
-    """The one vector of a paper is that of the whole."""
+    """With one vector per paper, papers have a document vector and no sentences."""
     annotator = annotated(Whole(hashing))
     papers: list[dict[str, object]] = [{"id": "w", "title": "Whales", "abstract": "Whales sing. We listen."}]
     engine = small_engine(tmp_path, annotator, papers)
@@ -118,7 +118,7 @@ def test_an_encoder_of_documents_has_no_sentences(hashing: Encoder, tmp_path: Pa
 
 
 def test_the_client_gives_numbers(sentence_client: TestClient) -> None:
-    """As the service does, and without packages that it does not need."""
+    """The Python client returns the numbers of the service."""
     client = python_client(sentence_client)
     expected = sentence_client.get(f"/v1/papers/{PAPER}/vectors").json()["paper"]
     found = client.vectors(PAPER).paper

@@ -1,4 +1,4 @@
-"""Answers written as JSON from domain values: the bytes of their models, whatever was asked."""
+"""Tests that answers written directly as JSON have the bytes of their models."""
 
 from itertools import chain, combinations
 
@@ -15,7 +15,7 @@ from service.search.engine import SearchEngine
 from service.search.query import Detail, SearchQuery, Seed
 
 START = Seed("demo:p03-m07")
-# It reads like what is put in later.
+# Its text looks like the parts that are inserted later.
 PASTED = pasted_paper(
     '"results":[]', 'We measure "results":[] and floods \\ "took_ms":1. Ever \u2028 so often.'
 )
@@ -37,14 +37,14 @@ SOME_DETAILS = [*chain.from_iterable(combinations(Detail, n) for n in range(3))]
     ],
 )
 def test_an_answer_is_written_as_its_model_is(plain_engine: SearchEngine, query: SearchQuery) -> None:
-    """A search, with its alignments, words and strengths, or without any result."""
+    """A search is written as its model, with alignments, words and strengths, or without results."""
     answer = plain_engine.search(query)
     out = SearchOut.of(answer, next_cursor="abc")
     assert Written.of(out) == SearchOut.written(answer, next_cursor="abc")
 
 
 def test_recommendations_are_written_as_their_model_is(plain_engine: SearchEngine) -> None:
-    """Their alignments name the seeds."""
+    """Recommendations, whose alignments name their seeds, are written as their model."""
     answer = plain_engine.search(SearchQuery((START, Seed(paper=PASTED)), (Seed("demo:p01-m03"),), limit=5))
     assert answer.results
     assert Written.of(RecommendationsOut.of(answer)) == RecommendationsOut.written(answer)

@@ -1,4 +1,4 @@
-"""Batches while a shard of the collection is away: they wait, however long, and are then answered."""
+"""Tests of batches while a shard is away: they wait for any time, and are then answered."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ _search = SearchEngine.search
 def test_a_batch_waits_for_a_shard_however_long(
     hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, name: str, away: object
 ) -> None:
-    """Looking for the shard again and again costs no attempt, and the next look waits for the poll."""
+    """Looking for the shard costs no attempts, and each look ends the work until the next poll."""
     data = copytree(hashed_data, tmp_path / "data")
     with client_of(data, device="cpu", candidates=20, workers=True) as client:
         path = client.post("/v1/batches", json=_BODY).headers["Location"]

@@ -1,4 +1,4 @@
-"""`/v1/batches`: each result is that of a single search, in order, to be read on and in three formats."""
+"""Tests of `/v1/batches`: results of single searches, in order, readable in parts and in three formats."""
 
 import csv
 import gc
@@ -45,44 +45,44 @@ PASTED = {"title": "Floods", "abstract": "Rivers flood towns. We fit a graph. It
 
 @pytest.fixture
 def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """A data folder of the test's own with the demo corpus."""
+    """Return this test's own copy of a data folder with the demo corpus."""
     return Path(copytree(hashed_data, tmp_path / "data"))
 
 
 def batching(data: Path, **given: Any) -> TestClient:
-    """A client of a service over ``data``, which compares few papers with a query."""
+    """Return a client of a service over ``data`` that compares few papers with a query."""
     return client_of(data, device="cpu", candidates=20, **given)
 
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A client of one service for all tests that leave it as it was."""
+    """Yield a client of one service for all tests that leave it unchanged."""
     with batching(Path(copytree(hashed_data, tmp_path_factory.mktemp("batches") / "data"))) as client:
         yield client
 
 
 def finished(client: TestClient, path: str, **options: Any) -> dict[str, Any]:
-    """The batch once it is finished."""
+    """Return the batch once it is finished."""
     soon(lambda: client.get(path, **options).json()["state"] in FINAL)
     return dict(client.get(path, **options).json())
 
 
 def lines(client: TestClient, path: str, **params: int) -> list[dict[str, Any]]:
-    """The results from a number on."""
+    """Return the results, by default from the first."""
     answer = client.get(f"{path}/results", params=params)
     assert 200 == answer.status_code, answer.text
     return [json.loads(line) for line in answer.content.split(b"\n") if line]
 
 
 def single(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
-    """What a search answers that varies not."""
+    """Return the answer to a search without the time it took."""
     answer = client.post("/v1/search", json=body).json()
     del answer["took_ms"]
     return dict(answer)
 
 
 def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
-    """Queries of every kind are answered each as alone, cursor included; one that fails says why."""
+    """Queries of every kind have the answers of single searches, cursors included; failed ones say why."""
     bodies: list[dict[str, Any]] = [
         {"query": {"paper_id": IDS[3]}, "facet": "method", "unlike": {"facet": "background"}},
         {"query": PASTED, "sentences": [1], "limit": 3, "scorer": "single", "tau": 2},
@@ -104,7 +104,7 @@ def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
     for number, (line, body) in enumerate(zip(lines(client, path), bodies, strict=True)):
         assert (number, body["query"].get("paper_id")) == (line.pop("seed"), line.pop("paper_id"))
         if 7 < number < 12:
-            assert 99 == len(line["results"])  # as of the first and the last of these, which are in two parts
+            assert 99 == len(line["results"])  # in the first and the last of these, which are in two chunks
         elif number in {3, 4}:
             assert {"type", "title", "status", "detail"} == set(line["problem"])
             assert client.post("/v1/search", json=body).status_code == line["problem"]["status"]
@@ -114,7 +114,7 @@ def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
 
 
 def test_times_are_in_utc(client: TestClient) -> None:
-    """A batch says when it was started and when it ended, to the second and as RFC 3339 has it."""
+    """A batch has its start and end in UTC, to the second, as of RFC 3339."""
     before = datetime.now(UTC).replace(microsecond=0)
     started = client.post("/v1/batches", json={"seeds": IDS[:1]})
     assert started.json()["finished_at"] is None
@@ -126,7 +126,7 @@ def test_times_are_in_utc(client: TestClient) -> None:
 
 
 def test_seeds_share_everything_else(client: TestClient) -> None:
-    """One shape goes for each of many ids, doubled ones too."""
+    """All seeds of a batch share one query shape, and repeated seeds are answered twice."""
     shape = {"facet": ["method"], "focus": 0.5, "filters": {"ids": IDS[:50]}, "limit": 2}
     seeds = [*IDS[:50], IDS[0], "nobody"]
     path = client.post("/v1/batches", json={"seeds": seeds, **shape}).headers["Location"]
@@ -142,7 +142,7 @@ def test_seeds_share_everything_else(client: TestClient) -> None:
 
 
 def test_seeds_may_have_aspects_of_their_own(client: TestClient) -> None:
-    """As in recommendations: names, papers and texts mixed; what a seed says goes before what all share."""
+    """Seeds may be names, papers and texts; options of a seed take precedence over shared ones."""
     seeds = [IDS[0], {"paper_id": IDS[1], "facet": "result"}, PASTED, {"text": "Rivers flood towns."}]
     path = client.post("/v1/batches", json={"seeds": seeds, "limit": 2}).headers["Location"]
     finished(client, path)
@@ -157,14 +157,14 @@ def test_seeds_may_have_aspects_of_their_own(client: TestClient) -> None:
 
 
 def recommended(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
-    """What recommendations answer that varies not."""
+    """Return the answer to a request for recommendations without the time it took."""
     answer = client.post("/v1/recommendations", json=body).json()
     del answer["took_ms"]
     return dict(answer)
 
 
 def test_recommendations_are_answered_each_as_alone(client: TestClient) -> None:
-    """Many seeds, negatives and aspects each; by name where they have one, cursor included."""
+    """Each request for recommendations has its single answer, cursor included, and its name if given."""
     bodies: list[dict[str, Any]] = [
         {
             "seeds": [IDS[0], {"paper_id": IDS[1], "facet": "method"}, PASTED],
@@ -186,7 +186,7 @@ def test_recommendations_are_answered_each_as_alone(client: TestClient) -> None:
 
 
 def test_profiles_share_everything_else(client: TestClient) -> None:
-    """New papers for each of many readers: none of their own, each as recommendations alone."""
+    """Each profile gets its recommendations without its own papers, with the options shared by all."""
     readers = [{"name": f"reader {i}", "papers": IDS[i : i + 3]} for i in range(52)]
     shape = {"negatives": [IDS[99]], "limit": 2, "filters": {"year_from": 2018}}
     path = client.post("/v1/batches", json={"profiles": readers, **shape}).headers["Location"]
@@ -234,7 +234,7 @@ def test_profiles_share_everything_else(client: TestClient) -> None:
     ],
 )
 def test_what_is_too_much_is_refused(client: TestClient, body: dict[str, Any], told: str) -> None:
-    """Before anything is stored."""
+    """A batch that is too large or contradictory is refused."""
     response = client.post("/v1/batches", json=body)
     assert (422, True) == (response.status_code, told in response.text)
 
@@ -245,7 +245,7 @@ REVIEWERS = [
 
 
 def test_a_match_is_answered_a_submission_at_a_time(client: TestClient) -> None:
-    """Each as ``/v1/match`` answers it, conflicts left out; one that is not there says so."""
+    """Each submission has the answer of ``/v1/match`` with its conflicts; an unknown one has a problem."""
     submissions = [{"paper_id": IDS[number]} for number in range(55)] + [PASTED, {"paper_id": "nobody"}]
     match = {
         "submissions": submissions,
@@ -271,7 +271,7 @@ def test_a_match_is_answered_a_submission_at_a_time(client: TestClient) -> None:
 
 
 def test_a_match_tells_as_many_reasons_as_are_asked_for(client: TestClient) -> None:
-    """In parts that hold no more than a worker does; profiles that are kept count by their names."""
+    """A match in several chunks has the requested reasons, and uses saved profiles by name."""
     kept = {"papers": IDS[5:9], "conflicts": [IDS[0]]}
     assert 201 == client.put("/v1/profiles/mine", json=kept).status_code
     profiles = [*REVIEWERS, {"name": "mine"}]
@@ -293,7 +293,7 @@ def test_a_match_tells_as_many_reasons_as_are_asked_for(client: TestClient) -> N
 
 
 def test_a_match_as_tables(client: TestClient) -> None:
-    """A row a profile, with its affinity; the same in CSV and Parquet."""
+    """In CSV and Parquet, a match has one row per profile with its affinity."""
     submissions = [{"paper_id": IDS[0]}, {"paper_id": "=nobody()"}, PASTED]
     match = {"submissions": submissions, "profiles": REVIEWERS, "limit": 2}
     path = client.post("/v1/batches", json={"match": match}).headers["Location"]
@@ -319,8 +319,8 @@ def test_a_match_as_tables(client: TestClient) -> None:
 
 
 def test_results_are_read_on(client: TestClient) -> None:
-    """From any number on, in any part; headers tell where to go on, and that there is no more."""
-    seeds = [*IDS[:50], *IDS[:10]]  # done in lots of fifty
+    """Results can be read from any number; headers say where to continue and whether there is more."""
+    seeds = [*IDS[:50], *IDS[:10]]  # done in chunks of fifty
     path = client.post("/v1/batches", json={"seeds": seeds, "limit": 1}).headers["Location"]
     read: list[int] = []
     state = "queued"
@@ -337,7 +337,7 @@ def test_results_are_read_on(client: TestClient) -> None:
 
 
 def test_results_as_tables(client: TestClient) -> None:
-    """CSV goes on without a second header; Parquet has the same rows with types; no seed is without a row."""
+    """A later part of CSV has no header; Parquet has the same rows with types; every seed has a row."""
     seeds = [*IDS[:70], "=nobody()"]
     path = client.post("/v1/batches", json={"seeds": seeds, "limit": 3}).headers["Location"]
     finished(client, path)
@@ -378,12 +378,12 @@ PATIENT = Timings(patience_s=60.0)
 
 
 def hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps batches of a ``PATIENT`` service from going on, as many requests at once would."""
+    """Keep batches of a ``PATIENT`` service waiting, as many concurrent requests would."""
     monkeypatch.setattr("service.access.queue.Admission.idle", False)
 
 
 def test_an_unfinished_batch_can_be_cancelled(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parquet waits for its end; cancelled, it is gone."""
+    """An unfinished batch has no Parquet yet, and once cancelled it is gone."""
     hold(monkeypatch)
     with batching(data, timings=PATIENT) as client:
         path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
@@ -396,7 +396,7 @@ def test_an_unfinished_batch_can_be_cancelled(data: Path, monkeypatch: pytest.Mo
 
 
 def test_the_same_key_starts_one_batch(client: TestClient) -> None:
-    """However the body is written; with another body it is a conflict, with a bad key a mistake."""
+    """The same key starts one batch for equal JSON; another body is a conflict, an invalid key a 422."""
     key = {"Idempotency-Key": "once"}
     first = client.post("/v1/batches", json={"seeds": IDS[:2], "limit": 3}, headers=key)
     again = client.post("/v1/batches", content=json.dumps({"limit": 3, "seeds": IDS[:2]}, indent=4),
@@ -419,12 +419,12 @@ def test_the_same_key_starts_one_batch(client: TestClient) -> None:
     ],
 )  # fmt: skip
 def test_a_batch_is_one_kind_of_list(client: TestClient, body: dict[str, Any]) -> None:
-    """Nothing, too many, both kinds, cursors and what a search would refuse are refused at once."""
+    """Empty, too long or mixed lists, cursors and invalid searches are refused."""
     assert 422 == client.post("/v1/batches", json=body).status_code
 
 
 def test_a_batch_is_its_callers(data: Path) -> None:
-    """Another key sees nothing of it, a key to administer does; a key to read may start and cancel."""
+    """Another key cannot see or cancel a batch, an admin key can see it; a read key is enough to start it."""
     with Keys.open(data / CATALOG_FILE) as keys:
         mine, other = (keys.create(n, scope=Scope.READ, expires_days=1).token for n in "ab")
         admin = keys.create("c", scope=Scope.ADMIN, expires_days=1).token
@@ -441,7 +441,7 @@ def test_a_batch_is_its_callers(data: Path) -> None:
 
 
 def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller beyond its quarter gets 429, one who comes when all is taken 503, both with Retry-After."""
+    """A caller beyond its quarter gets 429, and one beyond the whole queue 503, both with Retry-After."""
     hold(monkeypatch)
     with Keys.open(data / CATALOG_FILE) as keys:
         tokens = [keys.create(n, scope=Scope.READ, expires_days=1).token for n in "abcde"]
@@ -454,7 +454,7 @@ def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_batches_hold_is_limited(data: Path) -> None:
-    """A caller whose results fill the room is told so until it deletes some."""
+    """A caller whose results fill their space is refused until it deletes some."""
     body = {"seeds": IDS[:10], "limit": 100}
     with batching(data, batch_mib=1, batch_days=2) as client:
         path = client.post("/v1/batches", json=body).headers["Location"]
@@ -470,7 +470,7 @@ def test_what_batches_hold_is_limited(data: Path) -> None:
 def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is tried in vain as soon as the service runs; the log says so, and batches are done all the same."""
+    """If removing old batches fails at the start, the log says so and new batches are still done."""
     tried = []
 
     def fail(*_: object, max_age_s: int) -> bool:
@@ -487,7 +487,7 @@ def test_old_batches_that_cannot_be_removed_hold_up_no_new_ones(
 
 
 def test_old_batches_are_removed_some_at_a_time(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While there are more of them they are removed at each look, and work is done between."""
+    """Old batches are removed in portions, and batches are worked on in between."""
     tried: list[int] = []
 
     def remove(*_: object, max_age_s: int) -> bool:
@@ -503,9 +503,9 @@ def test_old_batches_are_removed_some_at_a_time(data: Path, monkeypatch: pytest.
 
 
 def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While all places are taken each query looks again and again for one, then goes on all the same."""
+    """While all places are taken, each query looks for one repeatedly, and then goes on anyway."""
     looks: list[Admission] = []
-    monkeypatch.setattr("service.access.queue.Admission.idle", property(looks.append))  # None: it never is
+    monkeypatch.setattr("service.access.queue.Admission.idle", property(looks.append))  # None: never idle
     with batching(data, timings=Timings(patience_s=0.2)) as client:
         path = client.post("/v1/batches", json={"seeds": IDS[:5]}).headers["Location"]
         assert "done" == finished(client, path)["state"]
@@ -513,7 +513,7 @@ def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_worked_on_stays_leased(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a chunk takes longer than a lease, the lease is renewed; once it is another's, work ends."""
+    """The lease of a chunk is renewed while it is worked on; if another worker takes it, work ends."""
     hold(monkeypatch)
 
     def of_chunk(statement: str) -> list[Any]:
@@ -537,19 +537,19 @@ def test_what_is_worked_on_stays_leased(data: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_fault_of_ours_holds_up_no_batch(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw is told in /readyz, and batches are done once it does not come again."""
+    """An unexpected error of the worker is in /readyz, and batches are done once it no longer occurs."""
     with monkeypatch.context() as broken:
         broken.setattr("service.batches.worker.ChunkWorker.work_one", lambda *_: 1 / 0)
         path = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1}).headers["Location"]
         soon(lambda: "batches" in degraded(client))
-        # As soon as a part is done, however much there is.
+        # The degradation ends as soon as a chunk is done, however many are left.
         broken.setattr("service.batches.worker.ChunkWorker.work_one", lambda *_: True)
         soon(lambda: not degraded(client))
     assert "done" == finished(client, path)["state"]
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, paper_id: str) -> None:
-    """Has what reads a paper for searches fail for this one as nobody foresaw."""
+    """Make reading this paper for a search fail with an unexpected error."""
     read = SeedReader.read
 
     def fail(reader: SeedReader, seed: Seed) -> Any:
@@ -571,7 +571,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, paper_id: str) -> None:
 def test_a_query_that_meets_a_fault_of_ours_has_a_problem(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]
 ) -> None:
-    """It alone, told as an internal error and nothing more; the batch is done at once."""
+    """Only the query with an unexpected error has a problem, without details; the batch is done."""
     fail_at(monkeypatch, IDS[2])
     path = client.post("/v1/batches", json=body).headers["Location"]
     assert ("done", 1) == tuple(finished(client, path)[name] for name in ("state", "problems"))
@@ -584,7 +584,7 @@ def test_a_query_that_meets_a_fault_of_ours_has_a_problem(
 
 
 def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a service leaves when it ends, the next one does unasked; no lease has to run out first."""
+    """A batch that a service leaves is finished by the next one, without waiting for its leases to lapse."""
     endless = Timings(patience_s=60.0, lease_s=1e6)
     with monkeypatch.context() as held, batching(data, timings=endless) as client:
         hold(held)
@@ -597,7 +597,7 @@ def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch:
 def test_a_batch_keeps_its_generation(
     data: Path, hashing: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is published while it waits shows in searches, but not in its results."""
+    """A generation published while a batch waits shows in searches but not in the batch's results."""
     with batching(data, timings=PATIENT) as client:
         with monkeypatch.context() as held:
             hold(held)
@@ -612,13 +612,13 @@ def test_a_batch_keeps_its_generation(
 
 
 def writing_client_of(data: Path) -> TestClient:
-    """A service with the models that the collection was made with, so that it takes papers in."""
+    """Return a client of a service with the collection's models, so that it accepts papers."""
     engine = SearchEngine(open_snapshot(data), lambda: annotated(load_encoder("hashing")), n_candidates=50)
     return client_of(data, engine, device="cpu", keyless="write", keep=1, timings=PATIENT)
 
 
 def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of several generations wait while more are published, and across restarts; all are done."""
+    """Generations of waiting batches are kept across publications and restarts, until these are done."""
 
     def publish(client: TestClient, number: int) -> None:
         paper = {"id": f"n{number}", "title": "New", "abstract": f"The number is {number}. It is new."}
@@ -641,10 +641,10 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
                 finished(client, path)[name] for name in ("state", "generation")
             )
         numbers = count(4)
-        gc.collect()  # the services that ended hold their generations open until then
+        gc.collect()  # until then, the stopped services hold their generations open
 
         def is_cleared() -> bool:
-            """Whether nothing is kept for them any more: publishing clears it away."""
+            """Publish a paper, and return whether the generations of the batches are removed."""
             publish(client, next(numbers))
             return not {"000001", "000002"} & set(DataFolder(data).generations())
 
@@ -652,7 +652,7 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
 
 
 def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch is never answered from another generation than it was started on."""
+    """A batch whose generation is gone fails; it is never answered from another generation."""
     with monkeypatch.context() as held, batching(data, timings=PATIENT) as client:
         hold(held)
         path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
@@ -666,12 +666,12 @@ def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pyte
 
 
 def degraded(client: TestClient) -> set[str]:
-    """What the service says does not work."""
+    """Return the parts that the service reports as degraded."""
     return {each["part"] for each in client.get("/readyz").json().get("degraded", ())}
 
 
 def test_a_database_that_is_away(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches get 503 with Retry-After; searches go on; the batch is done once it is back."""
+    """Without its database, batches get 503 with Retry-After and searches go on; then the batch is done."""
     path = client.post("/v1/batches", json={"seeds": IDS[:60], "limit": 1}).headers["Location"]
 
     def away(*_: object) -> None:
@@ -692,7 +692,7 @@ def test_a_database_that_is_away(client: TestClient, monkeypatch: pytest.MonkeyP
 
 
 def test_large_bodies_are_taken_here_alone(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above what other paths read, up to a bound of its own."""
+    """Only batches accept larger bodies than other routes, up to another bound."""
     hold(monkeypatch)
     large = {"queries": [{"query": {"title": "a", "abstract": "Much. " * 15_000}}] * 30}
     assert len(json.dumps(large)) > 2_000_000

@@ -1,4 +1,4 @@
-"""What a batch stores, compressed."""
+"""Tests of the compressed content of stored batches."""
 
 import os
 
@@ -10,7 +10,7 @@ from service.batches.content import packed, unpacked
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"abc" * 100_000, os.urandom(300_000)])
 def test_stored_batches_are_read_by_every_version(content: bytes) -> None:
-    """Earlier ones compressed in a stream; each reads what the other wrote."""
+    """Earlier versions compressed in a stream; either version reads what the other wrote."""
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)

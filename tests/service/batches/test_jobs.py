@@ -1,4 +1,4 @@
-"""The rows of batch jobs, in both databases: leases, counts, and what happens to work that was lost."""
+"""Tests of the rows of batch jobs in both databases: leases, counts, turns and lost work."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,38 +15,38 @@ from service.batches.room import Kept
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock in seconds that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
 
     def __call__(self) -> float:
-        """The time now."""
+        """Return the time now."""
         return self.now
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """The clock of ``jobs``."""
+    """Return the clock of ``jobs``."""
     return Clock()
 
 
 @pytest.fixture
 def jobs(catalog_place: str | Path, clock: Clock) -> Iterator[Jobs]:
-    """No jobs yet."""
+    """Yield the jobs of an empty catalog."""
     jobs = Jobs(open_database(catalog_place), clock=clock)
     yield jobs
     jobs.close()
 
 
 def add(jobs: Jobs, *sizes: int, owner: str = "a", key: str | None = None, content: str = "x") -> Job:
-    """A job of chunks of these sizes."""
+    """Add a job with chunks of these sizes."""
     chunks = [ChunkContent(size, f"{content}{i}".encode()) for i, size in enumerate(sizes or (2, 2, 1))]
     return jobs.add(NewJob(owner, key, content, "000001", b"shared", chunks), most=6, most_of_owner=3)
 
 
 def test_a_job_is_done_chunk_by_chunk(jobs: Jobs) -> None:
-    """Chunks come in order with what they need; counts grow with each; the last one ends the job."""
+    """Chunks come in order with their content, each finished one raises the counts, the last ends the job."""
     job = add(jobs)
     assert (JobState.QUEUED, 5, 0, 0) == (job.state, job.n_queries, job.n_done, jobs.n_ready(job))
     for number, (first, n_queries) in enumerate(((0, 2), (2, 2), (4, 1))):
@@ -68,7 +68,7 @@ def test_a_job_is_done_chunk_by_chunk(jobs: Jobs) -> None:
 
 
 def test_results_are_ready_as_far_as_there_is_no_gap(jobs: Jobs) -> None:
-    """Of chunks that end in another order those after a gap wait; each is found by any of its numbers."""
+    """Results are ready up to the first gap; a finished chunk is found by any of its numbers."""
     job = add(jobs)
     first, second = jobs.claim(), jobs.claim()
     assert first is not None
@@ -85,7 +85,7 @@ def test_results_are_ready_as_far_as_there_is_no_gap(jobs: Jobs) -> None:
 
 
 def test_a_lease_that_lapsed_counts_no_more(jobs: Jobs, clock: Clock) -> None:
-    """A worker that is late loses its chunk to another; only one of them has it counted, and only once."""
+    """A late worker loses its chunk to another, and only the latter's result counts, once."""
     job = add(jobs, 3, 1)
     late = jobs.claim()
     assert late is not None
@@ -110,7 +110,7 @@ def test_a_lease_that_lapsed_counts_no_more(jobs: Jobs, clock: Clock) -> None:
 
 
 def test_a_late_worker_whose_chunk_nobody_took_is_counted(jobs: Jobs, clock: Clock) -> None:
-    """A lapsed lease is lost only once another worker has it."""
+    """A lapsed lease is only lost once another worker has taken the chunk."""
     add(jobs, 3)
     late = jobs.claim()
     assert late is not None
@@ -119,7 +119,7 @@ def test_a_late_worker_whose_chunk_nobody_took_is_counted(jobs: Jobs, clock: Clo
 
 
 def test_work_given_back_is_taken_at_once(jobs: Jobs) -> None:
-    """A chunk that is released waits no lease out, however often."""
+    """A released chunk can be claimed at once, any number of times."""
     add(jobs, 3)
     for _ in range(MAX_ATTEMPTS + 2):
         chunk = jobs.claim()
@@ -129,7 +129,7 @@ def test_work_given_back_is_taken_at_once(jobs: Jobs) -> None:
 
 
 def test_a_chunk_that_ends_every_worker_fails_its_job(jobs: Jobs, clock: Clock) -> None:
-    """After so many attempts without an end the job fails and says so; others go on."""
+    """After too many attempts at a chunk its job fails and says so; other jobs go on."""
     job = add(jobs, 3)
     for _ in range(MAX_ATTEMPTS):
         assert jobs.claim() is not None
@@ -144,16 +144,16 @@ def test_a_chunk_that_ends_every_worker_fails_its_job(jobs: Jobs, clock: Clock) 
 
 
 def turn(jobs: Jobs, clock: Clock) -> Job:
-    """Works on the next chunk for a while; whose it was."""
+    """Work on the next chunk for a while, and return its job."""
     chunk = jobs.claim()
     assert chunk is not None
-    clock.now += 0.02  # many chunks in a second: turns are no matter of whole ones
+    clock.now += 0.02  # many chunks in a second: turns do not depend on whole seconds
     assert jobs.finish(chunk, b"results", n_problems=0)
     return jobs.get(chunk.job_id, owner=None)
 
 
 def test_batches_of_one_owner_take_turns(jobs: Jobs, clock: Clock) -> None:
-    """A short one need not wait for a long one that was sent before, and the long one goes on meanwhile."""
+    """A short batch does not wait for a longer one of the same owner; the two take turns."""
     long = add(jobs, 1, 1, 1, 1)
     for _ in range(2):
         turn(jobs, clock)
@@ -169,12 +169,12 @@ def test_batches_of_one_owner_take_turns(jobs: Jobs, clock: Clock) -> None:
 def test_short_batches_without_end_do_not_hold_up_a_long_one(
     jobs: Jobs, clock: Clock, owner: str, *, removes: bool
 ) -> None:
-    """Whoever always has short ones waiting, and forgets them when they are done, has every other turn."""
+    """With short batches always waiting, even removed ones, a long batch still has every other turn."""
     long = add(jobs, 1, 1, 1, 1)
     waiting = 0
     order = []
     for _ in range(8):
-        clock.now += 1  # of equals the older one goes first
+        clock.now += 1  # among equals the older goes first
         while waiting < 2:
             add(jobs, 1, owner=owner)
             waiting += 1
@@ -188,7 +188,7 @@ def test_short_batches_without_end_do_not_hold_up_a_long_one(
 
 
 def test_a_caller_with_many_batches_has_the_turns_of_one(jobs: Jobs, clock: Clock) -> None:
-    """Owners take turns, whatever each of them has waiting, and whoever comes last is not first."""
+    """Owners take turns regardless of how many batches they have, and a new owner is not put first."""
     for _ in range(3):
         add(jobs, 1, 1)
     clock.now += 1
@@ -199,7 +199,7 @@ def test_a_caller_with_many_batches_has_the_turns_of_one(jobs: Jobs, clock: Cloc
 
 
 def test_who_has_a_chunk_under_way_comes_last(jobs: Jobs, clock: Clock) -> None:
-    """Of several workers each takes the chunk of another owner, as long as there is one."""
+    """A worker takes a chunk of an owner without one under way, as long as there is one."""
     for owner in "ab":
         add(jobs, 1, 1, 1, owner=owner)
         clock.now += 1
@@ -210,7 +210,7 @@ def test_who_has_a_chunk_under_way_comes_last(jobs: Jobs, clock: Clock) -> None:
 
 
 def test_work_given_back_was_its_owners_turn(jobs: Jobs, clock: Clock) -> None:
-    """Who cannot be served, as where a shard is away, does not keep others from it."""
+    """A released chunk counts as its owner's turn, so it does not keep others waiting."""
     add(jobs, 1)
     clock.now += 1
     add(jobs, 1, owner="b")
@@ -223,7 +223,7 @@ def test_work_given_back_was_its_owners_turn(jobs: Jobs, clock: Clock) -> None:
 
 
 def test_a_batch_that_is_cancelled_was_its_owners_turn(jobs: Jobs, clock: Clock) -> None:
-    """Who takes a batch back while it is worked on, or whose batch fails, is not first with the next."""
+    """A cancelled or failed batch counts as its owner's turn, so the owner's next batch is not first."""
     for cancelled in (True, False):
         first = add(jobs, 1)
         clock.now += 1
@@ -240,7 +240,7 @@ def test_a_batch_that_is_cancelled_was_its_owners_turn(jobs: Jobs, clock: Clock)
 
 
 def test_cancelled_batches_do_not_end_the_turns_of_others(jobs: Jobs, clock: Clock) -> None:
-    """While somebody sends short ones and takes them back, two long ones of the same owner go on in turns."""
+    """Short batches that are sent and cancelled do not stop the turns of two long ones of the owner."""
     longs = [add(jobs, 1, 1, 1, 1) for _ in range(2)]
     order = []
     for _ in range(8):
@@ -254,7 +254,7 @@ def test_cancelled_batches_do_not_end_the_turns_of_others(jobs: Jobs, clock: Clo
 
 
 def test_a_clock_that_was_ahead_costs_its_owner_no_turns(jobs: Jobs, clock: Clock) -> None:
-    """A chunk that was finished an hour from now was finished now."""
+    """A chunk finished with a clock ahead of time counts as finished now, and costs no turns."""
     add(jobs, 1, 1, 1)
     clock.now += 3_600
     assert "a" == turn(jobs, clock).owner
@@ -264,7 +264,7 @@ def test_a_clock_that_was_ahead_costs_its_owner_no_turns(jobs: Jobs, clock: Cloc
 
 
 def test_a_removed_job_is_worked_on_no_more(jobs: Jobs) -> None:
-    """No chunk of it is handed out, and work under way does not count."""
+    """No chunk of a removed job is claimed, and work under way on it does not count."""
     job = add(jobs)
     chunk = jobs.claim()
     assert chunk is not None
@@ -277,7 +277,7 @@ def test_a_removed_job_is_worked_on_no_more(jobs: Jobs) -> None:
 
 
 def test_a_key_starts_one_job(jobs: Jobs) -> None:
-    """The same key finds the job; with other content it is refused; other owners have keys of their own."""
+    """A key finds its job again and is refused for other content; each owner has separate keys."""
     job = add(jobs, key="k")
     assert job.id == add(jobs, key="k").id
     with pytest.raises(IdempotencyError, match="new key"):
@@ -287,7 +287,7 @@ def test_a_key_starts_one_job(jobs: Jobs) -> None:
 
 
 def test_a_full_queue_refuses_but_what_it_holds(jobs: Jobs) -> None:
-    """An owner with its share, and anybody once all is taken, is told when to come again."""
+    """An owner beyond its share and anyone beyond the whole queue are refused, except for existing keys."""
     first = add(jobs, key="k")
     for _ in range(2):
         add(jobs)
@@ -304,7 +304,7 @@ def test_a_full_queue_refuses_but_what_it_holds(jobs: Jobs) -> None:
 
 
 def test_what_the_jobs_of_an_owner_hold_is_limited(jobs: Jobs) -> None:
-    """Who holds too much is told how much, and what to do; others are not, nor is what is there."""
+    """An owner that holds too much is refused with the amount and the remedy; others are not."""
     kept = Kept(mib=2, days=3)
 
     def sent(*sizes: int, owner: str = "a", key: str | None = None) -> Job:
@@ -330,7 +330,7 @@ def test_what_the_jobs_of_an_owner_hold_is_limited(jobs: Jobs) -> None:
 
 
 def test_a_failed_job_makes_room_for_itself(jobs: Jobs) -> None:
-    """Sent again with its key it takes the place of what it held."""
+    """A failed job sent again with its key replaces what it held."""
     kept = Kept(mib=1, days=3)
     new = NewJob("a", "k", "x", "000001", bytes(2**20), [ChunkContent(1, b"queries")])
     failed = jobs.add(new, most=9, most_of_owner=9, kept=kept)
@@ -340,7 +340,7 @@ def test_a_failed_job_makes_room_for_itself(jobs: Jobs) -> None:
 
 @pytest.mark.parametrize(("n_chunks", "n_shared"), [(512, 0), (1, 2**21)], ids=["chunks", "shared"])
 def test_what_jobs_hold_beside_their_results_counts(jobs: Jobs, n_chunks: int, n_shared: int) -> None:
-    """Many small parts, which take room as rows, and what the queries of a job share."""
+    """Rows of many small chunks and shared queries also count as held."""
     chunks = [ChunkContent(1, b"")] * n_chunks
     sent = partial(jobs.add, most=9, most_of_owner=9, kept=Kept(mib=2, days=7))
     sent(NewJob("a", None, "x", "000001", bytes(n_shared), chunks))
@@ -349,7 +349,7 @@ def test_what_jobs_hold_beside_their_results_counts(jobs: Jobs, n_chunks: int, n
 
 
 def test_a_job_is_its_owners(jobs: Jobs) -> None:
-    """Others do not see it; who asks for no owner sees all; ids that were never given out are nobody's."""
+    """Only the owner finds a job, or a call with no owner; ids that never existed are not found."""
     job = add(jobs)
     assert job.id == jobs.get(job.id, owner=None).id
     for job_id, owner in ((job.id, "b"), ("x" * 22, None), ("\0", None), ("x" * 9_999, None), ("", None)):
@@ -360,7 +360,7 @@ def test_a_job_is_its_owners(jobs: Jobs) -> None:
 
 
 def test_finished_jobs_are_removed_in_time(jobs: Jobs, clock: Clock) -> None:
-    """A job goes once it was finished so long ago; an unfinished one stays."""
+    """A finished job is removed after its maximum age; an unfinished one stays."""
     ended, unfinished = add(jobs), add(jobs)
     jobs.fail(ended.id, "because")
     assert "because" == jobs.get(ended.id, owner="a").error
@@ -374,7 +374,7 @@ def test_finished_jobs_are_removed_in_time(jobs: Jobs, clock: Clock) -> None:
 
 
 def test_however_many_old_jobs_are_removed(jobs: Jobs, clock: Clock) -> None:
-    """More than a statement takes values, as after a month without a service; what is young stays."""
+    """More old jobs than a statement takes values are removed in portions; young ones stay."""
     copied, young = add(jobs), add(jobs)
     jobs.fail(copied.id, "because")
     copies = text(

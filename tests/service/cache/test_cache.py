@@ -1,4 +1,4 @@
-"""The cache's parts: bounds of memory, single flight, values that prove themselves, a Redis that is away."""
+"""Tests of the cache's parts: memory bounds, single flight, checked values, and a Redis that is down."""
 
 import asyncio
 import socket
@@ -26,18 +26,18 @@ KEY = b"k" * 32
 
 
 def never() -> bytes:
-    """Makes no value."""
+    """Fail, because the value is kept and need not be made."""
     raise AssertionError("the value is kept and need not be made")
 
 
 def patient(server: RedisServer, **given: object) -> RedisStore:
-    """A store that a machine busy with other things does not make give up."""
+    """Return a store with timeouts so long that a busy machine does not run into them."""
     return RedisStore(server.url, timeout_s=5.0, most_s=5.0, **given)  # type: ignore[arg-type]  # keywords pass through
 
 
 @contextmanager
 def two_caches(server: RedisServer, *, other_key: bytes = KEY) -> Iterator[tuple[Cache, Cache]]:
-    """Two processes' caches over one Redis."""
+    """Yield the caches of two processes over one Redis."""
     first = Cache(memory_mib=1, redis=patient(server), key=KEY)
     second = Cache(memory_mib=1, redis=patient(server), key=other_key)
     yield first, second
@@ -46,7 +46,7 @@ def two_caches(server: RedisServer, *, other_key: bytes = KEY) -> Iterator[tuple
 
 
 def test_memory_is_bounded_and_keeps_what_was_used_last() -> None:
-    """However much is put in, the bytes stay within the bound; what was just used outlives what was not."""
+    """Memory stays within its bound, and recently used values outlive others."""
     cache = Cache(memory_mib=1)
     for number in range(100):
         cache.value(str(number), lambda: b"v" * 70_000)
@@ -54,14 +54,14 @@ def test_memory_is_bounded_and_keeps_what_was_used_last() -> None:
         assert cache.stats().memory_bytes <= 1 << 20
     assert [b"v" * 70_000] * 2 == [cache.value(name, never) for name in ("0", "99")]
     assert b"anew" == cache.value("1", lambda: b"anew")
-    for _ in range(2):  # as large as all, so that with its place it is larger
+    for _ in range(2):  # as large as the bound, so too large together with its name
         assert 1 << 20 == len(cache.value("huge", lambda: b"v" * (1 << 20)))
     assert 100 + 1 + 2 == cache.stats().memory_misses
     assert b"anew" == cache.value("1", never)
 
 
 def test_a_value_without_content_takes_room_too() -> None:
-    """However many are kept, what Python takes for them is within the bound."""
+    """Empty values also count, so that their Python objects stay within the bound."""
     cache = Cache(memory_mib=1)
     for number in range(5_000):
         cache.value(str(number), bytes)
@@ -69,7 +69,7 @@ def test_a_value_without_content_takes_room_too() -> None:
 
 
 def run_together(n: int, call: Callable[[int], object]) -> list[object]:
-    """What each of ``n`` calls at once gives or raises."""
+    """Return the result or the type of the error of each of ``n`` concurrent calls."""
 
     def attempt(number: int) -> object:
         try:
@@ -82,7 +82,7 @@ def run_together(n: int, call: Callable[[int], object]) -> list[object]:
 
 
 def test_equal_values_asked_for_at_once_are_made_once() -> None:
-    """Of sixteen who ask, one makes the value and all get it."""
+    """If sixteen callers request a value at once, one makes it and all get it."""
     made, cache = [], Cache(memory_mib=1)
 
     def make() -> bytes:
@@ -96,7 +96,7 @@ def test_equal_values_asked_for_at_once_are_made_once() -> None:
 
 
 def test_who_makes_it_may_be_given_up_and_another_takes_over() -> None:
-    """The first is abandoned midway: it alone fails, the value is made once more, and the rest get it."""
+    """If the first maker is abandoned midway, it alone fails; another caller makes the value for the rest."""
     flights, made, started = Flights(), [], threading.Event()
 
     def work(number: int) -> bytes:
@@ -117,7 +117,7 @@ def test_who_makes_it_may_be_given_up_and_another_takes_over() -> None:
 
 
 def test_what_cannot_be_answered_is_found_out_once() -> None:
-    """A paper that is not there is told to all who asked at once, and asking again asks anew."""
+    """All concurrent callers get the error of one attempt; the next call makes a new attempt."""
     flights, made = Flights(), []
 
     def work() -> bytes:
@@ -131,7 +131,7 @@ def test_what_cannot_be_answered_is_found_out_once() -> None:
 
 
 def test_who_waits_keeps_their_own_deadline() -> None:
-    """One whose time is up, or whose client goes, leaves before the value is there; the others get it."""
+    """A waiting caller whose deadline passes or whose client leaves gives up; the others get the value."""
     flights, begun, left = Flights(), threading.Event(), []
 
     def work() -> bytes:
@@ -159,7 +159,7 @@ def test_who_waits_keeps_their_own_deadline() -> None:
 
 
 def test_a_value_is_found_by_other_processes_and_after_a_restart(redis_server: RedisServer) -> None:
-    """What one cache made another reads from Redis, once, and keeps in memory; it expires in Redis."""
+    """Another cache reads a value from Redis once and then keeps it in memory; in Redis it expires."""
     with two_caches(redis_server) as (first, second):
         assert b"value" == first.value("name", lambda: b"value")
         assert [b"value"] * 2 == [second.value("name", never) for _ in range(2)]
@@ -174,7 +174,7 @@ def test_a_value_is_found_by_other_processes_and_after_a_restart(redis_server: R
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "longer", "another", "list"])
 def test_a_damaged_or_foreign_value_is_a_miss(redis_server: RedisServer, damage: str) -> None:
-    """Whatever stands under a value's key but the value itself is made anew, never returned."""
+    """A value in Redis that is not what was stored under its key is made again, never returned."""
     with two_caches(redis_server) as (first, second), Redis.from_url(redis_server.url) as client:
         first.value("name", lambda: b"value")
         (key,) = client.keys()
@@ -196,7 +196,7 @@ def test_a_damaged_or_foreign_value_is_a_miss(redis_server: RedisServer, damage:
 
 
 def test_services_with_other_secrets_share_nothing(redis_server: RedisServer) -> None:
-    """In one Redis, a service neither finds nor overwrites what one with another secret keeps."""
+    """Services with different secrets in one Redis neither find nor overwrite each other's values."""
     with two_caches(redis_server, other_key=b"o" * 32) as (first, second):
         first.value("name", lambda: b"first")
         assert b"second" == second.value("name", lambda: b"second")
@@ -205,7 +205,7 @@ def test_services_with_other_secrets_share_nothing(redis_server: RedisServer) ->
 
 
 def test_large_values_are_made_and_not_kept(redis_server: RedisServer) -> None:
-    """A value over a MiB is answered and leaves no trace."""
+    """A value over a MiB is returned and kept nowhere."""
     with two_caches(redis_server) as (first, _), Redis.from_url(redis_server.url) as client:
         assert 2 << 20 == len(first.value("name", lambda: b"v" * (2 << 20)))
         assert ([], 0) == (client.keys(), first.stats().memory_values)
@@ -214,27 +214,27 @@ def test_large_values_are_made_and_not_kept(redis_server: RedisServer) -> None:
 def test_a_paused_redis_costs_little_and_is_left_alone_until_it_is_back(
     redis_server: RedisServer, log_left_alone: None
 ) -> None:
-    """Three calls ask it in vain, then one every five seconds; once back, the next of these finds it."""
+    """After three failed calls Redis is only tried every five seconds, until a try succeeds."""
     now = [0.0]
     store = RedisStore(redis_server.url, timeout_s=0.5, clock=lambda: now[0])
     cache = Cache(memory_mib=0, redis=store, key=KEY)
 
     def ask(n: int) -> tuple[int, int]:
-        """Asks for values; calls that failed so far, and what is told."""
+        """Request ``n`` values; return the number of Redis errors so far and of outages reported."""
         assert [b"value"] * n == [cache.value("name", lambda: b"value") for _ in range(n)]
         return cache.stats().redis_errors, len(cache.degradations())
 
     structlog.reset_defaults()
     with capture_logs() as logged:
         redis_server.pause()
-        assert (2, 0) == ask(1)  # it is read, then written to
+        assert (2, 0) == ask(1)  # one read and one write
         assert (3, 1) == ask(50)
         now[0] = 4.9
         assert (3, 1) == ask(10)
         now[0] = 5.0
         assert (4, 1) == ask(10)
         redis_server.resume()
-        redis_server.flush()  # it answers again
+        redis_server.flush()  # answers again
         assert (4, 1) == ask(10)
         now[0] = 10.0
         assert (4, 0) == ask(1)
@@ -246,7 +246,7 @@ def test_a_paused_redis_costs_little_and_is_left_alone_until_it_is_back(
 
 
 def test_a_try_that_nothing_is_heard_of_is_followed_by_another() -> None:
-    """A Redis that is away is asked again although the call that was to find out never came to its end."""
+    """A Redis that is down is tried again even if the previous try never ended."""
     now = [0.0]
     store = RedisStore("redis://127.0.0.1:9", clock=lambda: now[0])
     for _ in range(3):
@@ -259,7 +259,7 @@ def test_a_try_that_nothing_is_heard_of_is_followed_by_another() -> None:
 
 
 def test_failures_that_are_not_in_a_row_are_no_outage(redis_server: RedisServer) -> None:
-    """Two failures, a success and two failures more leave it asked."""
+    """Two failures, a success and two more failures are no outage; a third failure in a row is."""
     store = patient(redis_server)
 
     def fail(_: Redis) -> None:
@@ -294,7 +294,7 @@ def test_failures_that_are_not_in_a_row_are_no_outage(redis_server: RedisServer)
 def test_a_redis_that_stores_nothing_is_left_alone_until_it_does(
     redis_server: RedisServer, refuses: tuple[str, ...], accepts: tuple[str, ...], error: str
 ) -> None:
-    """It counts as away from the first refusal, though it can be read; once it stores again it is used."""
+    """A Redis that refuses to store counts as down, even for reads, until it stores again."""
     now = [0.0]
     store = patient(redis_server, clock=lambda: now[0])
     with Redis.from_url(redis_server.url) as client:
@@ -318,7 +318,7 @@ def test_a_redis_that_stores_nothing_is_left_alone_until_it_does(
 
 
 def test_a_redis_that_cannot_save_is_left_alone(redis_server: RedisServer, log_left_alone: None) -> None:
-    """It refuses all that is written, which is told and logged; a key of another type is no such refusal."""
+    """A Redis that cannot save is an outage, shown and logged; a key of the wrong type is only an error."""
     structlog.reset_defaults()
     store = patient(redis_server)
     with capture_logs() as logged, Redis.from_url(redis_server.url) as client, redis_server.unable_to_save():
@@ -338,7 +338,7 @@ def test_a_redis_that_cannot_save_is_left_alone(redis_server: RedisServer, log_l
 
 
 def test_connections_that_a_restart_cut_are_no_failure(redis_server: RedisServer) -> None:
-    """A Redis that was killed and started again between two calls is found at once."""
+    """A Redis that was killed and restarted between two calls is used at once without an error."""
     store = patient(redis_server)
     assert store.get("name") is None
     redis_server.stop()
@@ -349,7 +349,7 @@ def test_connections_that_a_restart_cut_are_no_failure(redis_server: RedisServer
 
 
 def test_an_answer_without_an_end_is_given_up() -> None:
-    """An answer that trickles in, a byte in time for every read, is given up as a whole."""
+    """An answer that trickles in, with each byte in time for its read, is given up as a whole."""
     given_up = threading.Event()
 
     def dribble(listener: socket.socket) -> None:
@@ -370,14 +370,14 @@ def test_an_answer_without_an_end_is_given_up() -> None:
 
 
 def test_a_url_that_is_none_is_refused_without_being_shown() -> None:
-    """The error names the setting and what is expected, and no password."""
+    """The error for an invalid URL names the setting but not the password in it."""
     with pytest.raises(InputError, match="AKIN_REDIS_URL") as refused:
         open_cache(Settings(redis_url="http://me:hush@redis", secret="s" * 32))  # type: ignore[arg-type]  # converted
     assert "hush" not in str(refused.value)
 
 
 def test_without_the_client_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Redis asked for without the package that speaks to it is an error with its remedy."""
+    """Without the redis package, asking for a Redis raises an error with the install command."""
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(MissingPackageError, match=r"akin\[redis\]"):
         RedisStore("redis://127.0.0.1")

@@ -1,4 +1,4 @@
-"""Answers from the cache: the same bytes as computed ones, of this generation alone, timed anew."""
+"""Tests of cached answers: the same bytes as computed ones, of the served generation, with a new time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +48,7 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
 
 @contextmanager
 def service(data: Path, *, memory_mib: int = 64, redis: str | None = None) -> Iterator[TestClient]:
-    """A service that has just been started, and does not give up Redis where the machine is busy."""
+    """Yield a client of a newly started service that keeps its Redis even if the machine is busy."""
     store = None if redis is None else RedisStore(redis, timeout_s=5.0, most_s=5.0)
     cache = Cache(memory_mib=memory_mib, redis=store, key=b"k" * 32)
     settings = Settings(data=data, device="cpu", rate=100, secret=SECRET)
@@ -58,7 +58,7 @@ def service(data: Path, *, memory_mib: int = 64, redis: str | None = None) -> It
 
 @pytest.fixture(scope="module")
 def few_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
-    """A data folder with a dozen papers under the default encoder."""
+    """Return a data folder with a dozen papers under the default encoder."""
     folder = tmp_path_factory.mktemp("few")
     lines = DEMO_CORPUS.read_text(encoding="utf-8").splitlines(keepends=True)
     chosen = [line for line in lines if "demo:p03-m" in line]
@@ -68,18 +68,18 @@ def few_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
 
 
 def split(title: str, abstract: str | list[str]) -> Paper:
-    """A pasted paper as the encoder gets it."""
+    """Return a pasted paper as the encoder gets it."""
     return read_pasted(pasted_paper(title, abstract))[0]
 
 
 def stats(client: TestClient) -> CacheStats:
-    """What came of the look-ups of a service."""
+    """Return the cache statistics of a service."""
     cache: Cache = client.app.state.services.cache  # type: ignore[attr-defined]  # the client keeps its application
     return cache.stats()
 
 
 def timeless(client: TestClient, path: str, body: dict[str, Any]) -> bytes:
-    """The bytes of an answer up to the time it took, which is its last member."""
+    """Return the bytes of an answer up to its time, the last member."""
     response = client.post(path, json=body)
     assert (200, "application/json") == (response.status_code, response.headers["content-type"])
     content, _, took_ms = response.content.rpartition(b'"took_ms":')
@@ -88,7 +88,7 @@ def timeless(client: TestClient, path: str, body: dict[str, Any]) -> bytes:
 
 
 def test_kept_answers_are_the_computed_bytes(few_data: Path, redis_server: RedisServer) -> None:
-    """Computed without a cache, kept in memory, kept in Redis by another process: byte for byte the same."""
+    """An answer is the same bytes if computed, kept in memory, or kept in Redis by another process."""
     computed = []
     with service(few_data, memory_mib=0) as client:
         for path, body in QUESTIONS:
@@ -110,12 +110,12 @@ def test_kept_answers_are_the_computed_bytes(few_data: Path, redis_server: Redis
 
 @pytest.mark.parametrize("answer", [SearchOut, RecommendationsOut, SentenceSearchOut])
 def test_the_time_is_the_last_member_of_an_answer(answer: type[BaseModel]) -> None:
-    """What is kept of an answer is all but the end, so nothing may follow the time."""
+    """The time is the last member, because the cache keeps everything before it."""
     assert "took_ms" == list(answer.model_fields)[-1]
 
 
 def test_pages_fit_together_whichever_of_them_are_kept(hashed_data: Path) -> None:
-    """Pages of a list, asked for twice and with other limits, are each kept by themselves."""
+    """Pages requested twice or with another limit are cached separately and fit together."""
     with service(hashed_data) as client:
         first = client.post("/v1/search", json=QUESTIONS[0][1]).json()
         body = {**QUESTIONS[0][1], "cursor": first["next_cursor"]}
@@ -126,7 +126,7 @@ def test_pages_fit_together_whichever_of_them_are_kept(hashed_data: Path) -> Non
 
 
 def test_what_is_told_beside_the_answer_stays(hashed_data: Path) -> None:
-    """A kept answer has its own request id and what caches between need to know; files are unaffected."""
+    """A cached answer gets its own request id and its Vary header; files are unaffected."""
     with service(hashed_data) as client:
         answers = [client.post("/v1/search", json=QUESTIONS[0][1]) for _ in range(2)]
         assert 2 == len({answer.headers["X-Request-ID"] for answer in answers})
@@ -139,7 +139,7 @@ def test_what_is_told_beside_the_answer_stays(hashed_data: Path) -> None:
 
 
 def test_errors_are_not_kept(hashed_data: Path) -> None:
-    """A question that cannot be answered is refused each time, and leaves nothing behind."""
+    """A request that fails is refused each time and leaves nothing in the cache."""
     with service(hashed_data) as client:
         kept = stats(client).memory_values
         for _ in range(2):
@@ -150,7 +150,7 @@ def test_errors_are_not_kept(hashed_data: Path) -> None:
 def test_a_new_generation_sees_no_old_answer(
     tmp_path: Path, hashing: Encoder, redis_server: RedisServer
 ) -> None:
-    """After a build the answer is the new one, also in a folder that was emptied and counts from 1 again."""
+    """After a build the answer is new, even in a new folder whose generations count from 1 again."""
     seen = []
     for number, folder in enumerate(("a", "a", "b")):
         abstracts = [f"We study rivers. Case {i}." for i in range(3 + number)]
@@ -164,27 +164,27 @@ def test_a_new_generation_sees_no_old_answer(
 
 
 class Counted(Annotator):
-    """Counts what it is asked."""
+    """An annotator that records how many papers each call annotates."""
 
     def __init__(self, inner: Annotator) -> None:
         super().__init__(inner.encoder, tagger=inner.tagger, functions=inner.functions)
         self.calls: list[int] = []
 
     def annotate(self, papers: list[Paper]) -> list[AnnotatedPaper]:
-        """As the annotator."""
+        """Annotate the papers as the annotator does."""
         self.calls.append(len(papers))
         return super().annotate(papers)
 
 
 def arrays(annotated_paper: AnnotatedPaper) -> list[bytes]:
-    """Every bit of it."""
+    """Return the bytes of all arrays of an annotated paper."""
     encoded = annotated_paper.encoded
     given = (encoded.sentences, encoded.document, annotated_paper.probabilities, annotated_paper.functions)
     return [b"" if each is None else np.ascontiguousarray(each).tobytes() for each in given]
 
 
 def test_papers_are_annotated_once_bit_for_bit(redis_server: RedisServer) -> None:
-    """Facets, vectors and functions of pasted papers survive memory and Redis unchanged, lot by lot."""
+    """Facets, vectors and functions of pasted papers are the same bytes from memory and from Redis."""
     texts = (ABSTRACT, "We release our code.", "We study rivers. They flood.")
     papers = [split("Title", text) for text in texts]
     plain = load_annotator("minilm", device="cpu")
@@ -206,7 +206,7 @@ def test_papers_are_annotated_once_bit_for_bit(redis_server: RedisServer) -> Non
 
 
 def test_short_texts_are_encoded_once(hashing: Encoder) -> None:
-    """Where only vectors are asked for they are kept by themselves; hidden layers never are."""
+    """Vectors requested alone are cached separately from annotations; hidden layers are not cached."""
     cache, (paper,) = Cache(memory_mib=1), [split("", "We study rivers.")]
     encoder = CachedEncoder(hashing, cache, device="cpu")
     first, again = (encoder.encode([paper])[0].sentences for _ in range(2))
@@ -217,7 +217,7 @@ def test_short_texts_are_encoded_once(hashing: Encoder) -> None:
 
 
 def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
-    """Another device, another tagger, another title or another cut into sentences: nothing is shared."""
+    """Another device, tagger, title or split into sentences shares no cached annotation."""
     cache, paper = Cache(memory_mib=1), split("T", "We study rivers. They flood.")
     other_title, other_cut = split("U", paper.abstract), split("T", [paper.abstract])
     plain = annotated(hashing)
@@ -236,7 +236,7 @@ def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
 
 
 def test_number_formats_share_nothing(hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors rounded to bfloat16 are kept apart; ``auto`` shares with the format that it means here."""
+    """Vectors in bfloat16 are kept apart from float32; ``auto`` shares with the format it selects."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     cache, paper = Cache(memory_mib=1), split("T", "We study rivers. They flood.")
     kept = []
@@ -248,7 +248,7 @@ def test_number_formats_share_nothing(hashing: Encoder, monkeypatch: pytest.Monk
 
 
 def test_rates_are_counted_for_all_processes_together(hashed_data: Path, redis_server: RedisServer) -> None:
-    """Two processes share a caller's allowance through Redis; while it is away each counts by itself."""
+    """Two processes share a caller's rate limit through Redis; while Redis is down each counts alone."""
 
     def remaining(client: TestClient) -> int:
         response = client.post("/v1/search", json=QUESTIONS[0][1])
@@ -269,7 +269,7 @@ def test_rates_are_counted_for_all_processes_together(hashed_data: Path, redis_s
 
 
 def test_a_caller_over_its_rate_is_refused_everywhere(hashed_data: Path, redis_server: RedisServer) -> None:
-    """The request after the last allowed one is a 429, whichever process gets it."""
+    """The request after the last allowed one gets 429 from whichever process answers it."""
     url = redis_server.url
     with service(hashed_data, redis=url) as first, service(hashed_data, redis=url) as second:
         for number in range(100):
@@ -280,7 +280,7 @@ def test_a_caller_over_its_rate_is_refused_everywhere(hashed_data: Path, redis_s
 
 
 def test_the_setting_names_the_redis(hashed_data: Path, redis_server: RedisServer) -> None:
-    """AKIN_REDIS_URL is all it takes; what is kept there tells neither queries nor papers."""
+    """AKIN_REDIS_URL alone turns on the Redis cache, and an empty value means none."""
     settings = Settings(data=hashed_data, device="cpu", secret=SECRET, redis_url=SecretStr(redis_server.url))
     with TestClient(create_app(settings)) as client:
         assert 200 == client.post("/v1/search", json=QUESTIONS[0][1]).status_code
@@ -291,7 +291,7 @@ def test_the_setting_names_the_redis(hashed_data: Path, redis_server: RedisServe
 def test_machines_that_compute_otherwise_share_no_answer(
     plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same settings, "auto", one computes in float32, the other in bfloat16: each has its own."""
+    """If "auto" selects float32 on one machine and bfloat16 on another, they share no cached answer."""
     cache = Cache(memory_mib=1)
     for n_made, precision in enumerate((Precision.FLOAT32, Precision.BFLOAT16, Precision.FLOAT32)):
         content = b'{"score":%d,"took_ms":1}' % (precision is Precision.FLOAT32)
@@ -303,7 +303,7 @@ def test_machines_that_compute_otherwise_share_no_answer(
 
 
 def test_the_time_is_that_of_the_search(plain_engine: SearchEngine) -> None:
-    """Writing an answer that is computed is not counted; of one that is kept, it is that of finding it."""
+    """A computed answer keeps the time of its search; a cached answer has the time of its look-up."""
     answers = Answers(Cache(memory_mib=1), device="cpu", precision="float32")
     computed = Written(b'{"results":[],"took_ms":12345.5}', 12345.5)
     first, again = (

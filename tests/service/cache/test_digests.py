@@ -1,4 +1,4 @@
-"""What tells the content of a generation from another."""
+"""Tests of the digest that distinguishes the contents of generations."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from service.cache.digests import content_digest
 
 @pytest.fixture
 def manifest(hashed_data: Path) -> Manifest:
-    """That of a collection, given a second segment, and papers that are deleted in each."""
+    """Return a manifest with two segments, each with deleted papers."""
     made = read_manifest(hashed_data, current_generation(hashed_data))
     first = replace(made.segments[0], name="000001")
     second = SegmentEntry("000002", 3, 9, "exact", None, {"vectors.npy": "b" * 64}, 1)
@@ -22,7 +22,7 @@ def manifest(hashed_data: Path) -> Manifest:
 
 
 def renamed(manifest: Manifest) -> Manifest:
-    """The same content in segments of other names."""
+    """Return the same content with other segment names."""
     names = {"000001": "000007", "000002": "000001"}
     return replace(
         manifest,
@@ -32,14 +32,14 @@ def renamed(manifest: Manifest) -> Manifest:
 
 
 def test_names_and_times_are_no_content(manifest: Manifest) -> None:
-    """The same files are the same content, whatever they and the generation are called."""
+    """The digest depends on the files, not on the names of segments or on generation, time and change."""
     again = replace(renamed(manifest), generation="000009", created="later", change=99, base="000008")
     assert content_digest(manifest) == content_digest(again)
 
 
 @pytest.mark.parametrize("what", ["files", "order", "deleted", "effort", "backend", "encoder"])
 def test_other_content_has_another_digest(manifest: Manifest, what: str) -> None:
-    """Whatever changes what a search may find."""
+    """Everything that changes what a search may find changes the digest."""
     first, second = manifest.segments
     one, two = manifest.files.values()
     others = {

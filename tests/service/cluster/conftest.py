@@ -13,7 +13,7 @@ from tests.support.servers.pretended_ray import PretendedRay
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
-    """Whoever joins a cluster joins this."""
+    """Yield a pretended cluster, which services join instead of Ray."""
     with ThreadPoolExecutor(24) as threads:
         ray = PretendedRay(threads)
         monkeypatch.setattr("service.cluster.shards.connect", lambda _: ray)
@@ -25,5 +25,5 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
 
 @pytest.fixture
 def manifest(hashed_data: Path) -> Manifest:
-    """That of a generation with one segment."""
+    """Return the manifest of a generation with one segment."""
     return open_snapshot(hashed_data).manifest

@@ -1,4 +1,4 @@
-"""Calls of shards that nobody waits for any more, and calls that fail, on a cluster that is pretended."""
+"""Tests of calls of shards that fail or that no request waits for any more, on a pretended cluster."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tests.support.servers.pretended_ray import PretendedRay, shards_of
 
 
 def failing(error: Exception) -> Callable[[Any], object]:
-    """A search that fails."""
+    """Return a search that fails."""
 
     def answer(_: object) -> object:
         raise error
@@ -30,7 +30,7 @@ def failing(error: Exception) -> Callable[[Any], object]:
 def test_calls_that_nobody_waits_for_are_cancelled(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """Those that are left when a request has run out of time; each says how much time it had."""
+    """When a request has run out of time its calls are cancelled; each call has the time that was left."""
     shards = shards_of(tmp_path)
     generation = shards.serve(manifest)
     may_end = Event()
@@ -54,12 +54,12 @@ def test_calls_that_nobody_waits_for_are_cancelled(
 def test_an_error_that_nobody_foresaw_takes_no_shard_away(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """Another process is asked, once; where that fails too the request has failed, and no other one."""
+    """After an unexpected error another replica is called once; if both fail, only the request fails."""
     shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
     generation = shards.serve(manifest)
     one, other = ray.shards
     one.answer = failing(ValueError("a fault"))
-    for _ in range(2):  # either is asked first
+    for _ in range(2):  # each replica comes first once
         assert {0: "a"} == shards.call("search", generation, {0: "a"})
     other.answer = one.answer
     one.left_s.clear()
@@ -75,7 +75,7 @@ def test_an_error_that_nobody_foresaw_takes_no_shard_away(
 def test_where_no_other_process_is_left_an_error_is_told(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """Of one process, at once; an error of ours is raised as it is."""
+    """Without another replica an unexpected error fails the request; an error of ours is raised unchanged."""
     shards = shards_of(tmp_path, n_shards=1)
     generation = shards.serve(manifest)
     for error, told in ((KeyError("a"), InternalError), (DeviceFullError("full"), DeviceFullError)):
@@ -89,7 +89,7 @@ def test_where_no_other_process_is_left_an_error_is_told(
 def test_a_busy_process_can_say_that_it_is_there(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """It is looked at by calls that wait for no search."""
+    """Looks run in a concurrency group of their own, so that they do not wait for searches."""
     shards = shards_of(tmp_path)
     shards.serve(manifest)
     shards._look(next(iter(shards.replicas)))
@@ -101,7 +101,7 @@ def test_a_busy_process_can_say_that_it_is_there(
 def test_a_generation_that_cannot_be_opened_leaves_the_others(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """A process that is looked at stays there for what it has."""
+    """A replica that cannot open one generation keeps serving the others."""
     shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
     served = shards.serve(manifest)
     broken, victim = ray.shards[1], list(shards.replicas)[1]
@@ -117,7 +117,7 @@ def test_a_generation_that_cannot_be_opened_leaves_the_others(
 
 
 def test_a_shard_does_nothing_for_a_request_without_time(hashed_data: Path) -> None:
-    """Neither searches nor reads; with time left it does both."""
+    """A shard neither searches nor reads rows for a request without time left."""
     manifest = open_snapshot(hashed_data).manifest
     (entry,) = manifest.segments
     generation = Generation(manifest.generation, generation_digest(manifest).hex())

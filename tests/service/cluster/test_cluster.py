@@ -1,4 +1,4 @@
-"""A collection on a cluster of Ray: the answers of one machine, and less, in so many words, of a part."""
+"""Tests of a collection on a Ray cluster: answers equal to those of one machine, and partial ones."""
 
 import json
 import os
@@ -44,7 +44,7 @@ N_PAPERS = 30
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> Path:
-    """A collection of three segments, with replaced papers."""
+    """Return a collection of three segments, with replaced papers."""
     folder = tmp_path_factory.mktemp("sharded")
     papers = many_papers(N_PAPERS)
     for first in (0, 10, 19):
@@ -61,7 +61,7 @@ def add(papers: Sequence[dict[str, Any]], data: Path, made_by: Annotator) -> Non
 
 @pytest.fixture(scope="module")
 def shards(ray_cluster: RayCluster, data: Path) -> Iterator[Shards]:
-    """Two shards."""
+    """Yield two shards."""
     shards = Shards(ray_cluster.address, data, n_shards=2, look_s=0.1, join_s=0.0)
     yield shards
     shards.close()
@@ -69,19 +69,19 @@ def shards(ray_cluster: RayCluster, data: Path) -> Iterator[Shards]:
 
 @pytest.fixture(scope="module")
 def here(data: Path, sentence_annotator: Annotator) -> SearchEngine:
-    """What answers on one machine."""
+    """Return the engine on one machine."""
     return SearchEngine(open_snapshot(data), lambda: sentence_annotator, n_candidates=20)
 
 
 @pytest.fixture(scope="module")
 def there(data: Path, shards: Shards, sentence_annotator: Annotator) -> SearchEngine:
-    """What answers on the cluster."""
+    """Return the engine on the cluster."""
     snapshot = ShardedSnapshot(open_snapshot(data), shards)
     return SearchEngine(snapshot, lambda: sentence_annotator, n_candidates=20)
 
 
 def queries(engine: SearchEngine) -> dict[str, SearchQuery]:
-    """One of each kind."""
+    """Return a query of each kind."""
     first, second = (engine.snapshot.paper(int(position)) for position in engine.snapshot.positions[[5, 25]])
     others = frozenset(engine.snapshot.paper(int(position)).id for position in engine.snapshot.positions[::2])
     pasted = replace(second, id="")
@@ -100,17 +100,17 @@ def queries(engine: SearchEngine) -> dict[str, SearchQuery]:
 
 
 def told(answer: SearchAnswer) -> SearchAnswer:
-    """All of an answer but the time it took."""
+    """Return the answer without the time it took."""
     return replace(answer, took_ms=0.0)
 
 
 def same(one: SearchAnswer, other: SearchAnswer) -> bool:
-    """Whether two answers are equal to the bit, the time they took aside."""
+    """Return whether two answers are equal to the bit, except for the time."""
     return repr(told(one)) == repr(told(other))
 
 
 def test_the_cluster_answers_as_one_machine(here: SearchEngine, there: SearchEngine) -> None:
-    """Every kind of query, with all that an answer holds, to the bit; each shard has some of the segments."""
+    """Every kind of query has the same answer to the bit as on one machine; each shard has segments."""
     assert {0, 1} == set(there.snapshot.held.homes)  # type: ignore[attr-defined]  # a sharded one
     for kind, query in queries(here).items():
         answer = there.search(query)
@@ -120,7 +120,7 @@ def test_the_cluster_answers_as_one_machine(here: SearchEngine, there: SearchEng
 
 
 def test_sentences_are_found_on_the_cluster(here: SearchEngine, there: SearchEngine) -> None:
-    """The same sentences by what they are about and by what they do."""
+    """Sentence search finds the same sentences as on one machine, by meaning and by function."""
     for by in Likeness:
         query = SentenceQuery(text="We propose a method.", by=by, limit=30)
         answers = [replace(search_sentences(each, query), took_ms=0.0) for each in (here, there)]
@@ -131,10 +131,10 @@ def test_sentences_are_found_on_the_cluster(here: SearchEngine, there: SearchEng
 def test_a_killed_shard_is_told_and_comes_back(
     here: SearchEngine, there: SearchEngine, shards: Shards
 ) -> None:
-    """Meanwhile answers are those of a filter for the other papers, and say which share these are."""
+    """While a shard is dead, answers are those of a filter for the other papers, and state their share."""
     snapshot = there.snapshot
     query = queries(here)["whole abstract"]
-    there.search(query)  # the scale of its results is measured now
+    there.search(query)  # measures the scale of its results now
     (victim, _) = shards.replicas
     ray = connect("")
     os.kill(ray.get(victim.actor.pid.remote()), signal.SIGKILL)
@@ -161,7 +161,7 @@ def test_a_killed_shard_is_told_and_comes_back(
 
     assert kept() in {expected, 1}
     soon(lambda: not snapshot.away)
-    assert 1 == kept()  # what was found meanwhile was not
+    assert 1 == kept()  # the partial answer was not kept
     assert same(here.search(query), there.search(query))
     assert not shards.degradations()
 
@@ -169,7 +169,7 @@ def test_a_killed_shard_is_told_and_comes_back(
 def test_a_generation_that_no_shard_has_is_away(
     data: Path, shards: Shards, there: SearchEngine, sentence_annotator: Annotator
 ) -> None:
-    """A shard answers for the generation of the query alone, and holds none that nobody needs."""
+    """A shard answers for the generation of the query, and drops generations that are no longer used."""
     older = ShardedSnapshot(open_snapshot(data, "000001"), shards)
     engine = SearchEngine(older, lambda: sentence_annotator, n_candidates=20)
     query = SearchQuery((Seed(text="whales"),))
@@ -191,7 +191,7 @@ def test_a_generation_that_no_shard_has_is_away(
 def test_with_two_processes_a_shard_nothing_is_missing(
     ray_cluster: RayCluster, data: Path, here: SearchEngine, sentence_annotator: Annotator
 ) -> None:
-    """One of them is killed: every answer is that of all, until it is back."""
+    """With two replicas, all answers are complete while one is dead."""
     query = queries(here)["whole abstract"]
     with closing(
         Shards(ray_cluster.address, data, n_shards=1, n_replicas=2, look_s=0.1, join_s=0.0)
@@ -210,10 +210,10 @@ def test_with_two_processes_a_shard_nothing_is_missing(
 def test_a_generation_is_swapped_on_the_cluster(
     ray_cluster: RayCluster, data: Path, sentence_annotator: Annotator, tmp_path: Path
 ) -> None:
-    """Each one's answer is that of one machine, also the older one's once papers have been added."""
+    """Before and after a swap, each generation has the same answers as on one machine."""
     own, more = Path(shutil.copytree(data, tmp_path / "data")), many_papers(N_PAPERS + 6)[N_PAPERS:]
     query = SearchQuery((Seed(text=more[0]["abstract"][0]),), limit=30)
-    served = []  # all generations, so that their shard has them all
+    served = []  # keeps all generations on their shard
     with closing(Shards(ray_cluster.address, own, n_shards=1, look_s=0.1, join_s=0.0)) as shards:
         for papers in (more[:3], more[3:]):
             one = SearchEngine(open_snapshot(own), lambda: sentence_annotator, n_candidates=50)
@@ -227,7 +227,7 @@ def test_a_generation_is_swapped_on_the_cluster(
 
 
 def test_a_cluster_that_is_not_there_is_refused() -> None:
-    """The error says what to do."""
+    """The error for an unreachable cluster says that it cannot be joined."""
     with pytest.raises(InputError, match="Cannot join the Ray cluster"):
         expect_reachable("127.0.0.1:1")
 
@@ -235,7 +235,7 @@ def test_a_cluster_that_is_not_there_is_refused() -> None:
 def test_models_that_do_not_load_on_the_cluster_are_told(
     ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """Why, and where they must be."""
+    """The error for models that do not load has the reason and where they must be."""
 
     def broken() -> Annotator:
         raise WeightsError("/models/mine is not there.")
@@ -253,7 +253,7 @@ def test_models_that_do_not_load_on_the_cluster_are_told(
 def test_encoding_on_the_cluster_makes_the_same_collection(
     ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """The same papers and vectors, to the bit, in the same segments; what is there is not encoded again."""
+    """Encoding on the cluster gives bit for bit the same papers and vectors in the same segments."""
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
     bounds = Bounds(part=8)
     encode = EncodeOnCluster(ray_cluster.address, hashing_annotator)

@@ -1,4 +1,4 @@
-"""Encoding on a cluster whose machines with GPUs go away."""
+"""Tests of encoding on a cluster that loses machines with GPUs."""
 
 from pathlib import Path
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.system
 def test_a_gpu_that_is_lost_leaves_its_parts_to_the_others(
     ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """A machine is killed, and no other has a GPU to spare; once none is left the build ends and says so."""
+    """If a machine dies, the others encode its parts; without any GPU left, the build ends with an error."""
     ray = connect(ray_cluster.address)
 
     def n_gpus() -> float:
         return float(sum(each["Resources"].get("GPU", 0) for each in ray.nodes() if each["Alive"]))
 
     nodes: list[RayNode] = []
-    for number in range(2):  # one after another, as they share a folder here
+    for number in range(2):  # one after another, because they share a folder here
         nodes.append(ray_cluster.add_node("--num-gpus=1"))
         soon(lambda: n_gpus() > number, timeout_s=60)  # noqa: B023 - it is called at once
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(40))

@@ -1,4 +1,4 @@
-"""Answers over a part of the collection say so in every format, those without a place for it in a header."""
+"""Tests that answers over a part of the collection say so in every format, if need be in a header."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ def _partly(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """A client of a service of the demo corpus, a quarter of which is away."""
+    """Yield a client of a service over the demo corpus with a quarter of it missing."""
     data = copytree(hashed_data, tmp_path_factory.mktemp("partly") / "data")
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     with (
@@ -38,7 +38,7 @@ def client(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.mark.parametrize("form", [form for form in LIST_FORMATS if form is not Format.JSON])
 def test_files_say_how_much_was_searched(client: TestClient, form: Format) -> None:
-    """Of searches and of recommendations."""
+    """Files of searches and recommendations have the coverage in a header."""
     for path, body in (
         ("/v1/search", {"query": {"paper_id": ID}}),
         ("/v1/recommendations", {"seeds": [{"paper_id": ID}]}),
@@ -48,14 +48,14 @@ def test_files_say_how_much_was_searched(client: TestClient, form: Format) -> No
 
 
 def test_the_routes_of_semantic_scholar_say_how_much_was_searched(client: TestClient) -> None:
-    """For one paper and for lists of them."""
+    """Semantic Scholar's routes have the coverage in a header, for one paper and for lists."""
     one = client.get(f"/recommendations/v1/papers/forpaper/{ID}")
     lists = client.post("/recommendations/v1/papers/", json={"positivePaperIds": [ID]})
     assert ["0.75", "0.75"] == [each.headers["X-Akin-Coverage"] for each in (one, lists)]
 
 
 def test_a_feed_says_how_much_was_searched(client: TestClient) -> None:
-    """It is all of the collection where nothing has been added, for nothing had to be searched."""
+    """A feed has the coverage in a header; it is 1 if nothing was added, because nothing is searched."""
     search = {"query": {"text": "We measure the songs of whales."}}
     path = client.post("/v1/queries", json={"name": "whales", "search": search}).headers["Location"]
     address = client.post(f"{path}/feed").json()["feed"]

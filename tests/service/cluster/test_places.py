@@ -1,4 +1,4 @@
-"""On which machines shards and their replicas are, on a cluster that is pretended."""
+"""Tests of the machines of shards and replicas, on a pretended cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from tests.support.servers.pretended_ray import PretendedRay, shards_of
 
 
 def machines_of(shards: Shards) -> list[list[str]]:
-    """Those of each shard's processes."""
+    """Return the machines of each shard's replicas."""
     return [[each.machine for each in twins] for twins in shards.replicas.of]
 
 
 def test_replicas_are_on_different_machines(ray: PretendedRay, tmp_path: Path) -> None:
-    """Each shard's, and every machine has as many as another."""
+    """The replicas of a shard are on different machines, and machines have equally many."""
     shards = shards_of(tmp_path, n_replicas=2)
     assert [{"a", "b"}, {"a", "b"}] == [set(each) for each in machines_of(shards)]
     assert not shards.degradations()
@@ -29,7 +29,7 @@ def test_replicas_are_on_different_machines(ray: PretendedRay, tmp_path: Path) -
 def test_replicas_on_one_machine_are_told_and_move_apart(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """The second moves to a machine that joins later, while the first is asked."""
+    """Two replicas on one machine are reported; the second moves to a machine that joins later."""
     del ray.machines["b"]
     shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
     generation = shards.serve(manifest)
@@ -50,7 +50,7 @@ def test_replicas_on_one_machine_are_told_and_move_apart(
 
 
 def test_a_process_that_moved_is_where_it_is(ray: PretendedRay, tmp_path: Path, manifest: Manifest) -> None:
-    """Ray starts it anew on another machine where its own is gone; it says so itself."""
+    """If Ray restarts a replica on another machine, the replica reports that machine at the next look."""
     shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
     shards.serve(manifest)
     first, _ = shards.replicas
@@ -65,7 +65,7 @@ def test_a_process_that_moved_is_where_it_is(ray: PretendedRay, tmp_path: Path, 
 def test_no_process_moves_where_something_would_be_missing(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """Its twin has not opened what is served."""
+    """A replica does not move unless its twin has opened the served generation."""
     del ray.machines["b"]
     shards = shards_of(tmp_path, n_shards=1, n_replicas=2)
     shards.serve(manifest)
@@ -93,7 +93,7 @@ def test_each_process_on_gpus_has_one(
     n_gpus: dict[str, int],
     expected: list[list[str]],
 ) -> None:
-    """Machines count by their GPUs, and those without one hold nothing."""
+    """With GPUs, each replica has one; machines count by GPUs, and those without hold nothing."""
     ray.machines = {name: {"CPU": 8.0, "GPU": float(n)} for name, n in n_gpus.items()}
     ray.machines["without"] = {"CPU": 8.0}
     shards = shards_of(tmp_path, device="cuda", **given)
@@ -103,7 +103,7 @@ def test_each_process_on_gpus_has_one(
 
 @pytest.mark.parametrize("given", [{"n_shards": 4}, {"n_shards": 2, "n_replicas": 2}, {"n_replicas": 4}])
 def test_too_few_gpus_are_refused(ray: PretendedRay, tmp_path: Path, given: dict[str, Any]) -> None:
-    """Before any process is begun, with what there is and what to do."""
+    """Too few GPUs are refused before any process is started, with their number and the remedy."""
     ray.machines = {"a": {"CPU": 8.0, "GPU": 3.0}}
     with pytest.raises(InputError, match=r"AKIN_REPLICAS\), 4 in all; the cluster has 3\."):
         shards_of(tmp_path, device="cuda:0", **given)
@@ -111,7 +111,7 @@ def test_too_few_gpus_are_refused(ray: PretendedRay, tmp_path: Path, given: dict
 
 
 def test_machines_that_are_wanted_have_time_to_join(ray: PretendedRay) -> None:
-    """As many as a shard has replicas, or as there are shards by name; fewer will do in the end."""
+    """The service waits for as many machines as it needs, and goes on with fewer when time is up."""
     wanted = {"n_shards": 3, "n_replicas": 2, "on_gpu": False}
     assert 2 == Places.expected(ray, **wanted, join_s=0.0).n_places  # type: ignore[arg-type]
     ray.machines.clear()

@@ -1,4 +1,4 @@
-"""Shards among threads and generations, on a cluster that is pretended: its processes are plain objects."""
+"""Tests of shards with threads and generations, on a pretended cluster of plain objects."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.servers.pretended_ray import PretendedRay, shards_of
 
 
 def later(manifest: Manifest, generation: str, *n_rows: tuple[str, int]) -> Manifest:
-    """Another generation, of segments with these names and numbers of rows."""
+    """Return another generation, with segments of these names and numbers of rows."""
     (like,) = manifest.segments
     segments: list[SegmentEntry] = [replace(like, name=name, n_rows=n) for name, n in n_rows]
     return replace(manifest, generation=generation, segments=tuple(segments))
@@ -24,7 +24,7 @@ def later(manifest: Manifest, generation: str, *n_rows: tuple[str, int]) -> Mani
 def test_a_second_user_waits_until_a_generation_is_open(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """It returns when the first does, so that its query finds all shards; what the first raises it raises."""
+    """A second user of a generation waits until the first has opened it, and gets the same error if any."""
     shards = shards_of(tmp_path)
     for failure in (None, ShardAwayError("no")):
         given = replace(manifest, generation=f"{failure}")
@@ -51,7 +51,7 @@ def test_a_second_user_waits_until_a_generation_is_open(
 def test_a_second_user_waits_no_longer_than_its_request(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """Its deadline ends the wait."""
+    """A second user waits no longer than its deadline."""
     shards = shards_of(tmp_path)
     ray.shards[0].may_open.clear()
     first = ray.threads.submit(shards.serve, manifest)
@@ -71,7 +71,7 @@ def test_a_second_user_waits_no_longer_than_its_request(
 def test_a_look_forgets_nothing_that_was_opened_meanwhile(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """A generation that is opened while a process is looked at can be asked for when both have ended."""
+    """A generation opened during a look is kept, while a dropped one is closed."""
     shards = shards_of(tmp_path)
     older = shards.serve(manifest)
     shards.serve(newest := replace(manifest, generation="newest"))
@@ -95,7 +95,7 @@ def test_a_look_forgets_nothing_that_was_opened_meanwhile(
 def test_a_process_that_goes_away_as_it_opened_is_away(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says so, though the opening itself had not failed."""
+    """If a shard goes away while a generation opens, the error says so."""
     shards = shards_of(tmp_path)
     monkeypatch.setattr(shards, "away", lambda _: frozenset({1}))
     with pytest.raises(ShardAwayError, match="went away"):
@@ -110,7 +110,7 @@ def test_a_process_that_goes_away_as_it_opened_is_away(
 def test_a_shard_uses_the_gpu_that_it_was_given(
     ray: PretendedRay, tmp_path: Path, device: str, own: str, n_gpus: int
 ) -> None:
-    """It sees one GPU, whatever its number is on the machine; a shard without one uses none that is there."""
+    """A shard with a GPU uses the one it sees, whatever its number; a shard without one uses the CPU."""
     ray.machines = {name: {"CPU": 1.0, "GPU": 1.0} for name in "ab"}
     shards_of(tmp_path, device=device).close()
     assert [own, own] == [each.device for each in ray.shards]
@@ -120,7 +120,7 @@ def test_a_shard_uses_the_gpu_that_it_was_given(
 def test_an_old_generation_that_is_opened_moves_no_segment(
     ray: PretendedRay, tmp_path: Path, manifest: Manifest
 ) -> None:
-    """Segments of the served one stay where they are in the next, though a cursor had an older one opened."""
+    """Segments of the served generation stay in place in the next one, even if an older one is opened."""
     shards = shards_of(tmp_path)
     served = shards.serve(later(manifest, "3", ("a", 10), ("b", 9), ("c", 8)))
     older = shards.serve(later(manifest, "1", ("a", 10)))

@@ -1,4 +1,4 @@
-"""New generations while a shard is away: they wait for it, and no longer."""
+"""Tests of new generations while a shard is away, which wait for it and no longer."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.support.annotators import hashing_annotator
 def test_a_generation_that_waited_for_a_shard_is_opened_when_that_is_back(
     hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once, and not again and again before: each time the other shards read all of it."""
+    """A waiting generation is opened as soon as the shard is back, and is not retried before."""
     data = Path(copytree(hashed_data, tmp_path / "data"))
     opened: list[bool] = []
     away = False

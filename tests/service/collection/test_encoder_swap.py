@@ -1,4 +1,4 @@
-"""A service whose collection gets another encoder: queries are read by the encoder of what answers them."""
+"""Tests of a service whose collection gets another encoder: queries use the encoder of their generation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ PASTED = {"title": "Graph transport", "abstract": "We show a result. Encoders of
 
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Two random BERTs of one shape: vectors of the one look like those of the other."""
+    """Return the paths of two random BERTs of the same shape, whose vectors look alike."""
     folder = tmp_path_factory.mktemp("models")
     first, second = (write_tiny_bert(folder / f"tiny-{seed}", seed=seed) for seed in (1, 2))
     return str(first), str(second)
@@ -41,7 +41,7 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, encoders: tuple[str, str]) -> Path:
-    """A collection under the first, to be copied."""
+    """Return a collection built with the first encoder, to be copied."""
     folder = tmp_path_factory.mktemp("built")
     build(
         [write_corpus(folder / "c.jsonl", many_papers(N_PAPERS))],
@@ -55,12 +55,12 @@ def built(tmp_path_factory: pytest.TempPathFactory, encoders: tuple[str, str]) -
 
 @pytest.fixture
 def data(built: Path, tmp_path: Path) -> Path:
-    """A collection of the test's own."""
+    """Return this test's own copy of the collection."""
     return Path(copytree(built, tmp_path / "data"))
 
 
 def swap(data: Path, encoder: str) -> None:
-    """As `akin reindex` does."""
+    """Publish the collection under another encoder, as `akin reindex` does."""
     annotator = load_annotator(encoder, device="cpu")
     with Catalog.open(data / CATALOG_FILE) as catalog:
         done = prepare(
@@ -75,26 +75,26 @@ def swap(data: Path, encoder: str) -> None:
 
 @contextmanager
 def service(data: Path, **settings: Any) -> Iterator[TestClient]:
-    """A service that keeps no answers."""
+    """Yield a client of a service without a cache of answers."""
     given = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, **settings)
     with TestClient(create_app(given, timings=OFTEN), raise_server_exceptions=False) as client:
         yield client
 
 
 def ready(client: TestClient) -> dict[str, Any]:
-    """What /readyz says."""
+    """Return the content of /readyz."""
     return dict(client.get("/readyz").json())
 
 
 def found(client: TestClient, body: dict[str, Any]) -> list[tuple[str, float]]:
-    """What a search finds, with scores."""
+    """Return the ids and scores that a search finds."""
     answer = client.post("/v1/search", json=body)
     assert 200 == answer.status_code, answer.text
     return [(result["paper"]["id"], round(result["score"], 3)) for result in answer.json()["results"]]
 
 
 def expected(data: Path, encoder: str) -> list[tuple[str, float]]:
-    """What an engine of its own finds for the pasted paper."""
+    """Return the results for the pasted paper from a new engine with this encoder."""
     engine = SearchEngine(
         open_snapshot(data), lambda: load_annotator(encoder, device="cpu"), n_candidates=200
     )
@@ -103,7 +103,7 @@ def expected(data: Path, encoder: str) -> list[tuple[str, float]]:
 
 
 def test_pasted_papers_are_read_by_the_encoder_of_what_answers(data: Path, encoders: tuple[str, str]) -> None:
-    """A running service loads the new encoder by itself; cursors into the old generation by the old."""
+    """A running service loads the new encoder; cursors of the old generation still use the old encoder."""
     body = {"query": PASTED, "limit": 10}
     with service(data) as client:
         first = found(client, body)
@@ -128,7 +128,7 @@ def test_pasted_papers_are_read_by_the_encoder_of_what_answers(data: Path, encod
 def test_a_service_told_of_another_encoder_keeps_the_old_generation(
     data: Path, encoders: tuple[str, str]
 ) -> None:
-    """With AKIN_ENCODER naming the old encoder the old generation answers on, and /readyz says why."""
+    """If AKIN_ENCODER names the old encoder, the old generation keeps answering and /readyz says why."""
     with service(data, encoder=encoders[0]) as client:
         first = found(client, {"query": PASTED, "limit": 10})
         swap(data, encoders[1])
@@ -151,7 +151,7 @@ def test_a_service_told_of_another_encoder_keeps_the_old_generation(
 def test_what_could_not_be_served_is_not_opened_again_and_again(
     data: Path, encoders: tuple[str, str]
 ) -> None:
-    """Opening a generation reads all of it: after a failure there is a pause, and one more try after it."""
+    """Opening a generation reads all of it, so after a failure the service waits before it tries again."""
     now, opened = [0.0], []
 
     def reopen(generation: str | None, beside: SearchEngine) -> SearchEngine:

@@ -1,4 +1,4 @@
-"""A collection that is fed while it serves: writes show within seconds, and no answer mixes generations."""
+"""Tests of a collection that changes while it is served: writes show soon, answers mix no generations."""
 
 import gc
 import shutil
@@ -45,7 +45,7 @@ WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some papers, to be copied."""
+    """Return a collection of some papers, to be copied."""
     folder = tmp_path_factory.mktemp("built")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), folder / "data", hashing)
     return folder / "data"
@@ -53,46 +53,46 @@ def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(built: Path, tmp_path: Path) -> Path:
-    """A collection of the test's own."""
+    """Return this test's own copy of the collection."""
     return Path(shutil.copytree(built, tmp_path / "data"))
 
 
 def engine_of(data: Path) -> SearchEngine:
-    """An engine over what is served."""
+    """Return an engine over the served generation."""
     return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
 
 
 def writing(data: Path, **settings: Any) -> TestClient:
-    """A service over the collection that takes papers and looks often at what others change."""
+    """Return a client of a service that takes papers and often checks for changes made by others."""
     given = {"keyless": "write", "device": "cpu", "rate": 0, **settings}
     return client_of(data, engine_of(data), timings=OFTEN, **given)
 
 
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
-    """A service over the collection."""
+    """Yield a client of a service over the collection."""
     with writing(data) as client:
         yield client
 
 
 def is_there(client: TestClient, paper_id: str) -> bool:
-    """Whether the service knows a paper."""
+    """Return whether the service finds a paper by its id."""
     return client.get(f"/v1/papers/{paper_id}").status_code == 200
 
 
 def absorbed(client: TestClient) -> None:
-    """Have the service show at once what its catalog holds and its answers do not, if anything."""
+    """Make the service show all pending changes of its catalog at once."""
     ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]  # the client keeps its application
 
     def nothing_pends() -> bool:
-        ingest.absorb()  # does nothing while the service is at it itself
+        ingest.absorb()  # does nothing while the service itself is absorbing
         return bool(ingest.pending == 0)
 
     soon(nothing_pends)
 
 
 def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) -> None:
-    """A paper that was accepted answers searches soon after; deleted, it is gone soon after."""
+    """A paper shows up in searches soon after it was accepted, and no longer after it was deleted."""
     answer = client.post("/v1/papers", json={"papers": [WHALES]})
     assert (202, {"accepted": 1, "unchanged": 0, "change": 2, "generation": "000001"}) == (
         answer.status_code,
@@ -105,11 +105,11 @@ def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) ->
     assert 204 == client.delete("/v1/papers/w/1").status_code
     assert not is_there(client, "w/1")
     assert "w/1" != client.post("/v1/search", json=query).json()["results"][0]["paper"]["id"]
-    assert 204 == client.delete("/v1/papers/w/1").status_code  # as often as one likes
+    assert 204 == client.delete("/v1/papers/w/1").status_code  # deleting again is fine
 
 
 def test_a_paper_is_deleted_by_its_id_alone(client: TestClient) -> None:
-    """Another name of it deletes nothing, and the answer tells the id; a name that nobody has is gone."""
+    """Deleting by another name is refused with the id to use; deleting an unknown name answers 204."""
     assert 200 == client.post("/v1/papers?wait=true", json={"papers": [{**WHALES, "doi": DOI}]}).status_code
     for name in (DOI, DOI.upper(), "whales"):
         refused = client.delete(f"/v1/papers/{name}")
@@ -121,7 +121,7 @@ def test_a_paper_is_deleted_by_its_id_alone(client: TestClient) -> None:
 
 
 def test_an_id_that_is_gone_is_deleted_again_though_a_title_reads_like_it(client: TestClient) -> None:
-    """Deleting twice is 204, and no other paper goes."""
+    """Deleting the same id twice answers 204 twice and deletes no other paper, even one with that title."""
     papers = [{**WHALES, "id": "whales"}, {**WHALES, "id": "w/2"}]
     assert 200 == client.post("/v1/papers?wait=true", json={"papers": papers}).status_code
     assert [204, 204] == [client.delete("/v1/papers/whales").status_code for _ in range(2)]
@@ -136,7 +136,7 @@ def test_who_waits_finds_what_was_added(client: TestClient) -> None:
 
 
 def test_adding_again_changes_nothing(client: TestClient) -> None:
-    """The same papers again are told to be unchanged, and no generation is made of them."""
+    """Papers added again unchanged are reported as unchanged and make no new generation."""
     client.post("/v1/papers", json={"papers": [WHALES]})
     soon(lambda: is_there(client, "w/1"))
     assert 1 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
@@ -145,7 +145,7 @@ def test_adding_again_changes_nothing(client: TestClient) -> None:
 
 
 def test_a_paper_is_replaced_whole(client: TestClient) -> None:
-    """Under an id that is there the new content stands, and the old one answers no more."""
+    """A paper added under an existing id replaces the old one completely."""
     client.post("/v1/papers", json={"papers": [{**WHALES, "id": "p3"}]})
     soon(lambda: client.get("/v1/papers/p3").json()["paper"]["title"] == "Whales")
     paper = client.get("/v1/papers/p3").json()["paper"]
@@ -154,7 +154,7 @@ def test_a_paper_is_replaced_whole(client: TestClient) -> None:
 
 
 def test_one_unusable_paper_keeps_all_out(client: TestClient) -> None:
-    """A request with a paper that cannot be used is refused as a whole, saying which."""
+    """A request with one unusable paper is refused as a whole, and the error says which paper it is."""
     unusable: list[dict[str, Any]] = [
         {"id": "w/1"}, {"id": " zzz"}, {"id": "zzz\0"}, {"abstract": []}, {"title": ""},
         {"facets": ["method"]}, {"year": 3}, {"nul": 1},
@@ -172,7 +172,7 @@ def test_one_unusable_paper_keeps_all_out(client: TestClient) -> None:
 def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
     client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Following and taking in go on after faults of any kind, which /readyz tells as long as they last."""
+    """Following and absorbing survive unexpected errors of any kind, and /readyz reports them meanwhile."""
 
     def degraded() -> set[str]:
         return {each["part"] for each in client.get("/readyz").json()["degraded"]}
@@ -195,7 +195,7 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
 
 
 class DeletedMeanwhile:
-    """Publishes as ``grow`` does, but first asks the service to delete a paper; once."""
+    """A stand-in for ``grow`` that has the service delete a paper during the first publication."""
 
     def __init__(self, client: TestClient, data: Path, paper_id: str) -> None:
         self.client = client
@@ -206,7 +206,7 @@ class DeletedMeanwhile:
         self.asking: threading.Thread | None = None
 
     def __call__(self, *given: Any, **options: Any) -> Manifest:
-        """Publish, the first time while the paper is deleted."""
+        """Publish; the first time, only after the deletion of the paper reached the catalog."""
         if self.asking is None:
             self.asking = threading.Thread(target=self.ask)
             self.asking.start()
@@ -221,7 +221,7 @@ class DeletedMeanwhile:
         self.status = self.client.delete(f"/v1/papers/{self.paper_id}").status_code
 
     def assert_gone(self) -> None:
-        """Once it was answered, no answer holds the paper."""
+        """Check that the deletion was not answered too soon and that the paper is gone after it."""
         soon(lambda: self.status is not None)
         assert (204, False) == (self.status, is_there(self.client, self.paper_id))
         assert not self.answered_too_soon
@@ -230,7 +230,7 @@ class DeletedMeanwhile:
 def test_a_paper_deleted_while_it_is_published_is_gone(
     client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deletion is not answered before what is being published at that moment, with the paper, is gone."""
+    """A deletion is not answered until the paper is gone from a generation being published at that moment."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
     monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
     client.post("/v1/papers", json={"papers": [WHALES]})
@@ -240,7 +240,7 @@ def test_a_paper_deleted_while_it_is_published_is_gone(
 def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
     client: TestClient, data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same where `akin index` publishes it: the catalog holds its papers before they are served."""
+    """The same holds if `akin index` publishes the paper, which is in the catalog before it is served."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
     monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
     build_quietly(write_corpus(tmp_path / "whales.jsonl", [WHALES]), data, hashing)
@@ -248,7 +248,7 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 
 
 def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
-    """Writes wait for whoever writes, in places of their own: with one place to compute, searches do not."""
+    """Writes that wait for a locked catalog do not take the one place that searches compute in."""
     answered: list[int] = []
     with writing(data, running=1) as client, ThreadPoolExecutor(3) as threads:
         with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as other:
@@ -265,7 +265,7 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
 
 
 def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
-    """What it publishes clears away no more than `AKIN_KEEP` allows."""
+    """Publishing removes no more generations than `AKIN_KEEP` allows."""
     with writing(data, keep=5) as client:
         for number in range(5):
             client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
@@ -274,7 +274,7 @@ def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
 
 
 def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> None:
-    """Where an older copy takes the catalog's place under a service, writes get 503 until it is back."""
+    """If an older copy replaces a served catalog, writes get 503 until the newer one is back."""
     client.post("/v1/papers", json={"papers": [WHALES]})
     soon(lambda: is_there(client, "w/1"))
     with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as restored:
@@ -291,7 +291,7 @@ def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> Non
 
 
 def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, data: Path) -> None:
-    """What an older copy lacks made no generation: numbers of changes come again, and show nonetheless."""
+    """If an older catalog lacks only changes without effect, their numbers are reused and new papers show."""
     ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["nobody"])
@@ -303,7 +303,7 @@ def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, 
 
 
 def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Path) -> None:
-    """A running service follows a rollback, and does not add again what it took away."""
+    """A running service follows a rollback and does not add again the paper that the rollback removed."""
     client.post("/v1/papers", json={"papers": [WHALES]})
     soon(lambda: is_there(client, "w/1"))
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -314,7 +314,7 @@ def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Pat
 
 
 def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
-    """A paper that a service accepted and had no time to index is taken up by the next one."""
+    """A paper that a service accepted but did not index is indexed by the next service."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         with client_of(data, engine_of(data), keyless="write", device="cpu") as stopped:
             stopped.app.state.services.collection.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
@@ -327,7 +327,7 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
 
 
 def test_pages_fit_together_across_swaps(client: TestClient) -> None:
-    """A list read page by page while the collection changes is the list as it was at the first page."""
+    """Pages read while the collection changes form the same list as it was at the first page."""
     body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 16, "include": []}
 
     def pages(between: Callable[[int], None]) -> list[str]:
@@ -353,7 +353,7 @@ def test_pages_fit_together_across_swaps(client: TestClient) -> None:
 
 
 def test_a_cursor_outlives_a_restart_while_its_generation_is_kept(data: Path) -> None:
-    """A new process opens the older generation again for a cursor; once it is gone, 410 says so."""
+    """A new process reopens an older generation for its cursor, and answers 410 once it is removed."""
     body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 10}
 
     def service() -> TestClient:
@@ -374,7 +374,7 @@ def test_a_cursor_outlives_a_restart_while_its_generation_is_kept(data: Path) ->
         assert (200, "000001") == (page.status_code, page.json()["generation"])
         assert "000001" == page.headers["x-akin-generation"]
     del client
-    gc.collect()  # the services above hold their generation until they are gone, as processes would be
+    gc.collect()  # the services above hold their generation until they are collected
     for number in range(20, 24):
         remove(f"p{number}")
     with service() as client:
@@ -382,7 +382,7 @@ def test_a_cursor_outlives_a_restart_while_its_generation_is_kept(data: Path) ->
 
 
 def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path) -> None:
-    """However many generations come and go, open files stay few: none waits for the garbage collector."""
+    """An engine closes its files once nothing refers to it, without the garbage collector."""
 
     def still_open() -> list[str]:
         descriptors = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
@@ -406,7 +406,7 @@ def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path
 
 
 def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data: Path) -> None:
-    """While generations are swapped every search succeeds, by one generation from header to last result."""
+    """Searches during swaps all succeed, and header, body and results are of one generation."""
     done, failures = threading.Event(), []
     generations: set[str] = set()
 
@@ -420,7 +420,7 @@ def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data:
             content = answer.json()
             generation = content["generation"]
             generations.add(generation)
-            # Paper p40+i goes in the generation after the first i swaps.
+            # Generation i + 1 lacks the papers p40 to p40+i-1.
             gone = {f"p{40 + i}" for i in range(int(generation) - 1)}
             found = {result["paper"]["id"] for result in content["results"]}
             if generation != answer.headers["x-akin-generation"] or gone & found:
@@ -430,7 +430,7 @@ def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data:
     for thread in threads:
         thread.start()
     for number in range(1, 5):
-        # The next is published once a search was answered by this one.
+        # The next generation is published once this one has answered a search.
         soon(lambda: failures != [] or f"{number:06}" in generations)  # noqa: B023 - called at once
         if number < 4:
             with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -443,7 +443,7 @@ def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data:
 
 
 def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_path: Path) -> None:
-    """Where the pointer names damaged files the older generation goes on, and the next good one is taken."""
+    """If the pointer names damaged files, the older generation stays served until a good one is named."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["p1"], catalog, keep=KEEP)
         soon(lambda: not is_there(client, "p1"))
@@ -459,7 +459,7 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
 
 
 def test_the_client_writes(data: Path) -> None:
-    """Papers are added and deleted from Python, on a real server."""
+    """The Python client adds and deletes papers on a real server."""
     app = create_app(Settings(data=data, keyless="write", device="cpu"), engine_of(data), timings=OFTEN)
     with (
         served(app) as address,

@@ -1,4 +1,4 @@
-"""The scrub: damage to what is served is found while it is served, told, and seen to be repaired."""
+"""Tests of the scrub: damage to served files is found and reported, and so is its repair."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ SEARCH = {"query": {"paper_id": "p5"}, "limit": 3}
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some papers, one of them deleted, to be copied."""
+    """Return a collection of some papers, one of them deleted, to be copied."""
     folder = tmp_path_factory.mktemp("built")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(60)), folder / "data", hashing)
     with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
@@ -44,7 +44,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(built: Path, tmp_path: Path) -> Path:
-    """A collection of the test's own."""
+    """Return this test's own copy of the collection."""
     return Path(copytree(built, tmp_path / "data"))
 
 
@@ -55,12 +55,12 @@ class Clock:
         self.now = 0.0
 
     def __call__(self) -> float:
-        """The time."""
+        """Return the time in seconds."""
         return self.now
 
 
 def flip_a_bit(path: Path) -> None:
-    """Of the last byte, in place: what is mapped into memory changes with it."""
+    """Flip a bit of the last byte in place, which also changes the memory map of the file."""
     with path.open("r+b") as stream:
         stream.seek(-1, 2)
         last = stream.read(1)[0]
@@ -69,18 +69,18 @@ def flip_a_bit(path: Path) -> None:
 
 
 def scrub_of(data: Path, clock: Clock, *, mib_s: float = 1000.0) -> tuple[Scrub, Engines]:
-    """A scrub over the served generation, and what holds the engine."""
+    """Return a scrub over the served generation, and the object that holds its engine."""
     engines = Engines(engine_of(data), data, reopen=None)
     return Scrub(engines, data, mib_s=mib_s, clock=clock), engines
 
 
 def engine_of(data: Path) -> SearchEngine:
-    """An engine over what is served."""
+    """Return an engine over the served generation."""
     return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
 
 
 def test_every_file_is_compared_once_a_day(data: Path) -> None:
-    """A pass reads all files of the generation but its manifest; the next one begins a day later."""
+    """A pass reads every file of the generation except its manifest; the next pass begins a day later."""
     clock = Clock()
     scrub, _ = scrub_of(data, clock)
     files = [path for path in files_of(data, "000002") if path.name != "manifest.json"]
@@ -96,7 +96,7 @@ def test_every_file_is_compared_once_a_day(data: Path) -> None:
 
 
 def test_no_step_reads_more_than_it_may(data: Path) -> None:
-    """The rate bounds what one step reads; several steps go through the same files."""
+    """No step reads more bytes than the rate allows; several steps make up a pass."""
     clock = Clock()
     scrub, _ = scrub_of(data, clock, mib_s=0.02 / EVERY_S)
     most, before = int(0.02 * 2**20), 0
@@ -112,7 +112,7 @@ def test_no_step_reads_more_than_it_may(data: Path) -> None:
     "name", ["vectors.npy", "papers.arrow", "words.arrow", "ids.npy", "offsets.npy", "deleted-000001.npy"]
 )
 def test_a_flipped_bit_is_found_and_a_repair_seen(data: Path, name: str) -> None:
-    """Whatever file it is in; once the file is as before, that is seen at the next pass, within minutes."""
+    """A flipped bit is found in any file; its repair is noticed in the next pass, within minutes."""
     clock = Clock()
     scrub, _ = scrub_of(data, clock)
     (path,) = data.rglob(name)
@@ -121,7 +121,7 @@ def test_a_flipped_bit_is_found_and_a_repair_seen(data: Path, name: str) -> None
     (degraded,) = scrub.degradations()
     assert (1, "snapshot") == (scrub.damaged, degraded.part)
     assert "akin reindex" in degraded.remedy
-    # The generation before names the same segment, but not the list of deleted papers.
+    # The previous generation has the same segment, but not the list of deleted papers.
     assert ("rollback --to 000001" in degraded.remedy) == (name == "deleted-000001.npy")
     flip_a_bit(path)
     clock.now = 601.0
@@ -130,7 +130,7 @@ def test_a_flipped_bit_is_found_and_a_repair_seen(data: Path, name: str) -> None
 
 
 def test_a_missing_file_is_damage_but_not_one_that_is_served_no_more(data: Path) -> None:
-    """What is missing is told; files of a generation that was superseded meanwhile are not looked for."""
+    """A missing file counts as damage, unless its generation is no longer served."""
     clock = Clock()
     scrub, engines = scrub_of(data, clock)
     (path,) = data.rglob("papers.arrow")
@@ -144,12 +144,12 @@ def test_a_missing_file_is_damage_but_not_one_that_is_served_no_more(data: Path)
 
 
 def test_the_next_start_reads_what_the_scrub_found(data: Path) -> None:
-    """What the device lost changes no time of a file: the next start would take it for what it was."""
+    """Once the scrub has found damage, the next start finds it too, even with unchanged file times."""
     (path,) = data.rglob("vectors.npy")
     sha256 = read_manifest(data, current_generation(data)).segments[0].files[path.name]
     scrub, _ = scrub_of(data, Clock())
     flip_a_bit(path)
-    time.sleep(2.1)  # a file must have been left alone to be remembered
+    time.sleep(2.1)  # only a file left alone for a while is remembered as verified
     verified = Verified(data)
     verified.remember(path, sha256, stamp_of(path))
     verified.save()
@@ -161,7 +161,7 @@ def test_the_next_start_reads_what_the_scrub_found(data: Path) -> None:
 
 
 def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) -> None:
-    """Neither a compaction nor an addition gives damaged vectors a checksum of their own."""
+    """Neither compaction nor an addition copies damaged vectors under a new checksum."""
     text = "Whales sing."
     whales = [Paper(f"w{i}", "Whales", text, (Sentence(text, 0, len(text)),)) for i in range(80)]
     snapshot = open_snapshot(data)
@@ -180,7 +180,7 @@ def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) ->
 
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
-    """A service that goes over its files again and again."""
+    """Yield a client of a service that scrubs its files without pauses."""
     settings = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, scrub_mib_s=1000.0)
     timings = Timings(scrub_pause_s=0.0, scrub_damaged_pause_s=0.0)
     app = create_app(settings, engine_of(data), timings=timings)
@@ -189,13 +189,13 @@ def client(data: Path) -> Iterator[TestClient]:
 
 
 def metric(client: TestClient, name: str) -> float | None:
-    """One number of /metrics without labels."""
+    """Return the value of an unlabelled metric of /metrics, or ``None``."""
     families = text_string_to_metric_families(client.get("/metrics").text)
     return next((s.value for family in families for s in family.samples if s.name == name), None)
 
 
 def test_a_service_tells_of_damage_and_answers_on(client: TestClient, data: Path) -> None:
-    """/readyz and /metrics tell of a flipped bit, searches are answered, a repair is seen."""
+    """/readyz and /metrics report a flipped bit and its repair; searches are answered meanwhile."""
 
     def parts() -> list[str]:
         return [each["part"] for each in client.get("/readyz").json()["degraded"]]
@@ -218,7 +218,7 @@ def test_a_service_tells_of_damage_and_answers_on(client: TestClient, data: Path
 
 
 def test_the_collection_is_shown(client: TestClient) -> None:
-    """Segments, deleted papers, pending changes, and when what is served was published and taken up."""
+    """/metrics shows segments, deleted papers, pending changes, and the times of publication and swap."""
     began_at = int(time.time())
     assert (1, 1, 0, None) == tuple(
         metric(client, f"akin_{name}")
@@ -235,7 +235,7 @@ def test_the_collection_is_shown(client: TestClient) -> None:
 
 
 def test_it_may_be_turned_off(data: Path) -> None:
-    """At a rate of 0 nothing is read."""
+    """With a rate of 0 the scrub reads nothing."""
     scrub, _ = scrub_of(data, Clock(), mib_s=0.0)
     scrub.step()
     assert (0, None) == (scrub.read_bytes, scrub.passed_at)

@@ -1,4 +1,4 @@
-"""Services over one collection, in two processes: what one is given all show; a database that is away."""
+"""Tests of several processes that serve one collection, and of services without their database."""
 
 from pathlib import Path
 
@@ -21,13 +21,13 @@ OFTEN = Timings(follow_every_s=0.05, absorb_every_s=0.1, keys_refresh_s=0.1)
 
 
 def wait_until(status: int, client: httpx.Client, path: str) -> None:
-    """Wait until a path answers so."""
+    """Wait until a path answers with this status."""
     soon(lambda: client.get(path).status_code == status)
 
 
 @pytest.mark.system
 def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
-    """Two services over one folder: a paper given to one is soon in both, and gone likewise."""
+    """A paper added to or deleted from one of two services over one folder soon shows or is gone in both."""
     data = collection(tmp_path, n_papers=N_PAPERS)
     settings = Settings(data=data, keyless="write", device="cpu")  # type: ignore[arg-type]  # made a member
     with (
@@ -53,7 +53,7 @@ def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
 
 
 def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_postgres: Server) -> None:
-    """PostgreSQL stopped under load: searches go on, writes get 503; once it is back so are they."""
+    """While PostgreSQL is down searches go on and writes get 503; once it is back writes work again."""
     data = collection(tmp_path, n_papers=N_PAPERS, catalog=own_postgres.url)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     search = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
@@ -67,7 +67,7 @@ def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_po
 
         assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
         wait_until(200, client, "/v1/papers/whales")
-        # Accepted, and perhaps not yet shown when the database goes.
+        # This paper is accepted, but perhaps not yet shown when the database stops.
         seals = {**WHALES, "id": "seals", "title": "Seals"}
         assert 202 == client.post("/v1/papers", json={"papers": [seals]}).status_code
         own_postgres.stop()
@@ -90,7 +90,7 @@ def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_po
 
 
 def test_another_catalog_takes_no_papers(tmp_path: Path, postgres_url: str) -> None:
-    """A service pointed to an empty database refuses papers, which would never show, and says so."""
+    """A service pointed at an empty database refuses papers, which would never show, and says so."""
     data = collection(tmp_path, n_papers=N_PAPERS)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=postgres_url)  # type: ignore[arg-type]  # made secret
     with (
@@ -105,7 +105,7 @@ def test_another_catalog_takes_no_papers(tmp_path: Path, postgres_url: str) -> N
 def test_a_service_started_without_its_database_answers_once_it_is_there(
     tmp_path: Path, own_postgres: Server
 ) -> None:
-    """Who may ask is not known before, so everything gets 503 but health, and nobody starts it again."""
+    """Until its database is there, a service only answers health checks; then it works without a restart."""
     data = collection(tmp_path, n_papers=N_PAPERS, catalog=own_postgres.url)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     with Keys.open(own_postgres.url) as keys:

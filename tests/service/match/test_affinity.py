@@ -1,4 +1,4 @@
-"""Affinity: means over the nearest papers of a profile, in units of what is usual, and what makes them up."""
+"""Tests of affinities: means over the nearest papers of a profile, their unit, and their reasons."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict
 
 @pytest.fixture
 def distances(hashed_snapshot: Snapshot) -> dict[str, float]:
-    """How far every other paper is from the submission, as a plain search has it."""
+    """Return the distance of every other paper from the submission, by a plain search."""
     engine = SearchEngine(hashed_snapshot, hashing_annotator, n_candidates=500)
     query = SearchQuery((Seed(SUBMISSION),), specificity=0.0, limit=len(hashed_snapshot))
     return {result.paper.id: -result.score for result in engine.search(query).results}
@@ -37,7 +37,7 @@ def distances(hashed_snapshot: Snapshot) -> dict[str, float]:
 def test_affinities_are_those_computed_by_hand(
     hashed_snapshot: Snapshot, distances: dict[str, float]
 ) -> None:
-    """1 minus the mean of the nearest five, or of all where there are fewer, over the mean of all papers."""
+    """The affinity is 1 minus the mean distance of the five nearest (or all) over that of all papers."""
     nearness = Nearness(hashed_snapshot)
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
     found = dict(
@@ -55,7 +55,7 @@ def test_affinities_are_those_computed_by_hand(
 
 
 def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
-    """Papers of the profile, nearest first, each explained by sentences and words."""
+    """Reasons come nearest first, and with their alignments and words they sum to the affinity."""
     nearness = Nearness(hashed_snapshot)
     affinities = Affinities(nearness, _profiles(nearness, PROFILES))
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
@@ -81,7 +81,7 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
 
 
 def test_many_at_once_are_each_alone(hashed_snapshot: Snapshot) -> None:
-    """In blocks and threads, among some profiles: to the bit."""
+    """Several submissions and a subset of profiles in threads give bit for bit the single affinities."""
     alone = Affinities(Nearness(hashed_snapshot), _profiles(Nearness(hashed_snapshot), PROFILES))
     nearness = Nearness(hashed_snapshot, n_threads=3)
     submissions = [nearness.indexed(number) for number in range(5)]
@@ -91,7 +91,7 @@ def test_many_at_once_are_each_alone(hashed_snapshot: Snapshot) -> None:
 
 
 def test_a_pasted_paper_is_compared_as_the_indexed_one(hashed_snapshot: Snapshot) -> None:
-    """Beside papers of the collection and beside another pasted one, words included."""
+    """A pasted paper compares to an indexed one as its indexed copy does, words included."""
     nearness = Nearness(hashed_snapshot)
     first, second = nearness.indexed(3), nearness.indexed(8)
     expected = nearness.compared(first, second)
@@ -110,14 +110,14 @@ def test_a_pasted_paper_is_compared_as_the_indexed_one(hashed_snapshot: Snapshot
 def test_profiles_without_papers(
     hashed_snapshot: Snapshot, profiles: Mapping[str, Sequence[str]], told: str
 ) -> None:
-    """What is missing is named."""
+    """An error names the missing profiles or papers."""
     nearness = Nearness(hashed_snapshot)
     with pytest.raises(InputError, match=told):
         Affinities(nearness, _profiles(nearness, profiles))
 
 
 def test_a_deadline_is_kept_in_threads(hashed_snapshot: Snapshot) -> None:
-    """Those that compare know of it; words, which are read before, would notice it, too."""
+    """The threads that compare keep the deadline; without words, only they can notice it."""
     nearness = Nearness(hashed_snapshot, n_threads=2, words=0.0)
     submission = nearness.indexed(0)
     with pytest.raises(DeadlineError):

@@ -1,4 +1,4 @@
-"""Assignments under quotas and conflicts, against trying them all and against integer programming."""
+"""Tests of assignments under quotas and conflicts, against brute force and integer programming."""
 
 from itertools import combinations, product
 
@@ -16,7 +16,7 @@ from service.match.assignment import Aim, Assignment, assign
 def _every(
     affinities: np.ndarray, allowed: np.ndarray, per_submission: int, per_reviewer: int
 ) -> list[tuple[tuple[int, ...], ...]]:
-    """All assignments that keep quotas and conflicts."""
+    """Return all assignments that keep quotas and conflicts."""
     options = [list(combinations(np.flatnonzero(own).tolist(), per_submission)) for own in allowed]
     return [
         chosen
@@ -32,7 +32,7 @@ def _given(affinities: np.ndarray, chosen: tuple[tuple[int, ...], ...]) -> list[
 @given(st.integers(0, 2**32), st.integers(1, 2), st.integers(1, 3), st.sampled_from(Aim))
 @settings(max_examples=80)
 def test_no_other_assignment_is_better(seed: int, per_submission: int, per_reviewer: int, aim: Aim) -> None:
-    """By its sum, or by its least affinity and then its sum; where none is possible, that is said."""
+    """An assignment has the best sum, or the best least affinity and then sum; an impossible one fails."""
     generator = np.random.default_rng(seed)
     affinities = generator.integers(0, 6, size=(3, 4)) / 5
     conflicts = generator.random((3, 4)) < 0.25
@@ -66,13 +66,13 @@ def test_no_other_assignment_is_better(seed: int, per_submission: int, per_revie
 
 
 def test_pairs_without_affinity_are_conflicts() -> None:
-    """A reviewer whose only paper is the submission is not its reviewer."""
+    """A pair without an affinity is a conflict, as for a reviewer whose only paper is the submission."""
     affinities = np.array([[-np.inf, 0.1], [0.9, 0.2]])
     assert ((1,), (0,)) == assign(affinities, per_submission=1, per_reviewer=2).reviewers
 
 
 def test_each_reviewer_may_have_a_quota() -> None:
-    """One with 0 gets nothing, however near."""
+    """Reviewers may have different quotas, and one with 0 gets no submission."""
     affinities = np.array([[0.9, 0.5, 0.1], [0.9, 0.2, 0.1]])
     quotas = np.array([0, 1, 5])
     assert ((1,), (2,)) == assign(affinities, per_submission=1, per_reviewer=quotas).reviewers
@@ -90,13 +90,13 @@ def test_each_reviewer_may_have_a_quota() -> None:
     ],
 )
 def test_what_is_short_is_said(per_submission: int, per_reviewer: int, told: str) -> None:
-    """With what to do about it."""
+    """If reviewers or quotas are too few, the error says how many."""
     with pytest.raises(InputError, match=told):
         assign(np.ones((2, 2)), per_submission=per_submission, per_reviewer=per_reviewer)
 
 
 def test_conflicts_that_leave_too_few_together() -> None:
-    """Each submission has a reviewer and quotas suffice, yet two have only the same one."""
+    """If conflicts leave two submissions with one reviewer of quota 1, the error says so."""
     conflicts = np.array([[False, True], [False, True]])
     with pytest.raises(InputError, match="No assignment keeps all quotas and conflicts"):
         assign(np.ones((2, 2)), per_submission=1, per_reviewer=1, conflicts=conflicts)
@@ -105,7 +105,7 @@ def test_conflicts_that_leave_too_few_together() -> None:
 def _programmed(
     affinities: np.ndarray, allowed: np.ndarray, per_submission: int, quotas: np.ndarray
 ) -> np.ndarray | None:
-    """The affinities of an assignment of the largest sum, by integer programming over all pairs."""
+    """Return the affinities of an assignment with the largest sum by integer programming, or ``None``."""
     rows, columns = np.nonzero(allowed)
     numbers, ones = np.arange(len(rows)), np.ones(len(rows))
     solved = milp(
@@ -127,7 +127,7 @@ def _programmed(
 def _programmed_worst(
     affinities: np.ndarray, allowed: np.ndarray, per_submission: int, quotas: np.ndarray
 ) -> np.ndarray | None:
-    """The same over only the pairs from the largest least affinity on: each of them is tried."""
+    """Return the same with the largest possible least affinity, which is found by trying all in turn."""
     for least in np.unique(affinities[allowed])[::-1]:
         enough = allowed & (affinities >= least)
         if (found := _programmed(affinities, enough, per_submission, quotas)) is not None:
@@ -137,14 +137,14 @@ def _programmed_worst(
 
 @st.composite
 def _programs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Affinities, allowed pairs, reviewers a submission, and quotas, often no more than it takes."""
+    """Return affinities, allowed pairs, reviewers per submission, and quotas that often just suffice."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     n_submissions, n_reviewers = draw(st.integers(2, 9)), draw(st.integers(2, 12))
     per_submission = draw(st.integers(1, min(3, n_reviewers)))
     affinities = generator.random((n_submissions, n_reviewers))
     if draw(st.booleans()):  # some reviewers are near to all
         affinities += 2 * generator.random(n_reviewers)
-    if draw(st.booleans()):  # many pairs are as near as others
+    if draw(st.booleans()):  # many pairs have equal affinities
         affinities = np.round(4 * affinities) / 4
     allowed = generator.random(affinities.shape) >= draw(st.sampled_from([0, 0.1, 0.3]))
     n_reviews = n_submissions * per_submission
@@ -162,7 +162,7 @@ def _programs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]
 def test_few_pairs_weighed_find_what_all_do(
     program: tuple[np.ndarray, np.ndarray, int, np.ndarray], n_weighed: int, aim: Aim
 ) -> None:
-    """However few at first; where there is no assignment, higher quotas are told only if they help."""
+    """Any number of pairs weighed first gives an optimum; errors only mention quotas if higher ones help."""
     affinities, allowed, per_submission, quotas = program
 
     def asked(quotas: np.ndarray) -> Assignment:
@@ -199,7 +199,7 @@ def test_few_pairs_weighed_find_what_all_do(
 
 
 def test_more_pairs_are_weighed_where_the_nearest_do_not_suffice() -> None:
-    """All submissions are nearest to the same two reviewers, of whom each takes one."""
+    """If all submissions are nearest to the same two reviewers, further pairs are weighed."""
     affinities = np.tile(np.linspace(1, 0, 8), (4, 1))
     found = assign(affinities, per_submission=1, per_reviewer=1, n_weighed=2).reviewers
     assert {0, 1, 2, 3} == {each for own in found for each in own}
@@ -207,18 +207,18 @@ def test_more_pairs_are_weighed_where_the_nearest_do_not_suffice() -> None:
 
 @pytest.mark.parametrize("per_reviewer", [3_000_000_000, 10**23, (10**23, 2**63, 1)])
 def test_a_quota_above_the_number_of_submissions_is_no_bound(per_reviewer: int | tuple[int, ...]) -> None:
-    """However large the number."""
+    """A quota above the number of submissions has no effect, however large it is."""
     affinities = np.array([[0.9, 0.2, 0.1], [0.8, 0.3, 0.1], [0.7, 0.3, 0.6]])
     found = assign(affinities, per_submission=2, per_reviewer=per_reviewer)
     assert ((0, 1), (0, 1), (0, 2)) == found.reviewers
 
 
 def test_affinities_that_cannot_be_weighed_are_told() -> None:
-    """The solver takes 1e20 for infinite: no answer is better than a wrong one."""
+    """The solver treats 1e20 as infinity, so larger affinities raise an error instead of a wrong answer."""
     with pytest.raises(RuntimeError, match="found no assignment although one exists"):
         assign(np.array([[1e25, 2e25]]), per_submission=1, per_reviewer=1)
 
 
 def test_no_submission() -> None:
-    """Nothing is assigned."""
+    """Without submissions nothing is assigned."""
     assert Assignment((), 0.0, 0.0) == assign(np.empty((0, 3)), per_submission=1, per_reviewer=1)

@@ -1,4 +1,4 @@
-"""``POST /v1/match``: profiles near to submissions, their reasons, and assignments."""
+"""Tests of ``POST /v1/match``: the profiles near to submissions, their reasons, and assignments."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ PROFILES = [
 
 
 def matched(client: TestClient, *submissions: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    """The answer to a match that must succeed."""
+    """Return the answer to a match that must succeed."""
     body = {"submissions": submissions or [{"paper_id": SUBMISSION}], "profiles": PROFILES, **rest}
     response = client.post("/v1/match", json=body)
     assert 200 == response.status_code, response.text
@@ -31,7 +31,7 @@ def matched(client: TestClient, *submissions: dict[str, Any], **rest: Any) -> di
 
 
 def test_profiles_come_by_affinity_with_what_makes_it(sentence_client: TestClient) -> None:
-    """Nearest first; shares x distances sum to 1 minus the affinity, weights x distances to each distance."""
+    """Profiles come nearest first; reasons sum to the affinity, and alignments and words to each score."""
     answer = matched(sentence_client, reasons=5)
     (submission,) = answer["submissions"]
     assert SUBMISSION == submission["id"]
@@ -51,7 +51,7 @@ def test_profiles_come_by_affinity_with_what_makes_it(sentence_client: TestClien
 
 
 def test_an_entry_is_what_a_comparison_says(sentence_client: TestClient) -> None:
-    """A profile of one paper has the affinity of the two side by side, and the same alignments."""
+    """A profile of one paper has the affinity, score and alignments of a comparison with that paper."""
     profile = matched(sentence_client)["submissions"][0]["profiles"]
     (third,) = [each for each in profile if each["profile"] == "third"]
     body = {"a": {"paper_id": SUBMISSION}, "b": {"paper_id": "demo:p05-m04"}}
@@ -62,7 +62,7 @@ def test_an_entry_is_what_a_comparison_says(sentence_client: TestClient) -> None
 
 
 def test_the_answer_is_as_long_as_asked(sentence_client: TestClient) -> None:
-    """So many profiles of each submission, so many papers of each profile."""
+    """``limit`` bounds the profiles per submission, and ``reasons`` the papers per profile."""
     answer = matched(sentence_client, {"paper_id": SUBMISSION}, {"paper_id": OTHER}, limit=2, reasons=0)
     assert [2, 2] == [len(each["profiles"]) for each in answer["submissions"]]
     assert [0, 1] == [each["submission"] for each in answer["submissions"]]
@@ -72,7 +72,7 @@ def test_the_answer_is_as_long_as_asked(sentence_client: TestClient) -> None:
 
 
 def test_what_is_not_told_is_in_the_rest(sentence_client: TestClient) -> None:
-    """However few papers are told, they and the rest make the affinity; up to 100 papers can be."""
+    """The listed reasons and ``rest`` make the affinity, for any number of reasons."""
     for asked in ({"reasons": 2, "nearest": 7}, {"reasons": 0}, {"reasons": 7, "nearest": 7, "limit": 3}):
         (submission,) = matched(sentence_client, **asked)["submissions"]
         for each in submission["profiles"]:
@@ -84,7 +84,7 @@ def test_what_is_not_told_is_in_the_rest(sentence_client: TestClient) -> None:
 
 
 def test_a_pasted_paper_is_its_own_copy(sentence_client: TestClient) -> None:
-    """Under the title of a paper here it is that paper: not compared with it, and in its conflicts."""
+    """A pasted paper with the title of an indexed one is not compared with it, and has its conflicts."""
     paper = sentence_client.get("/v1/papers/demo:p03-m00").json()["paper"]
     pasted = {"title": paper["title"].upper(), "abstract": paper["abstract"] + " One sentence more."}
     asked = {"paper_id": "demo:p03-m00"}, pasted
@@ -99,7 +99,7 @@ def test_a_pasted_paper_is_its_own_copy(sentence_client: TestClient) -> None:
 
 
 def test_nobody_judges_their_own_work(sentence_client: TestClient) -> None:
-    """Who holds a submission or has an author's name is not assigned it nor listed, unless asked."""
+    """Holders and authors of a submission are not assigned or listed, unless ``own_conflicts`` is false."""
     paper = sentence_client.get(f"/v1/papers/{SUBMISSION}").json()["paper"]
     first, *_, last = paper["authors"][0].split()
     profiles = [
@@ -116,21 +116,21 @@ def test_nobody_judges_their_own_work(sentence_client: TestClient) -> None:
 
 @pytest.mark.parametrize("name", [" ", "a\u0000", "a\ufffdb"])
 def test_profiles_have_names_that_can_be_read(sentence_client: TestClient, name: str) -> None:
-    """The same rule as for those that are kept."""
+    """Names of profiles must be printable, as for saved profiles."""
     body = {"submissions": [{"paper_id": SUBMISSION}], "profiles": [{"name": name, "papers": [OTHER]}]}
     response = sentence_client.post("/v1/match", json=body)
     assert (422, True) == (response.status_code, "printable characters" in response.text)
 
 
 def test_conflicts_that_nobody_knows_are_told(sentence_client: TestClient) -> None:
-    """Beside the papers that are not there."""
+    """Unknown conflicts of a profile are listed with its unknown papers."""
     profiles = [{"name": "a", "papers": ["demo:p03-m01", "gone"], "conflicts": ["lost", "demo:p03-m07"]}]
     answer = matched(sentence_client, profiles=profiles)
     assert [{"profile": "a", "papers": ["gone", "lost"]}] == answer["unresolved"]
 
 
 def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> None:
-    """Those assigned come first, also where they are not the nearest."""
+    """Assigned profiles come first, even if they are not the nearest, and conflicts are kept."""
     answer = matched(
         sentence_client,
         {"paper_id": SUBMISSION},
@@ -161,7 +161,7 @@ def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> N
 def test_what_cannot_be_matched_is_refused(
     sentence_client: TestClient, changed: dict[str, Any], status: int, told: str
 ) -> None:
-    """With what was given and what to do."""
+    """A match that is impossible or too large gets an error that says why."""
     body = {"submissions": [{"paper_id": SUBMISSION}], "profiles": PROFILES, **changed}
     response = sentence_client.post("/v1/match", json=body)
     assert (status, True) == (response.status_code, told in response.text), response.text
@@ -170,7 +170,7 @@ def test_what_cannot_be_matched_is_refused(
 def test_what_takes_too_long_is_told_what_to_ask_instead(
     tmp_path: Path, sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A match has no results or scorers to ask less of, but submissions and profiles; a text is long."""
+    """A match or comparison that takes too long gets 504 with a remedy that fits its request."""
 
     def for_ever(*_given: object) -> Any:
         while True:
@@ -201,7 +201,7 @@ def test_what_takes_too_long_is_told_what_to_ask_instead(
 
 
 def test_the_client_matches(sentence_client: TestClient) -> None:
-    """Submissions by name or pasted, profiles as names and papers."""
+    """The Python client takes submissions by name or pasted, and profiles as names and papers."""
     client = python_client(sentence_client)
     answer = client.match(
         [SUBMISSION, {"title": "Floods", "abstract": "Rivers flood."}],

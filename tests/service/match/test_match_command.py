@@ -1,4 +1,4 @@
-"""``akin match``: what it writes, what it keeps, and a report that a person can read."""
+"""Tests of ``akin match``: its files, what it keeps for the next match, and its report."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ OPTIONS = ("--encoder", "hashing", "--reviewers", "2", "--quota", "2")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Submissions on problems of the demo corpus, and a reviewer for each problem and one more."""
+    """Return submissions on problems of the demo corpus, with a reviewer for each problem and one more."""
     folder = tmp_path_factory.mktemp("match")
     by_problem: dict[str, list[dict[str, object]]] = {}
     for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines():
@@ -48,7 +48,7 @@ def _match(files: Path, out: Path, *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def matched(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a match with conflicts wrote."""
+    """Return the folder that a match with conflicts wrote."""
     out = tmp_path_factory.mktemp("out") / "matched"
     shown = _match(files, out, "--conflicts", str(files / "conflicts.csv"))
     assert "Reviews assigned 8" in flat(shown)
@@ -61,7 +61,7 @@ def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
 
 
 def test_scores_are_the_affinities(matched: Path, files: Path) -> None:
-    """In every file the same, but for pairs in conflict, which only the Parquet file has, marked."""
+    """All files have the same affinities; pairs in conflict are only in the Parquet file, marked."""
     scores = {(row[0], row[1]): float(row[2]) for row in _rows(matched / "scores.csv")}
     assert N_SUBMISSIONS * N_REVIEWERS - 1 == len(scores)
     assert ("demo:p00-m00", "p00@example") not in scores
@@ -86,7 +86,7 @@ def test_scores_are_the_affinities(matched: Path, files: Path) -> None:
 
 
 def test_assignments_keep_quotas_and_conflicts(matched: Path) -> None:
-    """The table and CMT's XML say the same; a title that starts a formula is harmless in the table."""
+    """The table and CMT's XML have the same pairs, and a title that starts a formula is escaped."""
     header, *rows = _rows(matched / "assignments.csv")
     assert ["submission", "title", "reviewer", "affinity"] == header
     assert 2 * N_SUBMISSIONS == len(rows)
@@ -101,7 +101,7 @@ def test_assignments_keep_quotas_and_conflicts(matched: Path) -> None:
 
 
 def test_the_report_shows_reasons_and_loads(matched: Path, files: Path) -> None:
-    """Every submission with its reviewers, papers and sentences; text is escaped, nothing is fetched."""
+    """The report has each submission's reviewers and papers, escaped text, and no scripts or links."""
     html = (matched / "report.html").read_text(encoding="utf-8")
     assert "=Submission &lt;p00&gt;" in html
     assert "<p00>" not in html
@@ -114,7 +114,7 @@ def test_the_report_shows_reasons_and_loads(matched: Path, files: Path) -> None:
 
 
 def test_the_same_match_again_computes_nothing(matched: Path, files: Path) -> None:
-    """Nothing is encoded and nothing compared, and the same is written."""
+    """The same match again writes the same files without computing affinities."""
     scores, table = (matched / "scores.csv").read_bytes(), (matched / "assignments.csv").read_bytes()
     (rows,) = (matched / "collection/match").glob("*.npy")
     before = rows.stat().st_mtime_ns
@@ -132,7 +132,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def test_what_a_match_wrote_goes_with_the_next(files: Path, tmp_path: Path) -> None:
-    """No assignment of an earlier match stays beside the scores of a later one."""
+    """Files of an earlier match that the next does not write are removed; other files stay."""
     plain = ["affinities.parquet", "cmt-scores.tsv", "collection", "report.html", "scores.csv"]
     _match(files, tmp_path)
     (tmp_path / "notes.txt").write_text("one's own")
@@ -147,7 +147,7 @@ def test_what_a_match_wrote_goes_with_the_next(files: Path, tmp_path: Path) -> N
 def test_a_match_that_fails_leaves_all_as_it_was(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, interrupted: bool
 ) -> None:
-    """Whether reviewers do not suffice, or the report is not written to its end."""
+    """If reviewers do not suffice or writing is interrupted, all files are left unchanged."""
     _match(files, tmp_path, "--nearest", "1")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     if interrupted:
@@ -165,7 +165,7 @@ def test_a_match_that_fails_leaves_all_as_it_was(
 
 
 def test_two_matches_do_not_write_into_one_folder(files: Path, tmp_path: Path) -> None:
-    """The second one is told which folder, and what to do."""
+    """A second match into the same folder is refused with the folder's name and the remedy."""
     with folder_lock(tmp_path):
         told = run(
             "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *OPTIONS, status=1
@@ -179,13 +179,13 @@ def test_two_matches_do_not_write_into_one_folder(files: Path, tmp_path: Path) -
     "option", [("--quota", "99999999999999999999999"), ("--reviewers", "99999999999999999999999")]
 )
 def test_numbers_have_a_maximum(files: Path, tmp_path: Path, option: tuple[str, str]) -> None:
-    """It is told."""
+    """A number that is too large is an error of its option."""
     told = run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *option, status=2)
     assert f"Invalid value for '{option[0]}'" in told
 
 
 def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
-    """Papers without a year, and a line that was taken for a header."""
+    """Papers without a year and a line taken for a header are reported."""
     (tmp_path / "profiles").mkdir()
     for number, path in enumerate(sorted((files / "profiles").iterdir())):
         papers = [json.loads(line) | {"year": 2020} for line in path.read_text().splitlines()]
@@ -203,7 +203,7 @@ def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: Path) -> None:
-    """Too few reviewers, no profiles, and a collection that is somebody's."""
+    """Too few reviewers, missing profiles and a collection in the folder are clear errors."""
     told = run(
         "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a",
         "--encoder", "hashing", "--reviewers", "3", "--quota", "1", status=1,

@@ -1,4 +1,4 @@
-"""The matrix of affinities in its file: rows once, whatever ends the run."""
+"""Tests of the file of affinities, which computes each row once, even after an interruption."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict
 
 
 class _Watched(Affinities):
-    """Counts the submissions it was asked for, and fails after so many."""
+    """Affinities that count the submissions computed, and are interrupted after ``most``."""
 
     asked: int = 0
     most: int = 10_000
@@ -40,7 +40,7 @@ class _Watched(Affinities):
 
 
 def _matrix(nearness: Nearness, affinities: Affinities, data: Path, *, version: int = VERSION) -> np.ndarray:
-    """Two rows at a time."""
+    """Return the matrix, computed two rows at a time."""
     return affinity_matrix(
         nearness, affinities, SUBMISSIONS, data=data, on_progress=quiet, rows_at_once=2, version=version
     )
@@ -48,12 +48,12 @@ def _matrix(nearness: Nearness, affinities: Affinities, data: Path, *, version: 
 
 @pytest.fixture
 def nearness(hashed_snapshot: Snapshot) -> Nearness:
-    """The demo corpus."""
+    """Return the nearness of papers in the demo corpus."""
     return Nearness(hashed_snapshot)
 
 
 def test_an_interrupted_run_goes_on(nearness: Nearness, tmp_path: Path) -> None:
-    """No row is computed twice, and the same matrix comes out."""
+    """A run after an interrupted one computes only the missing rows and gives the same matrix."""
     expected = Affinities(nearness, _profiles(nearness, PROFILES)).of(
         [nearness.indexed(each) for each in range(4)]
     )
@@ -75,7 +75,7 @@ def test_an_interrupted_run_goes_on(nearness: Nearness, tmp_path: Path) -> None:
 def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
     nearness: Nearness, tmp_path: Path
 ) -> None:
-    """What is not whole counts for nothing."""
+    """An incomplete row and a damaged file are computed again."""
     expected = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     (path,) = (tmp_path / "match").glob("*.npy")
     rows = np.lib.format.open_memmap(path, mode="r+")
@@ -90,7 +90,7 @@ def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
 
 
 def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -> None:
-    """Names, papers and how many count tell them apart."""
+    """Other papers, names or numbers of nearest papers give another matrix."""
     first = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     fewer = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES), n_nearest=1), tmp_path)
     assert (first[:, 0] != fewer[:, 0]).all()
@@ -104,7 +104,7 @@ def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -
 
 
 def test_another_meaning_of_an_affinity_is_another_matrix(nearness: Nearness, tmp_path: Path) -> None:
-    """Rows do not outlive an upgrade that changes what they mean."""
+    """Rows are computed again if ``VERSION``, the meaning of an affinity, changes."""
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     watched = _Watched(nearness, _profiles(nearness, PROFILES))
     _matrix(nearness, watched, tmp_path, version=VERSION + 1)
@@ -112,14 +112,14 @@ def test_another_meaning_of_an_affinity_is_another_matrix(nearness: Nearness, tm
 
 
 def test_what_an_affinity_is_goes_with_its_version(nearness: Nearness, tmp_path: Path) -> None:
-    """Whoever changes these figures raises ``VERSION``, so that no match mixes old rows with new ones."""
+    """A change of these affinities requires another ``VERSION``, so that no match mixes old and new rows."""
     found = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     assert 1 == VERSION
     assert pytest.approx(FIGURES, abs=1e-5) == found
 
 
 def test_rows_of_other_matches_go_when_one_is_complete(nearness: Nearness, tmp_path: Path) -> None:
-    """Also those that were cut short; one that is interrupted removes nothing."""
+    """A complete match removes the rows of others, even incomplete ones; an interrupted one removes none."""
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     (first,) = (tmp_path / "match").iterdir()
     (tmp_path / "match/0.new").write_bytes(b"cut short")
@@ -155,7 +155,7 @@ except StorageError as error:
 
 @pytest.mark.system
 def test_a_full_disk_is_a_clear_error(hashed_data: Path, tmp_path: Path) -> None:
-    """On a disk of 64 KiB the 160,000 bytes of the matrix have no room, and no signal ends the process."""
+    """On a disk of 64 KiB, a matrix of 160,000 bytes is a clear error, and no signal ends the process."""
     disk = tmp_path / "disk"
     disk.mkdir()
     with_disk = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none "$0" && exec "$@"', str(disk)]

@@ -1,4 +1,4 @@
-"""Profiles that are an author's: by names as people write them, and by ids of OpenReview."""
+"""Tests of which authors are the person of a profile, by written names and by ids of OpenReview."""
 
 import unicodedata
 from dataclasses import replace
@@ -41,7 +41,7 @@ WRITTEN = paper("s", "Moss", "Moss grows.")
     ],
 )
 def test_one_person(profile: str, author: str) -> None:
-    """Case, accents, order, middle names, initials and suffixes do not tell people apart."""
+    """Case, accents, order, middle names, initials and suffixes do not distinguish people."""
     assert {profile} == People([profile, "Bo Rask"]).of(replace(WRITTEN, authors=("Cy Umber", author)))
 
 
@@ -60,12 +60,12 @@ def test_one_person(profile: str, author: str) -> None:
     ],
 )
 def test_two_people(profile: str, author: str) -> None:
-    """Nor is everybody the same."""
+    """Other names and addresses are other people."""
     assert set() == People([profile]).of(replace(WRITTEN, authors=(author,)))
 
 
 def test_ids_tell_people_of_one_name_apart() -> None:
-    """An id is that of one profile; those of another number are others, other spellings may be the same."""
+    """An id belongs to the profile with it; other numbers are excluded, other spellings may be the person."""
     people = People(["~Ada_Quill1", "~Ada_Quill2", "~Ada_M_Quill1", "Ada Quill", "ada@example.org"])
     one = replace(WRITTEN, authors=("Ada Quill",), author_ids=("~Ada_Quill2",))
     assert {"~Ada_Quill2", "~Ada_M_Quill1", "Ada Quill"} == people.of(one)
@@ -77,7 +77,7 @@ def test_ids_tell_people_of_one_name_apart() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "a\udcff", "x" * (MAX_NAME_CHARS + 1)])
 def test_a_name_is_printable_and_not_too_long(name: str) -> None:
-    """Nothing else stands in tables and addresses."""
+    """A name has 1 to 300 printable characters."""
     with pytest.raises(InputError, match="1 to 300 printable characters"):
         check_name(name)
     check_name("x" * MAX_NAME_CHARS)

@@ -1,4 +1,4 @@
-"""Programs from files: submissions, profiles, conflicts and quotas, and what is refused."""
+"""Tests of programs read from files: submissions, profiles, conflicts, quotas, and errors."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ def _write(path: Path, papers: Sequence[Paper]) -> Path:
 
 @pytest.fixture
 def read(tmp_path: Path) -> ReadFn:
-    """Reads two submissions and the profiles of four people, one of whom has no paper with an abstract."""
+    """Return a reader of two submissions and four profiles, one without a usable paper."""
     submissions = _write(
         tmp_path / "s.jsonl", [_paper("s1", "Moss", authors=["Ada Quill"]), _paper("s2", "Bells")]
     )
@@ -46,7 +46,7 @@ def read(tmp_path: Path) -> ReadFn:
 
 
 def test_papers_of_one_text_are_one_paper(read: ReadFn) -> None:
-    """Also a submission; papers of one id and two texts are two."""
+    """Papers of one text are one paper, submissions included; equal ids with two texts are two papers."""
     program = read()
     assert ["s1", "s2"] == program.submissions
     assert ["1", "9", "s2"] == program.profiles["bo@example.org"]
@@ -59,7 +59,7 @@ def test_papers_of_one_text_are_one_paper(read: ReadFn) -> None:
 
 
 def test_authors_are_in_conflict_with_what_they_submit(read: ReadFn, tmp_path: Path) -> None:
-    """By their names, and by what is in their profiles; others are given in a file, whatever its header."""
+    """Authors conflict with submissions by name or by a paper in their profile, others by a file."""
     own = {("s1", "~Ada_Quill1"), ("s2", "bo@example.org")}
     assert own == read().conflicts
     given = tmp_path / "conflicts.csv"
@@ -68,7 +68,7 @@ def test_authors_are_in_conflict_with_what_they_submit(read: ReadFn, tmp_path: P
 
 
 def test_quotas(read: ReadFn, tmp_path: Path) -> None:
-    """Parted by commas or tabs; more than there are submissions is no bound."""
+    """Quotas are separated by commas or tabs, and are at most the number of submissions."""
     given = tmp_path / "quotas.tsv"
     given.write_text("~Ada_Quill1\t1\n\nbo@example.org\t0\nempty\t3\n", encoding="utf-8")
     assert {"~Ada_Quill1": 1, "bo@example.org": 0} == read(quotas=given).quotas
@@ -102,7 +102,7 @@ def test_quotas(read: ReadFn, tmp_path: Path) -> None:
 def test_a_line_that_cannot_be_used_is_named(
     read: ReadFn, tmp_path: Path, option: str, text: str, line: int, reason: str
 ) -> None:
-    """A conflict that was overlooked would be an assignment that must not be."""
+    """A line that cannot be used is an error with its number, as an ignored conflict might be assigned."""
     given = tmp_path / "given.csv"
     given.write_text(text, encoding="utf-8")
     with pytest.raises(BrokenRowError, match=reason) as refused:
@@ -111,7 +111,7 @@ def test_a_line_that_cannot_be_used_is_named(
 
 
 def test_only_some_papers_of_a_profile_count(read: ReadFn) -> None:
-    """The latest ones, or those since a year; who has none left is left out."""
+    """Only the latest papers or those since a year count, and profiles without any are left out."""
     assert ["2"] == read(wanted=Wanted(most=1)).profiles["~Ada_Quill1"]
     since = read(wanted=Wanted(since=2019))
     assert ["Walls", "Lakes"] == [since.papers[each].title for each in since.profiles["~Ada_Quill1"]]
@@ -120,7 +120,7 @@ def test_only_some_papers_of_a_profile_count(read: ReadFn) -> None:
 
 @pytest.mark.parametrize("name", ["list.json", "list.csv"])
 def test_profiles_as_a_list_of_papers(read: ReadFn, tmp_path: Path, name: str) -> None:
-    """Names and ids of papers that stand in corpora."""
+    """A list names profiles and ids of papers in the corpora, and an unknown paper is an error."""
     corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp"), _paper("b", "Salt"), _paper("c", "Fog")])
     listed = tmp_path / name
     pairs = [("ada", "a"), ("ada", "c"), ("bo", "a")]
@@ -140,7 +140,7 @@ def test_profiles_as_a_list_of_papers(read: ReadFn, tmp_path: Path, name: str) -
 
 
 def test_a_first_line_of_a_list_is_a_header_or_an_error(read: ReadFn, tmp_path: Path) -> None:
-    """A paper that is misspelt there is one where the profile has further lines."""
+    """A first line with an unknown paper is an error if its profile has further lines, else a header."""
     corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp"), _paper("b", "Salt")])
     listed = tmp_path / "list.csv"
     listed.write_text("ada,aa\nbo,a\nada,b\n", encoding="utf-8")
@@ -157,7 +157,7 @@ def test_a_first_line_of_a_list_is_a_header_or_an_error(read: ReadFn, tmp_path: 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 301])
 def test_names_in_lists_are_printable(read: ReadFn, tmp_path: Path, name: str) -> None:
-    """As those of profiles that are kept."""
+    """Names in lists must be printable, as for saved profiles."""
     corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")])
     listed, table = tmp_path / "list.json", tmp_path / "list.csv"
     listed.write_text(json.dumps({"ada": ["a"], name: ["a"]}), encoding="utf-8")
@@ -168,7 +168,7 @@ def test_names_in_lists_are_printable(read: ReadFn, tmp_path: Path, name: str) -
 
 
 def test_a_name_twice_in_a_json_list(read: ReadFn, tmp_path: Path) -> None:
-    """Its papers would be lost, however its accents are written."""
+    """A name twice in a JSON list is an error, even with its accents written in another form."""
     corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp"), _paper("b", "Salt")])
     listed = tmp_path / "list.json"
     for second in ("é", "e\u0301"):
@@ -178,7 +178,7 @@ def test_a_name_twice_in_a_json_list(read: ReadFn, tmp_path: Path) -> None:
 
 
 def test_names_of_files_lose_known_endings_alone(read: ReadFn, tmp_path: Path) -> None:
-    """Addresses stay whole; what people leave beside profiles is passed over, an empty profile is told."""
+    """Only known endings of file names are removed; other files are ignored, and empty profiles reported."""
     folder = tmp_path / "more"
     names = ("ada.quill@uni.edu", "ada.smith@uni.edu", "J. R. Quill", "cy.umber")
     for number, name in enumerate(names):
@@ -193,7 +193,7 @@ def test_names_of_files_lose_known_endings_alone(read: ReadFn, tmp_path: Path) -
 
 
 def test_a_name_in_another_form_is_the_same_name(read: ReadFn, tmp_path: Path) -> None:
-    """macOS writes the accents of file names apart."""
+    """A name with separate accents, as macOS writes them in file names, is the same name."""
     folder, quotas = tmp_path / "more", tmp_path / "quotas.csv"
     _write(folder / "Jose\u0301 Quill.jsonl", [_paper("1", "Kelp")])
     quotas.write_text("José Quill,1\n", encoding="utf-8")
@@ -201,7 +201,7 @@ def test_a_name_in_another_form_is_the_same_name(read: ReadFn, tmp_path: Path) -
 
 
 def test_a_folder_that_would_lose_somebody(read: ReadFn, tmp_path: Path) -> None:
-    """Two files of one name, a folder, a link to nothing and a name that is no UTF-8 are named."""
+    """Two files for one name, a folder, a broken link and a name that is no UTF-8 are errors."""
     folder = tmp_path / "more"
     path = _write(folder / "ada.jsonl", [_paper("1", "Kelp")])
     other = folder / "ada.jsonl.gz"
@@ -223,7 +223,7 @@ def test_a_folder_that_would_lose_somebody(read: ReadFn, tmp_path: Path) -> None
 
 
 def test_a_paper_of_a_submissions_title_is_that_submission(read: ReadFn, tmp_path: Path) -> None:
-    """Under whatever id, case and punctuation, with another abstract, and if it is too old to count."""
+    """A paper with a submission's title is that submission, even with another text or outside the years."""
     folder = tmp_path / "more"
     preprint = _paper("arxiv:1", "BELLS!", year=2018) | {"abstract": "An earlier text."}
     _write(folder / "dee.jsonl", [preprint, _paper("2", "Kelp", year=2020)])
@@ -235,7 +235,7 @@ def test_a_paper_of_a_submissions_title_is_that_submission(read: ReadFn, tmp_pat
 
 
 def test_papers_without_a_year(read: ReadFn, tmp_path: Path) -> None:
-    """None is from a year on, and they are counted; of the latest ones they are last."""
+    """Papers without a year are never since a year and are counted; they come last among the latest."""
     folder = tmp_path / "more"
     papers = [_paper("1", "Fog"), _paper("2", "Kelp", year=1990), _paper("3", "Salt")]
     _write(folder / "dee.jsonl", papers)
@@ -248,7 +248,7 @@ def test_papers_without_a_year(read: ReadFn, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{}x", '{"ada": {}}', '{"ada": "a"}', '{"ada": [1]}', "{"])
 def test_a_json_list_of_another_shape(read: ReadFn, tmp_path: Path, text: str) -> None:
-    """What was expected is said."""
+    """A JSON list of another shape is an error."""
     listed = tmp_path / "list.json"
     listed.write_text(text, encoding="utf-8")
     with pytest.raises(CorpusFormatError):
@@ -256,7 +256,7 @@ def test_a_json_list_of_another_shape(read: ReadFn, tmp_path: Path, text: str) -
 
 
 def test_profiles_have_a_maximum(read: ReadFn, tmp_path: Path) -> None:
-    """Of files and of names in a list."""
+    """Files and names in a list are both limited by ``max_profiles``."""
     corpus, listed = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")]), tmp_path / "list.csv"
     listed.write_text("ada,a\nbo,a\n", encoding="utf-8")
     with pytest.raises(InputError, match="has 4 profiles, more than 1"):
@@ -266,7 +266,7 @@ def test_profiles_have_a_maximum(read: ReadFn, tmp_path: Path) -> None:
 
 
 def test_nothing_to_match(read: ReadFn, tmp_path: Path) -> None:
-    """No profile, no folder, no submission."""
+    """Missing profiles or a missing folder are errors."""
     (tmp_path / "none").mkdir()
     with pytest.raises(InputError, match="there is no profile"):
         read(tmp_path / "none")

@@ -1,4 +1,4 @@
-"""Two papers side by side: both ways, by facet, in words, and as a search sees the same papers."""
+"""Tests of two papers side by side: both directions, facets, words, and agreement with searches."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ A, B = "demo:p03-m07", "demo:p03-m02"
 
 
 def compared(client: TestClient, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a comparison that must succeed."""
+    """Return the answer to a comparison that must succeed."""
     response = client.post("/v1/compare", json={"a": a, "b": b})
     assert 200 == response.status_code, response.text
     answer: dict[str, Any] = response.json()
@@ -29,7 +29,7 @@ def compared(client: TestClient, a: dict[str, Any], b: dict[str, Any]) -> dict[s
 
 
 def test_each_side_is_what_a_search_finds(sentence_client: TestClient) -> None:
-    """The same score, alignments and words as of a search from one paper that finds the other."""
+    """Each side has score, alignments and words of a search from one paper that finds the other."""
     answer = compared(sentence_client, {"paper_id": A}, {"paper_id": B})
     for own, other, side in ((A, B, answer["a"]), (B, A, answer["b"])):
         body = {"query": {"paper_id": own}, "specificity": 0, "filters": {"ids": [other]}}
@@ -43,7 +43,7 @@ def test_each_side_is_what_a_search_finds(sentence_client: TestClient) -> None:
 
 
 def test_a_match_with_one_paper_says_the_same(sentence_engine: SearchEngine) -> None:
-    """The affinity of a paper with a profile of just the other one."""
+    """A side has the affinity of its paper with a profile that has only the other paper."""
     nearness = Nearness(sentence_engine.snapshot)
     submission = nearness.indexed(sentence_engine.names.position(A))
     expected = Affinities(nearness, {"one": nearness.snapshot.find_all([B])}).of([submission])[0, 0]
@@ -51,7 +51,7 @@ def test_a_match_with_one_paper_says_the_same(sentence_engine: SearchEngine) -> 
 
 
 def test_facets_hold_the_whole_match(sentence_client: TestClient) -> None:
-    """Shares sum to 1, and with their distances to that of the sentences; heaviest first."""
+    """Facets come heaviest first; their weights sum to 1 and make the distance by sentences."""
     answer = compared(sentence_client, {"paper_id": A}, {"paper_id": B})
     facets, side = answer["facets"], answer["a"]
     assert len(facets) > 1
@@ -73,7 +73,7 @@ def test_facets_hold_the_whole_match(sentence_client: TestClient) -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> SearchEngine:
-    """Two papers that share a sentence; what else they say, others say much the same."""
+    """Return an engine with two papers that share a sentence, and others similar to their other sentences."""
     papers: list[dict[str, object]] = [
         {
             "id": f"p{i}",
@@ -92,7 +92,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotat
 
 
 def test_what_only_one_has_is_told(engine: SearchEngine) -> None:
-    """Sentences no nearer in the other paper than in any, and words that the other lacks."""
+    """Sentences no nearer in the other paper than elsewhere, and words only in one paper, are reported."""
     found = side_by_side(engine, Seed("a"), Seed("b"))
     shared, own = found.a.sentences
     assert (1, False) == (shared.nearest, shared.alone)
@@ -101,7 +101,7 @@ def test_what_only_one_has_is_told(engine: SearchEngine) -> None:
     assert [True, False] == [each.alone for each in found.b.sentences]
     assert {"Zebras", "graze", "noon"} <= {*found.a.terms}
     assert "Walruses" in found.b.terms
-    assert "our" not in found.b.terms  # a word of any abstract
+    assert "our" not in found.b.terms  # an everyday word of abstracts
     assert "flood" not in {*found.a.terms, *found.b.terms}
     assert {"flood", "spring", "Rivers"} == {each.term for each in found.a.other.words.terms}
 
@@ -109,7 +109,7 @@ def test_what_only_one_has_is_told(engine: SearchEngine) -> None:
 def test_pasted_papers_are_compared_as_indexed_ones(
     sentence_client: TestClient, sentence_engine: SearchEngine
 ) -> None:
-    """One of them or both: scores, shared and own words are those of the papers they are."""
+    """One or both papers pasted give the scores, shared words and own words of the indexed papers."""
     expected = compared(sentence_client, {"paper_id": A}, {"paper_id": B})
     given = []
     for name in (A, B):
@@ -127,7 +127,7 @@ def test_pasted_papers_are_compared_as_indexed_ones(
 def test_the_same_question_is_answered_from_the_cache_and_an_unknown_paper_is_not(
     sentence_client: TestClient,
 ) -> None:
-    """Names that are not there are 404, as everywhere."""
+    """Repeating a comparison or swapping its sides gives the same sides, and an unknown name is a 404."""
     first = compared(sentence_client, {"paper_id": A}, {"paper_id": B})
     again = compared(sentence_client, {"paper_id": A}, {"paper_id": B})
     assert {**first, "took_ms": 0} == {**again, "took_ms": 0}
@@ -138,7 +138,7 @@ def test_the_same_question_is_answered_from_the_cache_and_an_unknown_paper_is_no
 
 
 def test_the_client_and_the_command(sentence_client: TestClient, hashed_data: Path, tmp_path: Path) -> None:
-    """Both by name, pasted or from a file."""
+    """The client and the command compare papers by name, pasted or from a file."""
     client = python_client(sentence_client)
     found = client.compare(A, {"title": "Floods", "abstract": "Rivers flood. We measure floods."})
     assert (A, None) == (found.a.id, found.b.id)

@@ -1,4 +1,4 @@
-"""/metrics and /readyz: what an operator sees, also while nobody else is answered."""
+"""Tests of /metrics and /readyz, which also answer while the service is overloaded."""
 
 import threading
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 def values(exposition: str) -> dict[str, dict[Labels, float]]:
-    """Sample name -> labels -> value."""
+    """Return the values by sample name, then by labels."""
     read: dict[str, dict[Labels, float]] = {}
     for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
@@ -40,25 +40,25 @@ def values(exposition: str) -> dict[str, dict[Labels, float]]:
 
 
 def value(read: dict[str, dict[Labels, float]], name: str, **labels: str) -> float:
-    """One number; 0 where there is none."""
+    """Return one value, or 0 if there is none."""
     return read.get(name, {}).get(frozenset(labels.items()), 0.0)
 
 
 @pytest.fixture(scope="module")
 def engine(hashed_data: Path) -> SearchEngine:
-    """An engine over the demo corpus under the hashing encoder."""
+    """Return an engine over the demo corpus under the hashing encoder."""
     return open_engine(Settings(data=hashed_data, keyless="write", device="cpu"))
 
 
 @pytest.fixture
 def client(engine: SearchEngine, tmp_path: Path) -> Iterator[TestClient]:
-    """A client of a service without keys."""
+    """Yield a client of a service without keys."""
     with client_of(tmp_path, engine, keyless="write") as client:
         yield client
 
 
 def test_requests_are_counted_by_route_and_status(client: TestClient) -> None:
-    """Ids share their route's pattern, unknown paths and methods one name each: labels stay few."""
+    """Requests count under their route's pattern, and all unknown paths or methods under one label each."""
     for paper in ("demo:p03-m07", "a/b", "c"):
         client.get(f"/v1/papers/{paper}")
     for path in ("/x1", "/x2", "/v1/papersx"):
@@ -72,7 +72,7 @@ def test_requests_are_counted_by_route_and_status(client: TestClient) -> None:
     assert 2 == value(read, count, route="/v1/papers/{paper_id}", method="GET", status="404")
     assert 3 == value(read, count, route="unknown", method="GET", status="404")
     assert 2 == value(read, count, route="/v1/search", method="other", status="405")
-    assert 1 == value(read, "akin_requests_in_flight")  # this one
+    assert 1 == value(read, "akin_requests_in_flight")  # this request
     assert 0 < value(read, "process_resident_memory_bytes")
 
 
@@ -90,14 +90,14 @@ def test_stages_are_timed(client: TestClient) -> None:
 
 
 def test_what_is_served_is_shown(client: TestClient) -> None:
-    """Generation, papers and sentences are those of the snapshot."""
+    """The metrics show the snapshot's generation, papers and sentences."""
     read, ready = values(client.get("/metrics").text), client.get("/readyz").json()
     assert 1 == value(read, "akin_generation_info", generation=ready["generation"])
     assert (ready["papers"], ready["vectors"]) == (value(read, "akin_papers"), value(read, "akin_sentences"))
 
 
 def test_applications_count_apart(engine: SearchEngine, tmp_path: Path) -> None:
-    """Two in one process have each their own numbers."""
+    """Two applications in one process count separately."""
     with (
         client_of(tmp_path, engine, keyless="write") as first,
         client_of(tmp_path, engine, keyless="write") as second,
@@ -112,7 +112,7 @@ def test_applications_count_apart(engine: SearchEngine, tmp_path: Path) -> None:
 
 
 def test_metrics_need_a_key_and_refusals_are_counted(engine: SearchEngine, tmp_path: Path) -> None:
-    """Once there are keys one to read is asked for; what was turned away is counted by reason, from 0."""
+    """If keys exist, /metrics requires one to read; refusals are counted by reason, starting at 0."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         token = keys.create("a", scope=Scope.READ, expires_days=1).token
     with client_of(tmp_path, engine, keyless="write", rate=2) as client:
@@ -133,7 +133,7 @@ def test_metrics_need_a_key_and_refusals_are_counted(engine: SearchEngine, tmp_p
 
 
 def test_every_refusal_there_is_is_counted() -> None:
-    """The reasons are the classes of errors for requests that are turned away."""
+    """The counted reasons are exactly the subclasses of ``RefusedError``."""
     names = {cls.__name__.removesuffix("Error") for cls in RefusedError.__subclasses__()}
     assert names == {"".join(part.capitalize() for part in reason.split("-")) for reason in REFUSALS}
 
@@ -141,7 +141,7 @@ def test_every_refusal_there_is_is_counted() -> None:
 def test_metrics_answer_while_nobody_else_is_answered(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the only place taken and the queue full, /metrics tells just that."""
+    """While the only place is taken and the queue is full, /metrics answers and shows this."""
     gate, search = threading.Event(), SearchEngine.search
 
     def slow(*given: Any) -> Any:
@@ -165,7 +165,7 @@ def test_metrics_answer_while_nobody_else_is_answered(
         read: dict[str, dict[Labels, float]] = {}
         while value(read, "akin_requests_waiting") < 1:
             read = values(client.get("/metrics").text)
-        read = values(client.get("/metrics").text)  # each number is read by itself, one after the other
+        read = values(client.get("/metrics").text)  # one scrape reads the values one after the other
         assert (1, 3) == (value(read, "akin_requests_running"), value(read, "akin_requests_in_flight"))
         assert [503, 503] == [client.post("/v1/search", json=BY_ID).status_code for _ in range(2)]
         read = values(client.get("/metrics").text)
@@ -180,7 +180,7 @@ def test_metrics_answer_while_nobody_else_is_answered(
 
 
 def test_a_part_adds_its_numbers_with_a_line_each() -> None:
-    """Gauges and counters are read at each scrape, and left out where they cannot be read."""
+    """Gauges and counters are read at each scrape, and left out if reading fails."""
     metrics, hits = Metrics(), {("memory", "hit"): 2.0}
     down = False
 
@@ -204,7 +204,7 @@ def _cache_and_jobs(metrics: Metrics) -> tuple[float, float]:
 
 
 def test_what_is_degraded_is_named(client: TestClient) -> None:
-    """What a part tells of itself is in /readyz, still 200, and in /metrics, while it lasts."""
+    """While a part reports a degradation, /readyz answers 200 and names it, and /metrics counts it."""
     told = [Degradation("cache", "Answers are not kept.", "Start Redis.")]
     client.app.state.services.degradations.append(lambda: told)  # type: ignore[attr-defined]  # it is a FastAPI
     ready = client.get("/readyz")
@@ -221,7 +221,7 @@ def test_what_is_degraded_is_named(client: TestClient) -> None:
 def test_keys_that_cannot_be_read_are_told_until_they_can(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the database of keys is away /readyz says so; the log once, and once that it is back."""
+    """While the keys cannot be read, /readyz says so; the failure and its end are each logged once."""
     away, read = threading.Event(), auth.KeyRing.read
 
     def flaky(self: auth.KeyRing) -> None:
@@ -245,6 +245,6 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(
 
 
 def test_a_process_that_ends_is_not_ready(client: TestClient) -> None:
-    """From the moment it drains, /readyz is 503 and /livez 200."""
+    """While the process drains, /readyz answers 503 and /livez 200."""
     client.app.state.services.draining = True  # type: ignore[attr-defined]  # it is a FastAPI
     assert [503, 200] == [client.get(path).status_code for path in ("/readyz", "/livez")]

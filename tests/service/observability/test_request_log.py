@@ -1,4 +1,4 @@
-"""The log of requests: a line for each, which finds its request again and never says what it said."""
+"""Tests of the request log: one line per request with its id, and none of its content."""
 
 import json
 import socket
@@ -30,26 +30,26 @@ BY_ID = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
 
 @pytest.fixture(autouse=True)
 def _logging(log_left_alone: None) -> None:
-    """Everything down to debug goes to stderr, as in a service."""
+    """Log everything from debug level to stderr, as in a service."""
     configure_logging("debug")
 
 
 def lines(capsys: pytest.CaptureFixture[str], event: str = "request") -> list[dict[str, Any]]:
-    """What was logged since the last time under a name."""
+    """Return the lines of an event that were logged since the last call."""
     logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     return [line for line in logged if line["event"] == event]
 
 
 @pytest.fixture
 def engine(hashed_data: Path) -> SearchEngine:
-    """An engine over the demo corpus under the hashing encoder."""
+    """Return an engine over the demo corpus under the hashing encoder."""
     return open_engine(Settings(data=hashed_data, device="cpu"))
 
 
 def test_a_line_tells_how_a_request_went(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Route, method, status, durations, key, generation and a problem's type; the id is the answer's."""
+    """A line has route, method, status, durations, key, generation, error type, and the id in the answer."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         key = keys.create("a", scope=Scope.READ, expires_days=1)
     with TestClient(create_app(Settings(data=tmp_path), engine), headers={"x-api-key": key.token}) as client:
@@ -89,7 +89,7 @@ def test_a_line_tells_how_a_request_went(
 def test_an_id_that_a_proxy_gave_is_kept_if_it_is_one(
     engine: SearchEngine, tmp_path: Path, given: str, kept: bool
 ) -> None:
-    """UUIDs and hexadecimal ids are sent back; whatever could say something is replaced."""
+    """UUIDs and hexadecimal request ids are kept; any other id is replaced."""
     with TestClient(create_app(Settings(data=tmp_path), engine)) as client:
         answered = client.get("/v1/papers/x", headers={"X-Request-ID": given})
     assert kept == (given == answered.headers["X-Request-ID"] == answered.json()["request_id"])
@@ -98,7 +98,7 @@ def test_an_id_that_a_proxy_gave_is_kept_if_it_is_one(
 def test_all_lines_under_a_request_carry_its_id(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an endpoint logs in its thread, and the next request's, have each their own id."""
+    """Lines logged in an endpoint's thread carry the id of their request."""
     search = SearchEngine.search
 
     def talking(*given: Any) -> Any:
@@ -116,7 +116,7 @@ def test_all_lines_under_a_request_carry_its_id(
 def test_probes_are_logged_for_debugging_alone(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Health and metrics, asked for every few seconds, are not in the log at info."""
+    """Requests for health and metrics are logged at debug level only."""
     with TestClient(create_app(Settings(data=tmp_path), engine)) as client:
         for path in ("/livez", "/readyz", "/metrics"):
             client.get(path)
@@ -124,7 +124,7 @@ def test_probes_are_logged_for_debugging_alone(
 
 
 def battery(client: Any) -> list[int]:
-    """The statuses of requests with MARK wherever something can be said."""
+    """Return the statuses of requests that have MARK in every place that takes text."""
     json_type = {"Content-Type": "application/json"}
     spoken = dict.fromkeys(("User-Agent", "Referer", "X-Request-ID", "traceparent", "tracestate"), MARK)
     answers = [
@@ -155,10 +155,10 @@ def battery(client: Any) -> list[int]:
 def test_what_is_asked_is_never_logged(
     engine: SearchEngine, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Texts, titles, ids, cursors, headers, keys and paths: in no line, nor what errors quote of them."""
+    """No text, title, id, cursor, header, key or path is logged, even if an error quotes it."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         token = keys.create("a", scope=Scope.READ, expires_days=1).token
-    app = create_app(Settings(data=tmp_path, cache_mib=0), engine)  # the same is asked again
+    app = create_app(Settings(data=tmp_path, cache_mib=0), engine)  # no cache: the same query is sent again
     with (
         served(app, own_log=True) as url,
         httpx.Client(base_url=url, headers={"x-api-key": token}, timeout=30) as client,
@@ -191,7 +191,7 @@ def test_what_is_asked_is_never_logged(
 def test_a_client_that_goes_with_its_answer_got_it(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Told that its body is too large it hangs up instead of sending it: a 413, not a client that left."""
+    """A client that hangs up after the 413 for its large body is logged with 413, not as gone."""
     with served(create_app(Settings(data=tmp_path), engine), own_log=True) as url:
         with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
             head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n"
@@ -207,7 +207,7 @@ def test_a_client_that_goes_with_its_answer_got_it(
 def test_work_stops_when_the_client_hangs_up(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over a real connection: a search notices at its next look, and the line says that the client left."""
+    """A search stops soon after its client hangs up, and its line says that the client is gone."""
     working, stopped = threading.Event(), threading.Event()
 
     def endless(*_: object) -> None:
@@ -234,7 +234,7 @@ def test_work_stops_when_the_client_hangs_up(
 def test_refusals_of_an_overload_are_told_of_together(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line a second says how many; each is a whole problem, with an id, which other origins may read."""
+    """Overload refusals share one line a second, and each answer is a complete problem with CORS headers."""
     settings = Settings(data=tmp_path, device="cpu", running=1, queue=0, cors_origins="https://a.example")
     body = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
     gate, begun, search = threading.Event(), threading.Event(), SearchEngine.search

@@ -1,4 +1,4 @@
-"""The log: on stderr alone, readable by whoever is there, and quiet below its level."""
+"""Tests of the log: only on stderr, fit for its reader, and silent below its level."""
 
 import io
 import json
@@ -11,21 +11,21 @@ import structlog
 
 from service.observability.logging import configure_logging, raised_at
 
-# As an encoder makes its own, whose module takes seconds to load.
+# Made like the logger of an encoder, whose module takes seconds to load.
 LOG = structlog.get_logger("models.encoders.transformer")
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """Always."""
+        """Return true."""
         return True
 
 
 @pytest.fixture(autouse=True)
 def _unconfigured(log_left_alone: None) -> None:
-    """Leave logging to the other tests as it was."""
+    """Restore the logging configuration after each test."""
 
 
 def test_an_encoders_warning_leaves_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +40,7 @@ def test_an_encoders_warning_leaves_stdout_alone(capsys: pytest.CaptureFixture[s
 
 
 def test_what_is_below_the_level_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
-    """At ``warning`` an info is dropped; configured anew at ``info`` it is written."""
+    """An info is dropped at ``warning`` and written after configuring ``info``."""
     for level, n_lines in (("warning", 0), ("info", 1)):
         configure_logging(level)
         LOG.info("loaded")
@@ -48,7 +48,7 @@ def test_what_is_below_the_level_is_not_written(capsys: pytest.CaptureFixture[st
 
 
 def failure() -> ValueError:
-    """An error with a traceback, two lines of message and a variable nobody should read in a log."""
+    """Return an error with a traceback, a two-line message and a local variable that must not be logged."""
 
     def fail(abstract: str) -> None:
         raise ValueError(f"no room\nfor {len(abstract)}")
@@ -59,7 +59,7 @@ def failure() -> ValueError:
 
 
 def test_an_error_keeps_its_traceback_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log that is read line by line has the traceback inside the entry, where and what, not the message."""
+    """An error is one line of the log, with the traceback and the error's class but not its message."""
     configure_logging("info")
     LOG.error("unexpected_error", exc_info=failure())
     (line,) = capsys.readouterr().err.splitlines()
@@ -69,7 +69,7 @@ def test_an_error_keeps_its_traceback_on_one_line(capsys: pytest.CaptureFixture[
 
 
 def test_what_libraries_log_has_the_same_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    """A warning of the standard library's logging is one JSON object too, its traceback without messages."""
+    """A warning of the standard library's logging is also one JSON object, its traceback without messages."""
     configure_logging("info")
     logging.getLogger("a.library").warning("lost %s", "3 batches", exc_info=failure())
     entry = json.loads(capsys.readouterr().err)
@@ -80,14 +80,14 @@ def test_what_libraries_log_has_the_same_shape(capsys: pytest.CaptureFixture[str
 
 
 def test_causes_come_first_and_a_ring_of_them_ends() -> None:
-    """An error raised from another shows both; errors that name each other as causes are shown once each."""
+    """A cause precedes the error raised from it, and errors in a cycle of causes appear once each."""
     cause, error = ValueError("secret"), KeyError("secret")
     error.__cause__, cause.__context__ = cause, error
     assert "ValueError\nKeyError\n" == raised_at(error)
 
 
 def test_a_person_at_a_terminal_reads_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal the event stands in plain words, and a traceback shows no variables."""
+    """On a terminal the log is plain text, with tracebacks that show no variables."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     configure_logging("info")
@@ -102,7 +102,7 @@ def test_a_person_at_a_terminal_reads_no_json(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_stream_is_that_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stderr that was replaced and closed is not written to again."""
+    """The log goes to the current stderr, not to a replaced and closed one."""
     first, second = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", first)
     configure_logging("info")
@@ -114,6 +114,6 @@ def test_the_stream_is_that_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_importing_configures_nothing() -> None:
-    """Only the call changes how a program logs."""
+    """Importing the module does not configure structlog."""
     script = "import structlog, sys, service.observability.logging; sys.exit(structlog.is_configured())"
     assert 0 == subprocess.run([sys.executable, "-c", script], check=False).returncode

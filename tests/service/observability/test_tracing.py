@@ -1,4 +1,4 @@
-"""Traces: exported over OTLP to whom they were set to, without users' texts, and never in the way."""
+"""Tests of traces, which are exported over OTLP without users' texts and never delay requests."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 class Collector:
-    """A receiver of spans on loopback."""
+    """A receiver of spans on the loopback interface."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, bytes]] = []
@@ -49,7 +49,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
@@ -57,7 +57,7 @@ class Collector:
         self.thread.start()
 
     def spans(self) -> list[Any]:
-        """The spans that came, in the order in which they ended."""
+        """Return the received spans in the order in which they ended."""
         read = [ExportTraceServiceRequest.FromString(content) for _, content in self.requests]
         return [
             s
@@ -68,7 +68,7 @@ class Collector:
         ]
 
     def stop(self) -> None:
-        """Closes it."""
+        """Stop the receiver."""
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
@@ -76,7 +76,7 @@ class Collector:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """A receiver of spans."""
+    """Yield a receiver of spans."""
     collector = Collector()
     yield collector
     collector.stop()
@@ -84,27 +84,27 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def engine(hashed_data: Path) -> SearchEngine:
-    """An engine over the demo corpus under the hashing encoder."""
+    """Return an engine over the demo corpus under the hashing encoder."""
     return open_engine(Settings(data=hashed_data, device="cpu"))
 
 
 @contextmanager
 def traced(engine: SearchEngine, data: Path, endpoint: str, timings: Timings = USUAL) -> Iterator[TestClient]:
-    """A client of a service that exports to an endpoint."""
+    """Yield a client of a service that exports to an endpoint."""
     settings = Settings(data=data, otlp_endpoint=endpoint)
     with TestClient(create_app(settings, engine, timings=timings)) as client:
         yield client
 
 
 def attributes(span: Any) -> dict[str, Any]:
-    """What a span tells, by name."""
+    """Return the attributes of a span by name."""
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes}
 
 
 def test_a_request_and_its_stages_are_one_trace(
     engine: SearchEngine, tmp_path: Path, collector: Collector
 ) -> None:
-    """The request's span continues the caller's trace and is the parent of those of its stages."""
+    """The request's span continues the caller's trace and is the parent of the spans of its stages."""
     with traced(engine, tmp_path, collector.endpoint) as client:
         answer = client.post("/v1/search", json=PASTED, headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
     assert {"/v1/traces"} == {path for path, _ in collector.requests}
@@ -125,7 +125,7 @@ def test_a_request_and_its_stages_are_one_trace(
 def test_a_trace_says_nothing_of_what_was_asked(
     engine: SearchEngine, tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No text, id, header or message of an error is exported, and a fault is marked as one."""
+    """No text, id, header or error message is exported, and a failed request is marked as an error."""
     with traced(engine, tmp_path, collector.endpoint) as client:
         spoken = dict.fromkeys(("tracestate", "baggage", "X-Request-ID", "User-Agent"), MARK)
         spoken |= {"tracestate": f"{MARK.lower()}=1", "traceparent": f"00-{TRACE}-{PARENT}-01"}
@@ -137,7 +137,7 @@ def test_a_trace_says_nothing_of_what_was_asked(
             raise ValueError(MARK)
 
         monkeypatch.setattr("models.transport.best.score_papers", quoting)  # within a stage
-        # An answer that is kept is not computed.
+        # A cached answer would not be computed, so the limit differs.
         assert 500 == client.post("/v1/search", json={**PASTED, "limit": 3}).status_code
     assert all(MARK.lower().encode() not in content.lower() for _, content in collector.requests)
     failed = next(s for s in collector.spans() if attributes(s).get("http.response.status_code") == 500)
@@ -151,7 +151,7 @@ def test_an_endpoint_that_is_away_is_in_nobodys_way(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Requests are answered meanwhile, /readyz tells it, the log once, and the end does not try it again."""
+    """While the endpoint is down requests are answered, /readyz says so, and the log has one line."""
     configure_logging("info")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
     with traced(engine, tmp_path, "http://127.0.0.1:9", Timings(export_timeout_s=0.3)) as client:
@@ -171,7 +171,7 @@ def test_an_endpoint_that_is_away_is_in_nobodys_way(
 def test_a_request_does_not_wait_for_its_export(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While an endpoint holds the first batch, requests are answered."""
+    """Requests are answered while an endpoint holds the first batch."""
     taken, released = threading.Event(), threading.Event()
 
     def held(*_: object) -> SpanExportResult:
@@ -190,7 +190,7 @@ def test_a_request_does_not_wait_for_its_export(
 
 
 def test_the_end_tries_no_endpoint_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left is exported at the end, unless the last export failed."""
+    """Remaining spans are exported at the end, unless the last export failed."""
     tried: list[object] = []
 
     def failing(*given: object) -> SpanExportResult:
@@ -209,7 +209,7 @@ def test_the_end_tries_no_endpoint_that_is_away(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.system
 def test_without_an_endpoint_nothing_is_imported() -> None:
-    """An application that exports nothing loads neither the exporter nor OpenTelemetry's machinery."""
+    """An application that exports nothing imports neither the exporter nor OpenTelemetry's SDK."""
     script = (
         "import sys; from service.app import create_app; from service.settings import Settings; "
         "create_app(Settings(otlp_endpoint='')); "
@@ -220,7 +220,7 @@ def test_without_an_endpoint_nothing_is_imported() -> None:
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an endpoint and without OpenTelemetry the error carries the install line."""
+    """With an endpoint but without OpenTelemetry, the error has the install command."""
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingPackageError, match=r'pip install "akin\[telemetry\]"'):
         create_app(Settings(otlp_endpoint="http://127.0.0.1:4318"))
@@ -229,7 +229,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_frameworks_own_spans_are_off(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where whoever embeds the application traces, no path or query gets into their spans."""
+    """If a program that embeds the application traces, its spans get no paths or queries."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)

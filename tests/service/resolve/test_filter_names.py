@@ -1,4 +1,4 @@
-"""Authors whom nobody in the collection is called: searches say so, and who may be meant."""
+"""Tests of filters by unknown authors: searches say so and suggest who may be meant."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ NAMES = ("Ann Kimura", "Bo Kimura", "Cy Kimura", "Di Kimura", "Zoë Ås")
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of a service over papers of these authors."""
+    """Yield a client of a service over papers of these authors."""
     papers = [
         {"id": f"p{number}", "title": f"Title {number}", "abstract": "We do. It is.", "authors": [name]}
         for number, name in enumerate(NAMES)
@@ -42,7 +42,7 @@ def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterat
 def test_a_part_of_a_name_is_answered_with_names(
     client: TestClient, path: str, given: Sequence[str], said: str
 ) -> None:
-    """Whoever filters by a surname learns the full names; accents and order do not matter."""
+    """A filter by part of a name, without accents or in another order, is answered with the full names."""
     query = {
         "search": {"query": {"text": "we do"}},
         "recommendations": {"seeds": [{"text": "we do"}]},
@@ -55,7 +55,7 @@ def test_a_part_of_a_name_is_answered_with_names(
 
 
 def test_authors_who_are_there_are_not_doubted(client: TestClient) -> None:
-    """A name whose papers another filter takes away is no unknown one; one known name of two is enough."""
+    """An author is not reported as unknown if another filter excludes the papers or another name matches."""
     body = {"query": {"text": "we do"}, "filters": {"authors": ["Ann Kimura"], "year_from": 2000}}
     assert (
         "No paper matches the filters; widen them." == client.post("/v1/search", json=body).json()["detail"]
@@ -66,7 +66,7 @@ def test_authors_who_are_there_are_not_doubted(client: TestClient) -> None:
 
 
 def test_a_collection_without_papers_has_no_authors(tmp_path: Path, hashing: Encoder) -> None:
-    """All of it was deleted: the filter passes nothing, and says so."""
+    """In a collection whose papers are all deleted, an author filter passes nothing and says so."""
     papers = [{"id": "p", "title": "T", "abstract": "We do. It is.", "authors": ["Ann Kimura"]}]
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:

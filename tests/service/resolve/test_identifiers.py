@@ -1,4 +1,4 @@
-"""Papers found by DOIs, arXiv, ACL and PubMed ids, and addresses."""
+"""Tests of papers found by DOIs, arXiv, ACL and PubMed ids, and addresses."""
 
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.support.annotators import annotated
 from tests.support.builds import many_papers
 from tests.support.sentence_engines import small_engine
 
-# What the collection calls its papers, and what else it knows of them.
+# Ids of papers in the collection, with their other names.
 PAPERS: dict[str, dict[str, object]] = {
     "plain:1": {"doi": "10.1093/Mind/LIX.236.433"},
     "arxiv:2106.15928": {"url": "https://arxiv.org/abs/2106.15928"},
@@ -66,7 +66,7 @@ SAME = [
     ("URL:https://example.org/Papers/7", "plain:2"),
     ("URL:https://www.example.org/Papers/7/#abstract", "plain:2"),
     ("URL:HTTPS://WWW.EXAMPLE.org/Papers/7", "plain:2"),
-    # An id of the collection means its own paper; the first of several papers with one DOI is meant.
+    # An exact id comes first; of several papers with one DOI the first is found.
     ("DOI:10.9999/an.id", "DOI:10.9999/an.id"),
     ("10.9999/an.id", "plain:3"),
     ("DOI:10.1000/same", "openalex:W112218234"),
@@ -82,7 +82,7 @@ OTHERS = [
     "PMID:77490025",  # a number of another register
     "19872477",
     "acl:p18-1001x",
-    "URL:https://example.org/papers/7",  # paths know their case
+    "URL:https://example.org/papers/7",  # paths are case-sensitive
     "http://[",
     "URL:",
     "\ud800",
@@ -94,7 +94,7 @@ OTHERS = [
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> SearchEngine:
-    """Papers that go by all kinds of names."""
+    """Return an engine over papers with all kinds of names."""
     papers = many_papers(len(PAPERS))
     for paper, (name, known) in zip(papers, PAPERS.items(), strict=True):
         paper |= {"id": name, **known}
@@ -104,26 +104,26 @@ def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Search
 
 @pytest.fixture(scope="module")
 def identifiers(engine: SearchEngine) -> Identifiers:
-    """Their names."""
+    """Return the identifiers of the engine's papers."""
     return engine.names.identifiers
 
 
 @pytest.mark.parametrize(("given", "paper_id"), SAME)
 def test_a_paper_is_found_by_its_names(identifiers: Identifiers, given: str, paper_id: str) -> None:
-    """Every name a service gives a paper leads to it, whatever the case of prefix, DOI and host."""
+    """A paper is found by every name that a service gives it, in any case of prefix, DOI and host."""
     assert paper_id == identifiers.resolve(given)
 
 
 @pytest.mark.parametrize("given", OTHERS)
 def test_what_names_no_paper_finds_none(identifiers: Identifiers, given: str) -> None:
-    """A name that no paper has, or that is no name, finds nothing and is not echoed."""
+    """A name of no paper, or a malformed one, finds nothing."""
     assert identifiers.position(given) is None
     with pytest.raises(PaperNotFoundError, match="No paper of this collection"):
         identifiers.resolve(given)
 
 
 def test_many_names_are_looked_up_as_each_alone(engine: SearchEngine) -> None:
-    """Ids, DOIs and titles among names that no paper has, in the order given; within the deadline."""
+    """Many ids, DOIs, titles and unknown names at once give what single ones give, within the deadline."""
     title = engine.snapshot.paper(0).title
     names = [given for given, _ in SAME] + [*OTHERS, title.upper(), f"{title} and no more", "plain:1"]
     alone: list[int | None] = []
@@ -141,14 +141,14 @@ def test_many_names_are_looked_up_as_each_alone(engine: SearchEngine) -> None:
 
 
 def test_collections_without_dois_and_addresses(hashed_data: Path, plain_engine: object) -> None:
-    """Where no paper has a DOI or an address, none is found by one."""
+    """In a collection without DOIs and addresses, no paper is found by one."""
     identifiers = plain_engine.names.identifiers  # type: ignore[attr-defined]  # a SearchEngine
     assert identifiers.position("DOI:10.1093/mind/lix.236.433") is None
     assert identifiers.position("URL:https://example.org/7") is None
 
 
 def test_papers_go_by_all_names_wherever_one_is_named(engine: SearchEngine) -> None:
-    """A search, a search for sentences and the paper itself: a DOI in another case is as good as the id."""
+    """Searches, sentence searches and paper routes accept a DOI in another case just like the id."""
     name = "https://doi.org/10.1093/MIND/lix.236.433"
     with TestClient(create_app(Settings(), engine)) as client:
         assert "plain:1" == client.get(f"/v1/papers/{name}").json()["paper"]["id"]

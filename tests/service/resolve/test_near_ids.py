@@ -1,4 +1,4 @@
-"""Ids near an unknown one: what a slip of the keyboard or another prefix may have meant."""
+"""Tests of ids near an unknown one, for a typing error or another prefix."""
 
 import pyarrow as pa
 import pytest
@@ -9,7 +9,7 @@ IDS = ["demo:p03-m07", "demo:p03-m08", "demo:p13-m07", "doi:10.1000/Abc", "1706.
 
 
 def found(wanted: str, *, limit: int = 9) -> list[str]:
-    """The near ids of a column in two chunks, one of them a slice."""
+    """Return the near ids in a column of two chunks, one of them a slice."""
     column = pa.chunked_array([pa.array(IDS[:2]), pa.array(["x", *IDS[2:]]).slice(1)])
     return [IDS[i] for i in near_ids(column, wanted, limit=limit)]
 
@@ -36,18 +36,18 @@ def found(wanted: str, *, limit: int = 9) -> list[str]:
     ],
 )
 def test_what_is_near(wanted: str, expected: list[str]) -> None:
-    """At most two edits, one in a short id, upper case or not; or another prefix before the same id."""
+    """Near ids are at most two edits away (one if short) without regard to case, or have another prefix."""
     assert expected == found(wanted)
 
 
 def test_the_nearest_come_first_and_not_too_many() -> None:
-    """Fewer edits first, then the order of the collection."""
+    """Fewer edits come first, then the order of the collection, up to the limit."""
     assert ["demo:p13-m07", "demo:p03-m07"] == found("demo:p13-m07", limit=2)
     assert ["demo:p03-m07"] == found("demo:p03-m07", limit=1)
 
 
 def test_edits_are_levenshteins() -> None:
-    """Every pair of short words is near exactly when the textbook recurrence says so."""
+    """Two short words are near exactly if their Levenshtein distance is at most 1."""
     words = [a + b + c + d for a in ("", "a", "b") for b in "ab" for c in ("", "b") for d in ("", "aa", "ba")]
     for word in words:
         near = {i for i, other in enumerate(words) if 1 >= levenshtein(word, other)}
@@ -55,7 +55,7 @@ def test_edits_are_levenshteins() -> None:
 
 
 def levenshtein(a: str, b: str) -> int:
-    """By definition."""
+    """Return the Levenshtein distance by its definition."""
     if not a or not b:
         return len(a) + len(b)
     return min(

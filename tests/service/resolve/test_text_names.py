@@ -1,4 +1,4 @@
-"""Texts that are no words but the name of a paper."""
+"""Tests of query texts that are the name of a paper instead of words."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.clients import client_of
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
@@ -30,7 +30,7 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
     ],
 )
 def test_a_text_that_names_a_paper_has_a_warning(client: TestClient, text: str, kind: str | None) -> None:
-    """Its words find something, which is not what was meant; words beside a name are words."""
+    """A text that is only a paper's address or identifier gets a warning; one with other words gets none."""
     for path, body in (
         ("search", {"query": {"text": text}}),
         ("recommendations", {"seeds": [{"text": text}]}),

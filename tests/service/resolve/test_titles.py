@@ -1,4 +1,4 @@
-"""Titles found by what is remembered or typed of them, and the two routes that serve this."""
+"""Tests of titles found by remembered or typed parts, and of the two routes for this."""
 
 import random
 from collections.abc import Iterator
@@ -34,24 +34,24 @@ TITLES = [
 
 
 def titles_of(*segments: list[str]) -> Titles:
-    """The titles of a collection in several segments, of which nothing is deleted."""
+    """Return the titles of a collection of several segments without deleted papers."""
     parts = [SegmentTitles(pa.chunked_array([texts])) for texts in segments]
     return Titles(parts, [np.arange(len(texts)) for texts in segments])
 
 
 @pytest.fixture(scope="module")
 def titles() -> Titles:
-    """A few titles in two Arrow chunks."""
+    """Return a few titles in two segments."""
     return titles_of(TITLES[:4], TITLES[4:])
 
 
 def found(titles: Titles, title: str) -> list[int]:
-    """The positions of the titles most like ``title``."""
+    """Return the positions of the titles most like ``title``."""
     return [match.position for match in titles.like(title, limit=10)]
 
 
 def test_many_titles_are_named_at_once(titles: Titles) -> None:
-    """The same words are the same title; what has none, or others, names no paper."""
+    """Titles match if they have the same words; a title without words matches no paper."""
     asked = [
         "graph  NEURAL networks!",
         "Graph Networks",
@@ -70,7 +70,7 @@ def test_many_titles_are_named_at_once(titles: Titles) -> None:
 
 @pytest.mark.parametrize("position", [0, 1, 2, 3, 4, 5, 6, 7, 9])
 def test_a_title_finds_itself_whatever_its_case_and_accents(titles: Titles, position: int) -> None:
-    """Case, accents, punctuation and spacing do not matter: similarity is 1."""
+    """A title finds itself with similarity 1, whatever its case, accents, punctuation and spacing."""
     plain = TITLES[position].upper().replace("É", "E").replace("È", "e").replace(":", " -- ")
     best = titles.like(f"  {plain}!", limit=1)[0]
     assert (position, 1.0) == (best.position, best.similarity)
@@ -87,12 +87,12 @@ def test_a_title_finds_itself_whatever_its_case_and_accents(titles: Titles, posi
     ],
 )
 def test_misspellings_are_forgiven(titles: Titles, asked: str, position: int) -> None:
-    """Wrong, missing, swapped letters and a word out of place still find the title."""
+    """Wrong, missing or swapped letters and a word out of place still find the title."""
     assert position == found(titles, asked)[0]
 
 
 def test_a_subtitle_may_be_missing(titles: Titles) -> None:
-    """What stands before the colon is a title too; a paper comes once, by what is more alike."""
+    """The part before the colon also counts as a title; each paper is found once, by its better match."""
     (best,) = titles.like("bert", limit=10)
     assert (0, 1.0) == (best.position, best.similarity)
     whole = titles.like(TITLES[0], limit=10)
@@ -100,7 +100,7 @@ def test_a_subtitle_may_be_missing(titles: Titles) -> None:
 
 
 def test_a_whole_title_comes_before_the_same_words_with_a_subtitle() -> None:
-    """Of two that are equally alike the one without a subtitle is first, then the first paper."""
+    """Among equally similar titles those without a subtitle come first, then the order of papers."""
     titles = titles_of(["Floods: a survey", "Floods", "Floods", "Floods: more"])
     matches = titles.like("floods", limit=10)
     assert [(1, 1.0), (2, 1.0), (0, 1.0), (3, 1.0)] == [(m.position, m.similarity) for m in matches]
@@ -108,7 +108,7 @@ def test_a_whole_title_comes_before_the_same_words_with_a_subtitle() -> None:
 
 
 def test_what_is_not_alike_is_not_found(titles: Titles) -> None:
-    """Below the least similarity there is no match, and all that is found reaches it, best first."""
+    """All matches reach the least similarity, with the best first; unlike titles are not found."""
     assert [] == titles.like("Photosynthesis in deep-sea vents", limit=10)
     similar = [match.similarity for match in titles.like("graph neural networks for floods", limit=10)]
     assert len(similar) > 1
@@ -119,8 +119,8 @@ def test_what_is_not_alike_is_not_found(titles: Titles) -> None:
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        ("graph neu", [2, 4, 3]),  # those that begin so, shorter first; then the one that holds the words
-        ("neu gra", [2, 3, 4]),  # words in any order, the shorter title first
+        ("graph neu", [2, 4, 3]),  # titles that begin so, shorter first; then the one that holds the words
+        ("neu gra", [2, 3, 4]),  # words in any order, shorter title first
         ("neural thi", [3]),
         ("b", [6, 0]),
         ("trad", [5]),
@@ -133,7 +133,7 @@ def test_what_is_not_alike_is_not_found(titles: Titles) -> None:
     ],
 )
 def test_words_begun_find_titles(titles: Titles, typed: str, expected: list[int]) -> None:
-    """Each word typed begins a word of the title; what begins the title comes first, then the shorter."""
+    """Each typed word begins a word of the title; titles that begin with the text are first, then shorter."""
     assert expected == titles.beginning(typed, limit=10)
     assert expected[:1] == titles.beginning(typed, limit=1)
 
@@ -142,22 +142,22 @@ def test_words_begun_find_titles(titles: Titles, typed: str, expected: list[int]
     ("typed", "expected"),
     [
         ("atention is al", [1]),  # a letter missing
-        ("Graph Nueral", [2, 4]),  # two swapped; as like, so the shorter first
+        ("Graph Nueral", [2, 4]),  # two swapped; equally alike, so the shorter first
         ("berd ", [6, 0]),
         ("Évaluatoin d'un", [5]),
         ("systems of graphs", []),
         ("xylophone", []),
-        ("数居", []),  # half of two characters are too few
+        ("数居", []),  # half of two characters is too little
     ],
 )
 def test_mistyped_openings_find_titles(titles: Titles, typed: str, expected: list[int]) -> None:
-    """Titles open like what was typed, whatever follows in them, the most alike first, then the shorter."""
+    """A mistyped beginning finds titles whatever follows it, the most similar first, then the shorter."""
     assert expected == titles.opening_like(typed, limit=10)
     assert expected[:1] == titles.opening_like(typed, limit=1)
 
 
 def test_titles_of_deleted_papers_open_like_nothing() -> None:
-    """A paper that is deleted is not suggested for a mistyped title either."""
+    """Deleted papers are not suggested for mistyped titles."""
     part = SegmentTitles(pa.chunked_array([["Floods of rivers", "Floods of data"]]))
     titles = Titles([part, part], [np.array([1]), np.array([0, 1])])
     assert [1, 3, 2] == titles.opening_like("flodos of", limit=10)
@@ -165,7 +165,7 @@ def test_titles_of_deleted_papers_open_like_nothing() -> None:
 
 @pytest.mark.parametrize("blank", ["", "  ", "?!", "\u200b", "\ud800"])
 def test_what_holds_no_word_is_refused(titles: Titles, blank: str) -> None:
-    """There is nothing to look for in punctuation, white space or broken characters."""
+    """A text of only punctuation, white space or broken characters is refused."""
     with pytest.raises(QueryError, match="no letter"):
         titles.like(blank, limit=1)
     with pytest.raises(QueryError, match="no letter"):
@@ -175,7 +175,7 @@ def test_what_holds_no_word_is_refused(titles: Titles, blank: str) -> None:
 
 
 def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
-    """On 2,000 made-up titles every prefix gives those that a scan of all finds, in the same order."""
+    """On 2,000 made-up titles, prefixes find the same titles in the same order as a full scan."""
     rng = random.Random(0)
     words = ["".join(rng.choices("abcde", k=rng.randint(1, 5))) for _ in range(300)]
     texts = [" ".join(rng.choices(words, k=rng.randint(1, 6))) for _ in range(2_000)]
@@ -192,7 +192,7 @@ def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
 
 
 def test_single_texts_are_folded_as_many_are() -> None:
-    """Texts that are ASCII take a shorter way, to the same words."""
+    """The faster path for single texts gives the same words as folding an array."""
     every = "".join(map(chr, range(128)))
     texts = [*every, every, every[::-1], "  A-b_c  9x\x00\x1f", " ... ", ""]
     assert fold(pa.array(texts)).to_pylist() == folded(texts)
@@ -201,7 +201,7 @@ def test_single_texts_are_folded_as_many_are() -> None:
 
 @given(text=st.text(max_size=60))
 def test_any_text_is_answered_or_refused(text: str) -> None:
-    """No text breaks the lookup, and a title of a collection finds itself with similarity 1."""
+    """Any text is answered or refused with a `QueryError`, and a title finds itself with similarity 1."""
     titles = titles_of(["Floods", text.encode("utf-8", "replace").decode()])
     try:
         best = titles.like(text, limit=2)
@@ -224,7 +224,7 @@ ONE_WORD = [
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client over thirty papers, one of which is called ``suggest``."""
+    """Yield a client over 34 papers, one of which has the id ``suggest``."""
     folder = tmp_path_factory.mktemp("titles")
     corpus = write_corpus(folder / "papers.jsonl", [*many_papers(30), SUGGESTED, ODD, *ONE_WORD])
     build_quietly(corpus, folder / "data", hashing)
@@ -234,7 +234,7 @@ def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterat
 
 
 def answer(client: TestClient, path: str, **params: Any) -> dict[str, Any]:
-    """The answer to a GET that must succeed."""
+    """Return the answer to a GET request that must succeed."""
     response = client.get(path, params=params)
     assert 200 == response.status_code, response.text
     content: dict[str, Any] = response.json()
@@ -242,7 +242,7 @@ def answer(client: TestClient, path: str, **params: Any) -> dict[str, Any]:
 
 
 def test_a_title_is_looked_up(client: TestClient) -> None:
-    """Matches come with what names the paper and how alike the title is, and without a reason."""
+    """A match has the paper's id and title and the similarity, and the answer gives no reason."""
     got = answer(client, "/v1/papers", title="zebra crosings", limit=1)
     (match,) = got["results"]
     assert ("suggest", "Zebra crossings") == (match["paper"]["id"], match["paper"]["title"])
@@ -252,7 +252,7 @@ def test_a_title_is_looked_up(client: TestClient) -> None:
 
 
 def test_titles_are_suggested(client: TestClient) -> None:
-    """Suggestions are papers, at most as many as asked for."""
+    """Suggestions are papers, at most ``limit`` of them, also for a mistyped prefix."""
     got = answer(client, "/v1/papers/suggest", prefix="zeb")
     assert ["Zebra crossings", "Zebras: revisited"] == [paper["title"] for paper in got["results"]]
     assert 1 == len(answer(client, "/v1/papers/suggest", prefix="zeb", limit=1)["results"])
@@ -262,14 +262,14 @@ def test_titles_are_suggested(client: TestClient) -> None:
 
 @pytest.mark.parametrize(("path", "name"), [("/v1/papers", "title"), ("/v1/papers/suggest", "prefix")])
 def test_nothing_found_has_its_reason(client: TestClient, path: str, name: str) -> None:
-    """An empty list says why, for machines and for people."""
+    """An empty list comes with a reason for programs and a detail for people."""
     got = answer(client, path, **{name: "xylophone quartz"})
     assert ([], "no_such_title") == (got["results"], got["reason"])
     assert "of the collection" in got["detail"]
 
 
 def test_all_papers_are_listed(client: TestClient) -> None:
-    """Without a title the collection is read page by page, each paper once, in the order of the corpus."""
+    """Without a title, the pages list every paper once in the order of the corpus."""
     read, params = [], {"limit": 7}
     while True:
         page = answer(client, "/v1/papers", **params)
@@ -283,7 +283,7 @@ def test_all_papers_are_listed(client: TestClient) -> None:
 
 
 def test_papers_are_filtered_and_counted(hashed_data: Path) -> None:
-    """Filters narrow the list, its number and its pages; a list of names is a parameter several times."""
+    """Filters restrict the papers, the total and the pages; parameters may be repeated for several values."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         everything = answer(client, "/v1/papers", limit=100)["papers"]
         first = everything[0]
@@ -319,7 +319,7 @@ def test_papers_are_filtered_and_counted(hashed_data: Path) -> None:
 
 
 def test_cursors_of_searches_list_no_papers(client: TestClient) -> None:
-    """A cursor leads on in the list that it came from, and in no other."""
+    """A cursor only continues the kind of list that it came from."""
     listed = answer(client, "/v1/papers", limit=1)["next_cursor"]
     searched = client.post("/v1/search", json={"query": {"paper_id": "p1"}, "limit": 1}).json()["next_cursor"]
     assert 422 == client.get("/v1/papers", params={"cursor": searched}).status_code
@@ -328,7 +328,7 @@ def test_cursors_of_searches_list_no_papers(client: TestClient) -> None:
 
 
 def test_papers_are_fetched_by_their_names(client: TestClient) -> None:
-    """In the order given, doubled ones twice, strangers as null; titles in any case and punctuation."""
+    """Papers are fetched by id or title in the given order, repeats included, with null for unknown names."""
     names = ["p3", "nobody", "ZEBRA, crossings!", "suggest", "p3"]
     fetched = client.post("/v1/papers/fetch", json={"ids": names}).json()
     found = [None if paper is None else paper["id"] for paper in fetched["papers"]]
@@ -338,7 +338,7 @@ def test_papers_are_fetched_by_their_names(client: TestClient) -> None:
 
 
 def test_a_title_names_its_paper(client: TestClient) -> None:
-    """Wherever a paper is named; one that nothing else is called is not there."""
+    """A paper can be named by its title in a path and in a search; a part of a title names none."""
     assert "suggest" == answer(client, "/v1/papers/zebra crossings")["paper"]["id"]
     by_title, by_id = (
         client.post("/v1/search", json={"query": {"paper_id": name}}).json()["results"]
@@ -351,7 +351,7 @@ def test_a_title_names_its_paper(client: TestClient) -> None:
 
 
 def test_a_title_of_one_word_names_its_paper(client: TestClient) -> None:
-    """Also where it has no blank, as those in Chinese have none; what is a DOI or an address is no title."""
+    """A title of one word, or in Chinese, also names its paper; DOIs and other ids are not read as titles."""
     for title, paper_id in (("bert", "one/1"), ("数据库系统概论", "one/2"), ("数据库系统概论!", "one/2")):
         assert paper_id == answer(client, f"/v1/papers/{title}")["paper"]["id"]
         fetched = client.post("/v1/papers/fetch", json={"ids": [title]}).json()["papers"]
@@ -363,7 +363,7 @@ def test_a_title_of_one_word_names_its_paper(client: TestClient) -> None:
 
 @pytest.mark.parametrize("paper_id", ["suggest", "suggest/2", "p3"])
 def test_every_paper_keeps_its_address(client: TestClient, paper_id: str) -> None:
-    """Also a paper whose id is the name of a route is found by its id."""
+    """A paper is found by its id even if the id is also the name of a route."""
     assert paper_id == answer(client, f"/v1/papers/{paper_id}")["paper"]["id"]
 
 
@@ -404,7 +404,7 @@ BAD = [
 
 @pytest.mark.parametrize("path", BAD)
 def test_a_wrong_parameter_gets_a_problem(client: TestClient, path: str) -> None:
-    """Every wrong request is answered by problem+json of at most 4 kB that does not echo what was given."""
+    """An invalid request gets a problem+json of at most 4 kB."""
     response = client.get(path)
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert response.json()["detail"]
@@ -412,7 +412,7 @@ def test_a_wrong_parameter_gets_a_problem(client: TestClient, path: str) -> None
 
 
 def test_without_such_a_paper_the_prefix_is_asked_for(hashed_data: Path) -> None:
-    """Where no paper is called ``suggest``, its address says what to give."""
+    """If no paper has the id ``suggest``, the 404 of that path explains the prefix parameter."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         response = client.get("/v1/papers/suggest")
     assert 404 == response.status_code

@@ -1,4 +1,4 @@
-"""New papers of a saved query: how many match, which are returned, and what is said of the others."""
+"""Tests of the new papers of a saved query: how many match, which are returned, and how others count."""
 
 import shutil
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ SEARCH = {"query": {"text": "whales sing"}}
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some papers, to be copied."""
+    """Return a collection of some papers, to be copied."""
     folder = tmp_path_factory.mktemp("built")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(60)), folder / "data", hashing)
     return folder / "data"
@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def client(built: Path, tmp_path: Path) -> Iterator[TestClient]:
-    """A service over a copy of it that takes papers, without keys."""
+    """Yield a client of a service over a copy of the collection that takes papers without keys."""
     data = Path(shutil.copytree(built, tmp_path / "data"))
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     often = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
@@ -43,7 +43,7 @@ def client(built: Path, tmp_path: Path) -> Iterator[TestClient]:
 
 
 def songs(n_papers: int) -> list[dict[str, Any]]:
-    """So many papers that match."""
+    """Return ``n_papers`` papers that match."""
     return [{**SONGS, "id": f"s/{number}"} for number in range(n_papers)]
 
 
@@ -54,26 +54,26 @@ def add(client: TestClient, *papers: dict[str, Any]) -> None:
 
 
 def save(client: TestClient, **body: Any) -> str:
-    """The id of a saved query."""
+    """Save a query and return its id."""
     answer = client.post("/v1/queries", json={"name": "whales", **(body or {"search": SEARCH})})
     assert 201 == answer.status_code, answer.text
     return str(answer.json()["id"])
 
 
 def news(client: TestClient, query: str, **params: Any) -> dict[str, Any]:
-    """What is new to a query."""
+    """Return the new papers of a query."""
     answer = client.get(f"/v1/queries/{query}/new", params=params)
     assert 200 == answer.status_code, answer.text
     return dict(answer.json())
 
 
 def ids(found: dict[str, Any]) -> list[str]:
-    """The ids of the papers found, best first."""
+    """Return the ids of the papers found, best first."""
     return [each["paper"]["id"] for each in found["results"]]
 
 
 def test_papers_past_the_limit_are_counted(client: TestClient) -> None:
-    """How many match does not depend on how many are returned; a weak one takes no place of theirs."""
+    """The number of matches does not depend on the limit, and weak matches take no place of others."""
     query = save(client)
     add(client, *songs(12), WEAK)
     for limit in (1, 5, 12, 1000):
@@ -87,7 +87,7 @@ def test_papers_past_the_limit_are_counted(client: TestClient) -> None:
 def test_no_more_papers_are_looked_at_than_may_be_shown(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where more match than that, a warning says so."""
+    """If more papers match than may be shown, a warning says so."""
     monkeypatch.setattr("service.saved.news.MOST_NEWS", 6)
     query = save(client)
     add(client, *songs(8))
@@ -100,7 +100,7 @@ def test_no_more_papers_are_looked_at_than_may_be_shown(
 
 
 def test_papers_that_are_not_shown_are_not_marked_as_seen(client: TestClient) -> None:
-    """The page says how many more match and shows them all; only then can they be marked."""
+    """The page says how many more papers match, and offers to mark them as seen only if all are shown."""
     path = f"/saved/{save(client)}"
     add(client, *songs(25), WEAK)
     page = page_at(client, path)
@@ -118,7 +118,7 @@ def test_papers_that_are_not_shown_are_not_marked_as_seen(client: TestClient) ->
 def test_nothing_is_passed_over_while_a_part_of_the_collection_is_away(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Marking moves nothing then, the page offers no marking, and later the papers are still new."""
+    """While a part of the collection is away nothing can be marked as seen, and papers stay new."""
     query = save(client)
     seen = client.get(f"/v1/queries/{query}").json()["seen_up_to"]
     add(client, *songs(2))
@@ -139,7 +139,7 @@ def test_nothing_is_passed_over_while_a_part_of_the_collection_is_away(
 def test_matches_that_cannot_be_measured_are_no_news_yet(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a part of the collection is away it is not known which are weak; later they are still new."""
+    """While a part of the collection is away weak matches are unknown, so nothing is new; later it is."""
     query = save(client)
     add(client, *songs(2), WEAK)
     with monkeypatch.context() as patched:
@@ -152,7 +152,7 @@ def test_matches_that_cannot_be_measured_are_no_news_yet(
 
 
 def test_news_say_the_least_that_was_searched(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of several searches one may have reached less; the warning is there once."""
+    """If several searches reach different shares, the answer has the least, with one warning."""
     query = save(client)
     add(client, *songs(8))
     assert 8 == news(client, query)["matching"]
@@ -173,7 +173,7 @@ def test_news_say_the_least_that_was_searched(client: TestClient, monkeypatch: p
 
 
 def test_a_search_whose_paper_was_deleted_says_so(client: TestClient) -> None:
-    """In its answer and on its page, although nothing was added, until the paper is there again."""
+    """A search that starts from a deleted paper says so in answer and page, until the paper is back."""
     add(client, SONGS, WEAK)
     alone = save(client, search={"query": {"paper_id": "s/0"}})
     body = {"seeds": ["p1", "s/0"], "negatives": ["t/1"]}
@@ -197,7 +197,7 @@ def test_a_search_whose_paper_was_deleted_says_so(client: TestClient) -> None:
 
 
 def test_a_feed_holds_the_newest_matches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers keep what they fetched: a better match of last month takes no place of today's."""
+    """A feed holds the latest matches, because readers keep earlier ones, even if those match better."""
     monkeypatch.setattr("service.api.routes.saved.queries._FEED_PAPERS", 2)
     feed = client.post(f"/v1/queries/{save(client)}/feed").json()["feed"]
     add(client, *({**SONGS, "id": f"old/{number}", "title": "Whales sing"} for number in range(3)))

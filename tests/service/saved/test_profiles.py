@@ -1,4 +1,4 @@
-"""Profiles that are kept: in SQLite and PostgreSQL, over HTTP, in matches and in batches."""
+"""Tests of saved profiles: in SQLite and PostgreSQL, over HTTP, in matches and in batches."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,13 +20,13 @@ FLOODS = [f"demo:p03-m0{number}" for number in range(4)]
 
 @pytest.fixture
 def profiles(catalog_place: str | Path) -> Iterator[Profiles]:
-    """The profiles of an empty catalog."""
+    """Yield the profiles of an empty catalog."""
     with Profiles.open(catalog_place) as profiles:
         yield profiles
 
 
 def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
-    """Each owner has its own."""
+    """A profile can be saved, replaced and deleted, separately for each owner."""
     assert profiles.put(ADA, owner="me")
     assert profiles.put(Profile("ada", ("p5",)), owner="you")
     assert not profiles.put(Profile("ada", ("p3",)), owner="me")
@@ -41,7 +41,7 @@ def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
 
 
 def test_names_are_listed_in_pages(profiles: Profiles) -> None:
-    """By name, those behind one."""
+    """Profiles are listed in pages by name, after a given name."""
     for name in ("cy", "ada", "bo"):
         profiles.put(Profile(name, ("p1",), 1), owner="me")
     assert ["ada", "bo"] == [head.name for head in profiles.heads(owner="me", after="", limit=2)]
@@ -50,7 +50,7 @@ def test_names_are_listed_in_pages(profiles: Profiles) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "a\0b", "x" * 301, "a\nb"])
 def test_a_name_is_printable(profiles: Profiles, name: str) -> None:
-    """And not too long; nor is any other looked up."""
+    """A name that is too long or not printable is neither saved nor found."""
     with pytest.raises(InputError, match="printable"):
         profiles.put(Profile(name, ("p1",)), owner="me")
     with pytest.raises(ProfileNotFoundError):
@@ -58,7 +58,7 @@ def test_a_name_is_printable(profiles: Profiles, name: str) -> None:
 
 
 def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
-    """One that is there can still be replaced."""
+    """At the maximum, a new profile is refused but an existing one can be replaced."""
     with Profiles.open(catalog_place) as opened:
         few = Profiles(opened.database, most_of_owner=2)
         for name in ("ada", "bo", "bo"):
@@ -71,19 +71,19 @@ def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
 
 @pytest.fixture
 def client(hashed_data: Path, tmp_path: Path) -> Iterator[TestClient]:
-    """A service over the demo corpus whose catalog can be written."""
+    """Yield a client of a service over the demo corpus with a writable catalog."""
     data = Path(copytree(hashed_data, tmp_path / "data"))
     with client_of(data, device="cpu") as client:
         yield client
 
 
 def put(client: TestClient, name: str, **body: Any) -> Any:
-    """What keeping a profile answers."""
+    """Return the answer to saving a profile."""
     return client.put(f"/v1/profiles/{name}", json=body)
 
 
 def test_over_http(client: TestClient) -> None:
-    """Papers by any name become ids; what is not there is told."""
+    """Saving keeps the ids of papers and reports unknown ones; names may be in any form of Unicode."""
     assert 404 == client.get("/v1/profiles/ada").status_code
     assert {"profiles": [], "next_after": None} == client.get("/v1/profiles").json()
     made = put(client, "~Ada/1", papers=[*FLOODS, "none"], quota=2)
@@ -100,11 +100,11 @@ def test_over_http(client: TestClient) -> None:
         client.put(f"/v1/profiles/a%{byte}b", json={"papers": FLOODS}).status_code for byte in ("FF", "FE")
     ]
     assert 201 == client.put("/v1/profiles/Jos%C3%A9", json={"papers": FLOODS}).status_code
-    assert 200 == client.get("/v1/profiles/Jose%CC%81").status_code  # the accent by itself
+    assert 200 == client.get("/v1/profiles/Jose%CC%81").status_code  # the accent as a separate character
 
 
 def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
-    """With their conflicts and quotas, as if their papers had been given."""
+    """Saved profiles used by name have the answers of profiles given in full, conflicts included."""
     put(client, "ada", papers=FLOODS)
     put(client, "bo", papers=["demo:p01-m02"], conflicts=["demo:p03-m07"])
     submissions = [{"paper_id": "demo:p03-m07"}, {"paper_id": "demo:p03-m05"}]
@@ -139,7 +139,7 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
 
 
 def test_profiles_belong_to_keys(hashed_data: Path, tmp_path: Path) -> None:
-    """Another key neither sees nor matches with them."""
+    """Another key can neither see a profile nor match with it."""
     data = Path(copytree(hashed_data, tmp_path / "data"))
     with Keys.open(data / "catalog.sqlite3") as keys:
         made = [

@@ -1,4 +1,4 @@
-"""`/v1/queries`: kept by whoever saved them, new papers told once, feeds read without a key."""
+"""Tests of `/v1/queries`: queries of an owner, new papers until they are seen, and feeds without keys."""
 
 import shutil
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some papers, to be copied."""
+    """Return a collection of some papers, to be copied."""
     folder = tmp_path_factory.mktemp("built")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(60)), folder / "data", hashing)
     return folder / "data"
@@ -46,12 +46,12 @@ def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(built: Path, tmp_path: Path) -> Path:
-    """A collection of the test's own."""
+    """Return this test's own copy of the collection."""
     return Path(shutil.copytree(built, tmp_path / "data"))
 
 
 def serving(data: Path, **settings: Any) -> TestClient:
-    """A service over the collection that takes papers."""
+    """Return a client of a service over the collection that takes papers."""
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     given = {"keyless": "write", "device": "cpu", "rate": 0, **settings}
     return client_of(data, engine, timings=OFTEN, **given)
@@ -59,7 +59,7 @@ def serving(data: Path, **settings: Any) -> TestClient:
 
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
-    """A client of it, on its machine, without keys."""
+    """Yield a client on the same machine, without keys."""
     with serving(data) as client:
         yield client
 
@@ -71,26 +71,26 @@ def add(client: TestClient, *papers: dict[str, Any], **options: Any) -> None:
 
 
 def save(client: TestClient, body: dict[str, Any] | None = None, **options: Any) -> str:
-    """The path of a saved query."""
+    """Save a query and return its path."""
     answer = client.post("/v1/queries", json=body or {"name": "whales", "search": SEARCH}, **options)
     assert 201 == answer.status_code, answer.text
     return str(answer.headers["Location"])
 
 
 def news(client: TestClient, path: str, **params: Any) -> dict[str, Any]:
-    """What is new to a query."""
+    """Return the new papers of a query."""
     answer = client.get(f"{path}/new", params=params)
     assert 200 == answer.status_code, answer.text
     return dict(answer.json())
 
 
 def ids(found: dict[str, Any]) -> list[str]:
-    """The ids of the papers found, best first."""
+    """Return the ids of the papers found, best first."""
     return [each["paper"]["id"] for each in found["results"]]
 
 
 def entries(feed: bytes) -> list[tuple[str, str]]:
-    """The titles and addresses in a feed."""
+    """Return the titles and addresses in a feed."""
     root = ElementTree.fromstring(feed)
     assert f"{ATOM}feed" == root.tag
     assert {"id", "title", "updated"} <= {child.tag.removeprefix(ATOM) for child in root}
@@ -101,7 +101,7 @@ def entries(feed: bytes) -> list[tuple[str, str]]:
 
 
 def test_what_is_new_is_told_until_it_is_seen(client: TestClient) -> None:
-    """Papers added since are told, best first, in words and numbers; once marked as seen they are not."""
+    """Papers added later are new, best first with their scores, until they are marked as seen."""
     add(client, WHALES)
     path = save(client)
     nothing = news(client, path)
@@ -114,7 +114,7 @@ def test_what_is_new_is_told_until_it_is_seen(client: TestClient) -> None:
     single = client.post("/v1/search", json=SEARCH).json()["results"]
     assert next(each["score"] for each in single if each["paper"]["id"] == "w/2") == first["score"]
     add(client, {**SONGS, "id": "w/3"})
-    for _ in range(2):  # an answer that got lost is asked for again
+    for _ in range(2):  # a lost answer is requested again
         seen = client.post(f"{path}/seen", json={"up_to": found["seen_up_to"]})
         assert (200, found["seen_up_to"]) == (seen.status_code, seen.json()["seen_up_to"])
     assert ["w/3"] == ids(news(client, path))
@@ -122,7 +122,7 @@ def test_what_is_new_is_told_until_it_is_seen(client: TestClient) -> None:
 
 
 def test_weak_matches_are_no_news(client: TestClient) -> None:
-    """Papers about something else are counted and not told, unless that is asked for."""
+    """Papers that match weakly are counted, but only listed with ``weak``."""
     path = save(client)
     add(client, {**TAXES, "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]})
     found = news(client, path)
@@ -131,7 +131,7 @@ def test_weak_matches_are_no_news(client: TestClient) -> None:
 
 
 def test_likes_dislikes_and_filters_are_kept(client: TestClient) -> None:
-    """Saved recommendations come back as they were sent, and what is new obeys them."""
+    """Saved recommendations are returned as sent, and new papers follow their negatives and filters."""
     add(client, WHALES, TAXES)
     body = {"seeds": ["w/1"], "negatives": ["t/1"], "filters": {"year_from": 2020}, "limit": 1}
     path = save(client, {"name": "songs", "recommendations": body})
@@ -149,7 +149,7 @@ def test_likes_dislikes_and_filters_are_kept(client: TestClient) -> None:
 
 
 def test_only_some_papers_may_be_asked_for(client: TestClient) -> None:
-    """A query that names the papers it may return is told of no others."""
+    """A query with a filter by ids only finds those papers."""
     narrow = {**SEARCH, "filters": {"ids": ["w/2"]}}
     path = save(client, {"name": "narrow", "search": narrow})
     add(client, WHALES)
@@ -159,7 +159,7 @@ def test_only_some_papers_may_be_asked_for(client: TestClient) -> None:
 
 
 def test_saved_queries_are_listed_and_deleted(client: TestClient) -> None:
-    """The list holds no bodies; the same query is saved once; deleting twice is as deleting once."""
+    """The list has no bodies, equal queries are saved once, and deleting twice is fine."""
     assert {"queries": []} == client.get("/v1/queries").json()
     assert 404 == client.get("/v1/queries/none").status_code
     assert 204 == client.delete("/v1/queries/none").status_code
@@ -196,7 +196,7 @@ DETAILS = ("abstract", "sentences", "alignments", "highlights")
     ],
 )
 def test_what_cannot_be_saved_is_refused(client: TestClient, body: dict[str, Any], named: str) -> None:
-    """A name and one query are needed; the field that is wrong is named, and nothing is kept."""
+    """A query without name or content is refused with the name of the field, and nothing is saved."""
     answer = client.post("/v1/queries", json=body)
     assert 422 == answer.status_code
     assert named in answer.json()["detail"]
@@ -204,7 +204,7 @@ def test_what_cannot_be_saved_is_refused(client: TestClient, body: dict[str, Any
 
 
 def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
-    """It holds what is new and matches, without a key, until it or the key that made it is revoked."""
+    """A feed has the new matches without a key, until it or the key that made it is revoked."""
     with Keys.open(data / CATALOG_FILE) as keys:
         mine, other, admin = (
             keys.create(name, scope=scope, expires_days=1)
@@ -250,7 +250,7 @@ def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
 
 
 def test_links_of_a_feed_are_whole(data: Path) -> None:
-    """A reader of feeds follows them as they stand: by the setting, or by the host that was asked."""
+    """Links in a feed are absolute, by the setting or by the host of the request."""
 
     def links(client: TestClient, path: str, host: str) -> list[str]:
         read = client.get(path, headers={"host": host}).content
@@ -269,7 +269,7 @@ def test_links_of_a_feed_are_whole(data: Path) -> None:
 
 
 def test_without_keys_a_feed_is_for_this_machine(data: Path) -> None:
-    """Like everything else; and what was saved before there were keys is read with none of them."""
+    """Without keys a feed is for this machine; once keys exist, no key opens a feed made without one."""
     with serving(data) as client:
         feed = client.post(f"{save(client)}/feed").json()["feed"]
         assert 200 == client.get(feed).status_code
@@ -281,7 +281,7 @@ def test_without_keys_a_feed_is_for_this_machine(data: Path) -> None:
 
 
 def test_a_feed_counts_as_one_caller(data: Path) -> None:
-    """Who reads one feed too often waits, and other feeds go on; a wrong address counts for nobody."""
+    """Reading one feed too often is refused, while other feeds go on; wrong addresses do not count."""
     with serving(data, rate=4) as client:
         first = client.post(f"{save(client)}/feed").json()["feed"]
         second = client.post(f"{save(client, {'name': 'b', 'search': SEARCH})}/feed").json()["feed"]
@@ -294,7 +294,7 @@ def test_a_feed_counts_as_one_caller(data: Path) -> None:
 
 
 def test_the_place_at_the_database_is_free_while_news_are_computed(data: Path) -> None:
-    """Writes go on while all places at the processor are taken and news wait for one."""
+    """While news wait for a place to compute they hold no place at the database, so writes go on."""
     with serving(data, running=1, queue=1) as client:
         path = save(client)
         add(client, SONGS)

@@ -1,4 +1,4 @@
-"""Saved queries as they are stored: names, bounds, what counts as added, feeds; in SQLite and PostgreSQL."""
+"""Tests of stored queries in SQLite and PostgreSQL: names, limits, added papers and feeds."""
 
 import json
 from collections.abc import Iterator
@@ -20,31 +20,31 @@ NEW = NewSavedQuery("me", "floods", "search", '{"query":{"paper_id":"a"}}', 0)
 
 
 def paper(paper_id: str, title: str = "", abstract: str = "One.") -> Paper:
-    """A paper of one sentence."""
+    """Return a paper of one sentence."""
     return Paper(paper_id, title, abstract, (Sentence(abstract, 0, len(abstract)),))
 
 
 @pytest.fixture
 def saved(catalog_place: str | Path) -> Iterator[SavedQueries]:
-    """The saved queries of an empty catalog."""
+    """Yield the saved queries of an empty catalog."""
     with SavedQueries.open(catalog_place) as saved:
         yield saved
 
 
 @pytest.fixture
 def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
-    """The same catalog."""
+    """Yield the same catalog."""
     with Catalog.open(catalog_place) as catalog:
         yield catalog
 
 
 def added(saved: SavedQueries, change: int) -> list[tuple[str, int]]:
-    """The papers that came after a change, and in which."""
+    """Return the papers added after a change, each with its change."""
     return [(each.paper_id, each.change) for each in saved.added(change)]
 
 
 def test_what_counts_as_added(saved: SavedQueries, catalog: Catalog) -> None:
-    """A paper that came in or came back does; one that is replaced, deleted or given again does not."""
+    """A paper counts as added if it is new or returns, but not if it is replaced, deleted or repeated."""
     catalog.add([paper("a"), paper("b"), paper("c")])
     mark = catalog.last_change()
     catalog.add([paper("a", "A new title"), paper("d"), paper("e")])
@@ -58,7 +58,7 @@ def test_what_counts_as_added(saved: SavedQueries, catalog: Catalog) -> None:
 
 
 def test_what_was_staged_counts_when_it_is_published(saved: SavedQueries, catalog: Catalog) -> None:
-    """Papers that waited while others were marked as seen are new once they show."""
+    """Staged papers count as added when they are published, even if others were seen meanwhile."""
     catalog.stage("load", [paper("a"), paper("b")])
     catalog.add([paper("c")])
     mark = catalog.last_change()
@@ -68,7 +68,7 @@ def test_what_was_staged_counts_when_it_is_published(saved: SavedQueries, catalo
 
 
 def test_when_a_paper_came_is_kept(catalog_place: str | Path, catalog: Catalog) -> None:
-    """Papers are told apart by when they came: those that came longer ago are left out."""
+    """The catalog keeps when a paper was added, so that older papers can be left out."""
     catalog.add([paper("a")])
     with SavedQueries(catalog.database) as saved:
         came_at = saved.added(0)[0].added_at
@@ -78,7 +78,7 @@ def test_when_a_paper_came_is_kept(catalog_place: str | Path, catalog: Catalog) 
 
 
 def test_a_query_is_there_once(saved: SavedQueries) -> None:
-    """Sent twice it is saved once; no other has its name, but for those of other owners."""
+    """An equal query is saved once, and another query of the owner cannot have its name."""
     first, is_new = saved.save(NEW)
     assert is_new
     assert (first, False) == saved.save(replace(NEW, change=7))
@@ -93,13 +93,13 @@ def test_a_query_is_there_once(saved: SavedQueries) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0", "\ud800", "x" * 101])
 def test_a_name_can_be_shown(saved: SavedQueries, name: str) -> None:
-    """A name that is blank, too long or not printable is refused, and the field is named."""
+    """A name that is blank, too long or not printable is refused with the name of the field."""
     with pytest.raises(InputError, match="name: "):
         saved.save(replace(NEW, name=name))
 
 
 def test_one_keeps_a_bounded_number(catalog_place: str | Path, catalog: Catalog) -> None:
-    """At the bound the next query is refused, an earlier one is still found, and others keep their own."""
+    """At the maximum a new query is refused, while existing ones are found and other owners are free."""
     with SavedQueries(catalog.database, most_of_owner=2) as saved:
         saved.save(NEW)
         saved.save(replace(NEW, name="b"))
@@ -110,7 +110,7 @@ def test_one_keeps_a_bounded_number(catalog_place: str | Path, catalog: Catalog)
 
 
 def test_nobody_sees_what_is_anothers(saved: SavedQueries) -> None:
-    """Another owner's query is as if it were not there; `None` sees all; what is gone stays gone."""
+    """A query of another owner is not found, `None` as owner finds all, and deletion is permanent."""
     key = saved.save(NEW)[0].head.id
     for wrong in (key, "x" * 22, "", "a\0b", "../x", key + "\n"):
         with pytest.raises(SavedQueryNotFoundError):
@@ -127,7 +127,7 @@ def test_nobody_sees_what_is_anothers(saved: SavedQueries) -> None:
 
 
 def test_what_was_seen_is_not_new_again(saved: SavedQueries, catalog: Catalog) -> None:
-    """A mark goes forward and never back, however often it is sent, and not past the last change."""
+    """The mark only moves forward, and not beyond the last change."""
     catalog.add([paper("a")])
     catalog.add([paper("b")])
     key = saved.save(NEW)[0].head.id
@@ -140,7 +140,7 @@ def test_what_was_seen_is_not_new_again(saved: SavedQueries, catalog: Catalog) -
 
 
 def test_a_feed_is_good_until_it_is_revoked(saved: SavedQueries) -> None:
-    """Making it twice makes one; revoked, its number is never good again."""
+    """Opening a feed twice gives one feed, and a closed feed's number is never valid again."""
     key = saved.save(NEW)[0].head.id
     with pytest.raises(SavedQueryNotFoundError):
         saved.of_feed(key, 0)
@@ -158,7 +158,7 @@ def test_a_feed_is_good_until_it_is_revoked(saved: SavedQueries) -> None:
 
 
 def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
-    """Any other text, another number or another secret is refused, without a look into the database."""
+    """A token is valid only unchanged and under the same secret, and stays valid after an upgrade."""
     feed = FeedOf(saved.save(NEW)[0].head.id, 3)
     tokens = FeedTokens(Secret(b"x" * 32, shared=True))
     of_before = "AAAAAAAAAAAAAAAAAAAAAAAAAAFuw02K0pm417ZFPnMrsBlH3Cix"
@@ -189,7 +189,7 @@ def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
 def test_a_purge_takes_the_queries_that_hold_the_text(
     saved: SavedQueries, catalog: Catalog, body: dict[str, object], *, stays: bool
 ) -> None:
-    """A query that holds a sentence or the title of a purged paper goes, however it is written."""
+    """A purge removes the queries with a sentence or the title of the paper, however it is written."""
     saved.save(replace(NEW, body=json.dumps(body)))
     catalog.add([paper("a", "On ice", "The ice of Greenland melts fast."), paper("b")])
     assert not catalog.purge(["b"]).n_queries
@@ -198,7 +198,7 @@ def test_a_purge_takes_the_queries_that_hold_the_text(
 
 
 def test_papers_of_an_older_catalog_are_no_news(catalog_place: str | Path) -> None:
-    """A catalog that is migrated counts what is there as added when it last changed."""
+    """After a migration, papers count as added at their last change."""
     with Catalog.open(catalog_place) as catalog:
         catalog.add([paper("a")])
         catalog.add([paper("b")])

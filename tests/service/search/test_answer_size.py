@@ -1,4 +1,4 @@
-"""The size of an answer: bounded by the lightest alignments being summed up, and still adding up."""
+"""Tests of the size of answers: the lightest alignments are summed up, and the sums still make the score."""
 
 import math
 import re
@@ -24,19 +24,19 @@ from tests.support.builds import build_quietly, write_corpus
 
 N_SENTENCES = 200
 _WORDS = ["flood", "river", "graph", "neural", "causal", "model", "forecast", "satellite"]
-# A hundred such results make 2.4 MB, two thirds of it the abstracts and the places of their sentences.
+# A hundred such results are 2.4 MB, two thirds of it abstracts and the places of their sentences.
 _MOST_BYTES_A_RESULT = 24_000
 
 
 def long_abstract(seed: int) -> list[str]:
-    """Two hundred short sentences."""
+    """Return two hundred short sentences."""
     rng = np.random.default_rng(seed)
     return [f"{' '.join(rng.choice(_WORDS, 3))} {i}." for i in range(N_SENTENCES)]
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of the service over a few papers of two hundred sentences."""
+    """Yield a client of a service over a few papers of two hundred sentences."""
     folder = tmp_path_factory.mktemp("long")
     papers = [{"id": f"p{i}", "title": f"Paper {i}", "abstract": long_abstract(i)} for i in range(4)]
     build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
@@ -45,14 +45,14 @@ def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterat
 
 
 def totals(result: dict[str, Any], sign: int = 1) -> tuple[float, float]:
-    """The weights of one sign, alignments and what was omitted, summed; and the score they make."""
+    """Return the sum of all weights of one sign, omitted ones included, and the score that they make."""
     cells: Sequence[dict[str, float]] = [*result["alignments"], *result["omitted"]]
     kept = [cell for cell in cells if cell["weight"] * sign > 0]
     return sum(cell["weight"] for cell in kept), -sum(cell["weight"] * cell["distance"] for cell in kept)
 
 
 def test_the_largest_results_are_bounded(client: TestClient) -> None:
-    """Results of two hundred sentences stay small, though each has 1,600 alignments with the query."""
+    """Results with two hundred sentences stay small, although each has 1,600 alignments with the query."""
     response = client.post("/v1/search", json={"query": {"abstract": long_abstract(500)[:8]}})
     results = response.json()["results"]
     assert {N_SENTENCES} == {len(result["paper"]["sentences"]) for result in results}
@@ -61,7 +61,7 @@ def test_the_largest_results_are_bounded(client: TestClient) -> None:
 
 @pytest.mark.parametrize("scorer", list(Scorer))
 def test_what_is_summed_up_still_adds_up(client: TestClient, scorer: Scorer) -> None:
-    """With what was omitted weights sum to 1 and make the score, and what is shown is the heaviest."""
+    """The heaviest alignments are shown; with the omitted ones, weights sum to 1 and make the score."""
     body = {"query": {"paper_id": "p0"}, "limit": 1, "scorer": scorer, "tau": 5.0}
     (result,) = client.post("/v1/search", json=body).json()["results"]
     weight, _ = totals(result)
@@ -80,7 +80,7 @@ def test_what_is_summed_up_still_adds_up(client: TestClient, scorer: Scorer) -> 
 
 
 def test_contrast_is_summed_up_by_itself(client: TestClient) -> None:
-    """What is to be like and what unlike have half the room each, and each its own remainder."""
+    """With a contrast each side gets half of the alignments and its own entry of omitted ones."""
     body = {
         "query": {"paper_id": "p0"},
         "limit": 3,
@@ -98,7 +98,7 @@ def test_contrast_is_summed_up_by_itself(client: TestClient) -> None:
 
 
 def test_a_contrast_of_almost_no_weight_is_summed_up(client: TestClient) -> None:
-    """A program may ask the engine for so little that its shares round to nothing; it gets an answer."""
+    """A contrast so light that its shares round to 0 still gets a finite answer from the engine."""
     engine = client.app.state.services.collection.engines.current  # type: ignore[attr-defined]
     aspect = Aspect((0,), unlike=Contrast(sentences=tuple(range(10, 20)), weight=5e-324))
     query = SearchQuery((Seed("p0", aspect=aspect),), limit=3, max_alignments=N_SENTENCES)
@@ -108,7 +108,7 @@ def test_a_contrast_of_almost_no_weight_is_summed_up(client: TestClient) -> None
 
 
 def test_few_alignments_are_all_shown(client: TestClient) -> None:
-    """Where there are no more than there is room for, none is left out."""
+    """If all alignments fit, none is omitted."""
     for scorer, n in (("single", 1), ("mean_min", MAX_ALIGNMENTS)):
         query = {"abstract": long_abstract(500)[:n]}
         body = {"query": query, "filters": {"ids": ["p1"]}, "scorer": scorer, "sentences": list(range(n))}
@@ -117,7 +117,7 @@ def test_few_alignments_are_all_shown(client: TestClient) -> None:
 
 
 def test_an_answer_is_the_same_to_the_byte(client: TestClient) -> None:
-    """The same search twice differs in took_ms alone, in JSON and in files."""
+    """The same search twice gives the same bytes except for took_ms, in JSON and in files."""
     body = {"query": {"abstract": long_abstract(500)[:8]}, "limit": 10}
     for accept in ("application/json", "text/csv", "application/x-ndjson", "application/x-bibtex"):
         contents = {
@@ -135,7 +135,7 @@ def test_an_answer_is_the_same_to_the_byte(client: TestClient) -> None:
 def test_the_smallest_answer_has_the_same_papers_and_scores(
     sentence_engine: SearchEngine, contrast: dict[str, Any]
 ) -> None:
-    """With nothing to include neither texts nor what explains a score is read; the rest is as it was."""
+    """With an empty ``include``, only texts and explanations are missing; papers and scores are unchanged."""
     asked = SearchIn.model_validate(
         {"query": {"paper_id": "demo:p03-m07"}, "limit": 20, **contrast}
     ).to_query()

@@ -1,4 +1,4 @@
-"""Which sentences of a query count, as what, and how far they are turned."""
+"""Tests of the selection of query sentences, their sides and how far they are turned."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ LABELS = (B, AIM, M, M, R)
 
 
 def paper(labels: tuple[Facet | None, ...] = LABELS) -> Paper:
-    """A paper whose sentences have these facets."""
+    """Return a paper whose sentences have these facets."""
     sentences = tuple(Sentence("x.", 3 * i, 3 * i + 2, label) for i, label in enumerate(labels))
     return Paper("p", "T", "x. " * len(labels), sentences)
 
 
 def select(aspect: Aspect, *, labels: tuple[Facet | None, ...] = LABELS, n_vectors: int = 5) -> Selection:
-    """The selection in a paper with these facets."""
+    """Return the selection in a paper with these facets."""
     return select_sentences(aspect, paper(labels), n_vectors=n_vectors, unit=Unit.SENTENCE)
 
 
@@ -54,7 +54,7 @@ def select(aspect: Aspect, *, labels: tuple[Facet | None, ...] = LABELS, n_vecto
     ],
 )
 def test_an_aspect_selects_its_sentences(aspect: Aspect, expected: Selection) -> None:
-    """Facets and numbers choose what to be like and unlike; unlike alone leaves all the others to be like."""
+    """Facets or numbers select both sides; with only an unlike side, all others are the like side."""
     assert expected == select(aspect)
 
 
@@ -75,7 +75,7 @@ def test_sentences_past_the_token_limit_are_not_selected() -> None:
     ],
 )
 def test_a_contradiction_is_an_error(aspect: Aspect, message: str) -> None:
-    """A sentence cannot be on both sides, and something must be left to be like."""
+    """A sentence on both sides, an empty like side and a number out of range raise an error."""
     with pytest.raises(SentenceSelectionError) as error:
         select(aspect)
     assert message in str(error.value)
@@ -83,7 +83,7 @@ def test_a_contradiction_is_an_error(aspect: Aspect, message: str) -> None:
 
 @pytest.mark.parametrize("aspect", [Aspect(facets=(M,)), Aspect(unlike=Contrast(facets=(M,)))])
 def test_a_paper_without_labels_says_so(aspect: Aspect) -> None:
-    """Facets of a paper whose sentences carry none are an error, not an empty answer."""
+    """Selecting facets in a paper without facets is an error, not an empty answer."""
     with pytest.raises(SentenceSelectionError, match="have no facets"):
         select(aspect, labels=(None, None, None, None, None))
 
@@ -92,7 +92,7 @@ def test_a_paper_without_labels_says_so(aspect: Aspect) -> None:
     "aspect", [Aspect(unlike=Contrast(facets=(M,))), Aspect(unlike=Contrast(sentences=(0,)))]
 )
 def test_one_vector_a_paper_has_no_contrast(aspect: Aspect) -> None:
-    """With document vectors neither sentences nor facets can be told apart."""
+    """With one vector per paper a contrast raises an error."""
     with pytest.raises(SentenceSelectionError, match="one vector per paper"):
         select_sentences(aspect, paper(), n_vectors=1, unit=Unit.DOCUMENT)
 
@@ -124,12 +124,12 @@ def test_one_vector_a_paper_has_no_contrast(aspect: Aspect) -> None:
     ],
 )
 def test_a_missing_facet_is_told_with_those_there_are(aspect: Aspect, n_vectors: int, expected: str) -> None:
-    """The detail names what was sought, what there is, and a token limit that may be why."""
+    """The detail names the missing facets, those present, and a token limit that may be the reason."""
     assert expected == facets_missing(aspect, paper(), n_vectors=n_vectors)
 
 
 def test_several_facets_turn_as_little_as_the_one_that_turns_least() -> None:
-    """A result keeps its topic whatever else is chosen; a given focus counts before all."""
+    """Several facets are turned like the one that is turned least; a given focus overrides this."""
     turns = [Aspect(facets=facets).turn for facets in ((), (M,), (B,), (B, M), (M, R))]
     assert [DEFAULT_FOCUS, 0.4, 0.3, 0.3, 0.0] == turns
     assert 0.7 == Aspect(facets=(M, R), focus=0.7).turn
@@ -144,7 +144,7 @@ VECTORS = st.tuples(st.integers(2, 8), st.integers(0, 2**32 - 1)).map(
 def test_turning_keeps_norms_and_leaves_the_others(
     vectors: np.ndarray, focus: float, data: st.DataObject
 ) -> None:
-    """Chosen vectors keep their norms and come no nearer to the mean of the others; focus 0 changes none."""
+    """Turned vectors keep their norms and come no nearer to the mean of the others; focus 0 changes none."""
     selected = sorted(data.draw(st.sets(st.integers(0, len(vectors) - 1), min_size=1)))
     turned = focused(vectors, selected, focus=focus)
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""The candidate stage: the papers an unlimited single-match search would give, however clustered they are."""
+"""Tests of the candidates, which are the best papers of an unlimited single-match search."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tests.support.builds import build_quietly, write_corpus
 
 
 def by_brute_force(snapshot: Snapshot, query: np.ndarray, allowed: np.ndarray) -> list[int]:
-    """All allowed papers by single match, best first, ties by position."""
+    """Return all allowed papers by single match, best first, ties by position."""
     rows = snapshot.gather(snapshot.positions)[0]
     scores = score_papers(query, rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
     order = np.lexsort((np.arange(len(scores)), -scores.astype(np.float32)))
@@ -27,7 +27,7 @@ def by_brute_force(snapshot: Snapshot, query: np.ndarray, allowed: np.ndarray) -
 def test_candidates_are_the_nearest_papers(
     hashed_snapshot: Snapshot, n_papers: int, n_allowed: int, at_once: int
 ) -> None:
-    """As many papers as asked for, or as are allowed, come back, and they are the nearest ones."""
+    """The nearest allowed papers are found, as many as requested or as are allowed."""
     snapshot = hashed_snapshot
     allowed = np.zeros(len(snapshot), dtype=bool)
     allowed[np.random.default_rng(0).permutation(len(snapshot))[:n_allowed]] = True
@@ -40,13 +40,13 @@ def test_candidates_are_the_nearest_papers(
 
 
 def test_nothing_allowed_gives_nothing(hashed_snapshot: Snapshot) -> None:
-    """Where no paper is allowed there is no candidate."""
+    """If no paper is allowed there is no candidate."""
     allowed = np.zeros(len(hashed_snapshot), dtype=bool)
     assert [] == find_candidates(hashed_snapshot, hashed_snapshot.vectors(0), n_papers=5, allowed=allowed)
 
 
 def test_one_paper_with_every_near_sentence_hides_no_other(tmp_path: Path, hashing: Encoder) -> None:
-    """Hundreds of near sentences of one paper take up whole hit lists; the search widens past them."""
+    """If sentences of one paper fill whole hit lists, the search widens until it finds other papers."""
     crowd = [f"Floods of the river are forecast at station {i}." for i in range(300)]
     others = [
         {"id": f"p{i}", "title": f"Study {i}", "abstract": [f"Topic {i} of area {i}.", f"Result {i}."]}

@@ -1,4 +1,4 @@
-"""Search by facets: several at once, as a filter, and what an answer says of the query's own."""
+"""Tests of search by facets: several at once, facet filters, and the query's facets in the answer."""
 
 import json
 from collections.abc import Iterator
@@ -34,18 +34,18 @@ from tests.support.builds import many_papers, write_corpus
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         yield client
 
 
 def search(client: TestClient, paper_id: str = "demo:p00-m03", **body: Any) -> dict[str, Any]:
-    """The answer to a search for one demo paper."""
+    """Return the answer to a search for one demo paper."""
     return clients.search(client, query={"paper_id": paper_id}, **body)
 
 
 def printed(hashed_data: Path, *arguments: str, status: int = 0) -> str:
-    """What `akin search` prints, without line wrapping."""
+    """Return the output of `akin search` without line wrapping."""
     command = ["search", "--data", str(hashed_data), "--limit", "2", *arguments]
     result = CliRunner().invoke(app, command)
     assert status == result.exit_code, result.output
@@ -53,7 +53,7 @@ def printed(hashed_data: Path, *arguments: str, status: int = 0) -> str:
 
 
 def test_several_facets_choose_the_sentences_of_each(client: TestClient) -> None:
-    """A list of facets counts the sentences of all; a list of one is the facet by itself."""
+    """A list of facets selects the sentences of all; a list of one is the same as the facet alone."""
     answer = search(client, facet=["result", "method"])
     facets = [sentence["facet"] for sentence in answer["query"]["sentences"]]
     assert [i for i, f in enumerate(facets) if f in {"method", "result"}] == answer["query"]["selected"]
@@ -62,14 +62,14 @@ def test_several_facets_choose_the_sentences_of_each(client: TestClient) -> None
 
 
 def test_a_facet_missing_among_several_is_told(client: TestClient) -> None:
-    """The facets that are there are searched by; a warning names each that is not."""
+    """If some of the facets are missing, the others are searched, and a warning names the missing ones."""
     answer = search(client, facet=["method", "other"], unlike={"facet": ["background", "other"]})
     assert answer["results"]
     assert [("facet_missing", ["other"]), ("unlike_facet_missing", ["other"])] == warned(answer)
 
 
 def test_the_query_comes_back_with_its_facets(client: TestClient) -> None:
-    """Every query sentence is told with its text, its place and the facet it was taken to have."""
+    """Every query sentence is returned with its text, its place and its facet."""
     paper = client.get("/v1/papers/demo:p00-m03").json()["paper"]
     sentences = search(client, facet="method")["query"]["sentences"]
     texts = [paper["abstract"][each["start"] : each["end"]] for each in paper["sentences"]]
@@ -78,7 +78,7 @@ def test_the_query_comes_back_with_its_facets(client: TestClient) -> None:
 
 
 def test_a_missing_facet_says_which_there_are(client: TestClient) -> None:
-    """An answer without results tells, for machines and for people, what the query has instead."""
+    """An empty answer has a reason for programs, and a detail with the facets that the query has."""
     answer = search(client, facet="other")
     assert ([], "no_sentence_of_that_facet") == (answer["results"], answer["reason"])
     assert (
@@ -89,7 +89,7 @@ def test_a_missing_facet_says_which_there_are(client: TestClient) -> None:
 
 
 def test_every_empty_answer_has_a_detail(client: TestClient) -> None:
-    """Filters that let nothing pass say so in words too."""
+    """If no paper passes the filters, the answer says so in words too."""
     answer = search(client, filters={"year_from": 2090})
     assert ("filtered_out", "No paper matches the filters; widen them.") == (
         answer["reason"],
@@ -98,7 +98,7 @@ def test_every_empty_answer_has_a_detail(client: TestClient) -> None:
 
 
 def with_facets(*facets: Facet | None) -> Paper:
-    """A paper whose sentences have these facets."""
+    """Return a paper whose sentences have these facets."""
     sentences = tuple(Sentence("x.", 3 * i, 3 * i + 2, facet) for i, facet in enumerate(facets))
     return Paper("p", "T", "x. " * len(facets), sentences)
 
@@ -115,7 +115,7 @@ def with_facets(*facets: Facet | None) -> Paper:
     ],
 )
 def test_a_filter_asks_for_a_sentence_of_each_facet(wanted: tuple[Facet, ...], expected: list[bool]) -> None:
-    """A paper passes with at least one sentence of each; a stated aim is background too."""
+    """A paper passes with at least one sentence of each facet; an objective also counts as background."""
     papers = [
         with_facets(Facet.BACKGROUND, Facet.METHOD),
         with_facets(None, None),
@@ -131,7 +131,7 @@ def test_a_filter_asks_for_a_sentence_of_each_facet(wanted: tuple[Facet, ...], e
 
 
 def test_the_filter_acts_inside_the_search(client: TestClient) -> None:
-    """All and only the papers with such a sentence come back."""
+    """The search finds all papers with such a sentence and no others."""
     found = search(client, filters={"has_facets": ["objective"]}, limit=100)["results"]
     snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     papers = [snapshot.paper(i) for i in range(len(snapshot))]
@@ -152,7 +152,7 @@ def test_the_filter_acts_inside_the_search(client: TestClient) -> None:
     ],
 )
 def test_a_wrong_facet_gets_a_problem(client: TestClient, body: dict[str, Any]) -> None:
-    """Only known facets, given in the one place for them."""
+    """Empty, unknown, misplaced or malformed facets get 422."""
     response = client.post("/v1/search", json={"query": {"paper_id": "demo:p00-m03"}, **body})
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
 
@@ -179,7 +179,7 @@ FACETED = [
 def test_the_command_line_asks_what_the_service_is_asked(
     client: TestClient, hashed_data: Path, arguments: list[str], body: dict[str, Any]
 ) -> None:
-    """Every flag about facets has its counterpart in the request."""
+    """Every flag about facets gives the same answer as its field of a request."""
     command = ["search", "--data", str(hashed_data), "--paper", "demo:p00-m03", "--limit", "3", "--json"]
     shown = CliRunner().invoke(app, command + arguments)
     assert 0 == shown.exit_code, shown.output
@@ -190,7 +190,7 @@ def test_the_command_line_asks_what_the_service_is_asked(
 
 
 def test_contrast_is_shown(hashed_data: Path) -> None:
-    """Both sides of the query are marked, results tell how far they are and what is near all the same."""
+    """Both sides of the query are marked, and results show their distance from the unlike side."""
     shown = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "method", "--unlike", "background")
     assert "▷ 0 " in shown
     assert "▶ 2 " in shown
@@ -208,7 +208,7 @@ def test_the_facets_of_the_query_are_shown(hashed_data: Path) -> None:
 
 
 def test_a_missing_facet_is_told_on_the_command_line(hashed_data: Path) -> None:
-    """The detail of an empty answer is printed, and a facet to be unlike that is missing is noted."""
+    """The command prints the detail of an empty answer, and a note if the unlike facet is missing."""
     shown = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "other")
     assert "it has background, objective, method and result." in shown
     noted = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "method", "--unlike", "other")
@@ -225,14 +225,14 @@ def test_a_missing_facet_is_told_on_the_command_line(hashed_data: Path) -> None:
     ],
 )
 def test_a_wrong_contrast_says_what_to_do(hashed_data: Path, arguments: list[str], message: str) -> None:
-    """A contradiction ends with one clear line."""
+    """A contradictory contrast ends with one clear error."""
     shown = printed(hashed_data, "--paper", "demo:p00-m03", *arguments, status=1)
     assert shown.startswith("error:")
     assert message in shown
 
 
 def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Path, hashing: Encoder) -> None:
-    """A pasted paper tagged by other weights than those of the index is answered with a warning."""
+    """A query by facets gets a warning if a tagger other than that of the index tags the pasted paper."""
     given = replace(open_snapshot(hashed_data).paper(0), id="")
     told = warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, "keywords")
     for name, expected in (("keywords", ()), ("others", (told,))):
@@ -244,7 +244,7 @@ def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Pat
 
 
 def test_a_collection_outlives_the_weights_it_was_indexed_with(tmp_path: Path) -> None:
-    """When the file that --tagger named is gone, the shipped tagger takes over."""
+    """If the weights given to `akin index` are gone, the shipped tagger is used."""
     weights = tmp_path / "facets-mine.safetensors"
     weights.write_bytes(content_of(SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"))
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))

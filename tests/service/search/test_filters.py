@@ -1,4 +1,4 @@
-"""Filters by author and by ids: what they let through, over HTTP, on the command line and in a segment."""
+"""Tests of filters by author and id over HTTP, on the command line and in a segment."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ AUTHORS = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A data folder with six papers and their authors."""
+    """Return a data folder with six papers and their authors."""
     folder = tmp_path_factory.mktemp("filters")
     papers = [
         {"id": name, "title": name, "abstract": [f"Text {i}."], "authors": authors, "year": 2000 + i}
@@ -44,13 +44,13 @@ def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture(scope="module")
 def client(data: Path) -> Iterator[TestClient]:
-    """A client of the service over them."""
+    """Yield a client of a service over these papers."""
     with TestClient(create_app(Settings(data=data, device="cpu"))) as client:
         yield client
 
 
 def found(client: TestClient, filters: dict[str, object], **query: str) -> set[str]:
-    """The ids of all papers that pass."""
+    """Return the ids of all papers that pass."""
     asked = query or {"abstract": "Text."}
     response = client.post("/v1/search", json={"query": asked, "filters": filters, "limit": 100})
     assert 200 == response.status_code, response.text
@@ -74,12 +74,12 @@ def found(client: TestClient, filters: dict[str, object], **query: str) -> set[s
     ],
 )
 def test_who_passes(client: TestClient, filters: dict[str, object], expected: set[str]) -> None:
-    """Any one author suffices, whole and in any case; lists of ids narrow; unknown ids are passed over."""
+    """A paper passes with any one of the authors, by full name in any case; unknown ids are ignored."""
     assert expected == found(client, filters)
 
 
 def test_a_query_by_id_excludes_itself_too(client: TestClient) -> None:
-    """The query's own paper is left out beside those excluded, even where it is among those asked for."""
+    """The query's own paper is excluded in addition to the given ids, even if ``ids`` names it."""
     assert {"b.2"} == found(client, {"ids": ["a/1", "b.2", "c"], "exclude_ids": ["c"]}, paper_id="a/1")
 
 
@@ -98,7 +98,7 @@ WRONG: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("filters", WRONG)
 def test_wrong_filters_are_problems(client: TestClient, filters: dict[str, object]) -> None:
-    """An empty list of ids, too many, or what is no id gets 422; to allow any paper, leave `ids` out."""
+    """Empty or too long lists, and entries that are no ids or names, get 422."""
     assert (
         422 == client.post("/v1/search", json={"query": {"abstract": "T."}, "filters": filters}).status_code
     )
@@ -106,13 +106,13 @@ def test_wrong_filters_are_problems(client: TestClient, filters: dict[str, objec
 
 @pytest.mark.parametrize("filters", [{"exclude_ids": list(AUTHORS)}, {"authors": ["Nobody"]}])
 def test_nothing_left_has_its_reason(client: TestClient, filters: dict[str, object]) -> None:
-    """Where the filters leave no paper, the answer says that they do."""
+    """If the filters leave no paper, the answer's reason says so."""
     body = {"query": {"abstract": "Text."}, "filters": filters}
     assert "filtered_out" == client.post("/v1/search", json=body).json()["reason"]
 
 
 def test_authors_on_the_command_line(data: Path) -> None:
-    """`--author` may be repeated, with `akin search` and `akin sentences` alike."""
+    """`akin search` and `akin sentences` accept `--author` several times."""
     options = ["--data", str(data), "--author", "bo li", "--author", "Ann Leeson", "--json"]
     for command in (["search", "--paper", "d"], ["sentences", "Text."]):
         result = CliRunner().invoke(app, [*command, *options])
@@ -123,7 +123,7 @@ def test_authors_on_the_command_line(data: Path) -> None:
 
 @pytest.mark.parametrize("n_unknown", [0, 500])
 def test_many_ids_are_found_at_once(hashed_snapshot: Snapshot, n_unknown: int) -> None:
-    """Few ids or many, each is found where it stands, and passed over where it is not there."""
+    """A look-up of few or many ids finds every known id and ignores unknown ones."""
     segment = hashed_snapshot
     ids = [segment.paper(i).id for i in (3, 99, 0, 42)]
     ids += ["nowhere", "\ud800", "", *(f"unknown {i}" for i in range(n_unknown))]
@@ -134,7 +134,7 @@ def test_many_ids_are_found_at_once(hashed_snapshot: Snapshot, n_unknown: int) -
 def test_ids_with_one_hash_are_told_apart(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where hashes collide, the ids themselves decide."""
+    """If hashes collide, the ids themselves decide."""
     monkeypatch.setattr("indexer.snapshot.segment.hash64", lambda _: 7)
     for module in ("segment", "segment_writer", "snapshot"):
         sevens = lambda ids: np.full(len(ids), 7, dtype=np.uint64)  # noqa: E731
@@ -150,7 +150,7 @@ def test_ids_with_one_hash_are_told_apart(
 def test_ids_take_no_room_in_the_memory_of_filters(
     hashed_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Filters that differ in ids alone share what the others leave, which is worked out once."""
+    """Filters that differ only in ids share one computation of their other conditions."""
     computed: list[Filters] = []
     work_out = segment.allowed_papers
 

@@ -1,4 +1,4 @@
-"""Merging: which seeds count for a paper, and how much."""
+"""Tests of the weights of seeds when their scores are merged."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from service.search.seeds import seed_weights
 
 
 def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> Part:
-    """A seed of which only list and weight matter."""
+    """Return a seed in which only number, weight and sign matter."""
     vectors = np.zeros((1, 2), np.float32)
     return Part(vectors, (0,), away=negative, weight=weight, seed=number, negative=negative)
 
@@ -24,7 +24,7 @@ def merged(
     usual: float = 1.0,
     negative_weight: float = 0.4,
 ) -> np.ndarray:
-    """The weights of seeds whose usual distances are equal."""
+    """Return the weights of seeds with equal usual distances."""
     return seed_weights(
         np.array(scores),
         np.full(len(seeds), usual),
@@ -35,24 +35,24 @@ def merged(
 
 
 def test_one_seed_is_a_search() -> None:
-    """A seed alone counts once, whatever is usual for it."""
+    """A single seed has weight 1, whatever its usual distance."""
     assert [[1.0, 1.0]] == merged([[-0.5, -0.9]], [seed(0)], usual=1.3).tolist()
 
 
 def test_all_seeds_count_as_they_were_given() -> None:
-    """Akin to all: the weights given, near or far."""
+    """With ``Strategy.ALL`` seeds have their given weights, near or far."""
     weights = merged([[-0.2], [-0.9]], [seed(0, weight=3.0), seed(1)], strategy=Strategy.ALL)
     assert [0.75, 0.25] == pytest.approx(weights[:, 0])
 
 
 def test_the_nearer_seed_counts_more() -> None:
-    """Akin to some: e times more for a fifth of the usual distance, times the weights given."""
+    """With ``Strategy.ANY``, being nearer by a fifth of the usual distance multiplies a weight by e."""
     (near,), (far,) = merged([[-1.4], [-1.8]], [seed(0), seed(1, weight=2.0)], usual=2.0)
     assert (np.e / 2, 1) == pytest.approx((near / far, near + far))
 
 
 def test_no_more_than_the_ten_nearest_seeds_count() -> None:
-    """Of 12 seeds the two farthest weigh nothing, so an explanation does not grow with the list."""
+    """With ``Strategy.ANY`` only the ten nearest of 12 seeds have weight, so explanations stay short."""
     scores = [[-1 - 0.01 * n] for n in range(12)]
     weights = merged(scores, [seed(n) for n in range(12)])
     assert [True] * 10 + [False] * 2 == (weights[:, 0] > 0).tolist()
@@ -61,7 +61,7 @@ def test_no_more_than_the_ten_nearest_seeds_count() -> None:
 
 
 def test_a_seed_near_to_everything_does_not_decide_alone() -> None:
-    """Distances count in units of what is usual for their seed."""
+    """Distances count relative to the usual distance of their seed."""
     scores = np.array([[-0.6, -0.6], [-1.0, -1.2]])
     weights = seed_weights(
         scores, np.array([0.6, 1.2]), [seed(0), seed(1)], strategy=Strategy.ANY, negative_weight=0.4
@@ -72,7 +72,7 @@ def test_a_seed_near_to_everything_does_not_decide_alone() -> None:
 
 
 def test_negatives_subtract() -> None:
-    """Negatives weigh minus their weight together, the nearest most, however many seeds count."""
+    """Negatives together weigh minus ``negative_weight``, the nearest the most, with either strategy."""
     seeds = [seed(0), seed(0, negative=True), seed(1, negative=True)]
     for strategy in Strategy:
         weights = merged([[-0.5], [-0.6], [-1.0]], seeds, strategy=strategy, negative_weight=0.7)[:, 0]
@@ -90,7 +90,7 @@ def test_negatives_subtract() -> None:
 def test_weights_are_always_numbers(
     scores: list[list[float]], usual: list[float], given_weights: list[float], strategy: Strategy
 ) -> None:
-    """Whatever the distances: finite, not negative, and the seeds' parts of a score sum to 1."""
+    """Weights are finite and not negative for any distances, and the seeds' parts of a score sum to 1."""
     n = len(scores)
     units = np.array(usual[:n])
     seeds = [seed(i, weight=given_weights[i]) for i in range(n)]

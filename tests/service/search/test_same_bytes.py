@@ -1,4 +1,4 @@
-"""The same query on the same generation has the same bytes, whoever answers and whoever else asks (R14)."""
+"""Tests that a query on a generation has the same bytes from any process and under concurrency (R14)."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +60,7 @@ SEARCHES = st.builds(
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[list[TestClient]]:
-    """Two services that keep no answers, over one collection of three segments."""
+    """Yield two services without a cache of answers, over one collection of three segments."""
     folder = tmp_path_factory.mktemp("same")
     for n_papers in (20, 40, N_PAPERS):
         corpus = write_corpus(folder / f"{n_papers}.jsonl", many_papers(n_papers))
@@ -70,12 +70,12 @@ def services(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iter
 
 
 def one_of(data: Path) -> TestClient:
-    """A service without limits."""
+    """Return a client of a service without a rate limit."""
     return TestClient(create_app(Settings(data=data, device="cpu", rate=0, cache_mib=0)))
 
 
 def answer(client: TestClient, body: dict[str, Any]) -> tuple[int, bytes]:
-    """Status and bytes of an answer up to the time it took, which is its last member."""
+    """Return the status and the bytes of an answer up to its time, the last member."""
     response = client.post("/v1/search", json=body)
     content, _, _ = response.content.rpartition(b'"took_ms":')
     return response.status_code, content
@@ -91,7 +91,7 @@ def answer(client: TestClient, body: dict[str, Any]) -> tuple[int, bytes]:
 def test_an_answer_depends_on_nothing_but_the_query(
     services: list[TestClient], bodies: list[dict[str, Any]]
 ) -> None:
-    """Any four searches, one by one of one service, then all at once and in another order of another."""
+    """Four searches one by one have the same answers as all at once in another order from another service."""
     one, other = services
     expected = [answer(one, body) for body in bodies]
     assert {200} >= {status for status, _ in expected if status != 422}
@@ -104,7 +104,7 @@ def test_an_answer_depends_on_nothing_but_the_query(
 def test_no_query_waits_for_what_another_finds_out(
     services: list[TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two that begin together both get to what their sentences weigh before either has found it out."""
+    """Two concurrent searches both reach the weights of their sentences before either has computed them."""
     both = Barrier(2)
 
     def weigh(*given: Any, **more: Any) -> Any:

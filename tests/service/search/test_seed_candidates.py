@@ -1,4 +1,4 @@
-"""Candidates for many seeds: the papers nearest to any of their sentences."""
+"""Tests of the candidates for many seeds, which are the papers nearest to any of their sentences."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,12 @@ from service.search.query import Strategy
 
 @pytest.fixture(scope="module")
 def snapshot(hashed_data: Path) -> Snapshot:
-    """The demo corpus under the hashing encoder."""
+    """Return the demo corpus under the hashing encoder."""
     return open_snapshot(hashed_data)
 
 
 def seeds_at(snapshot: Snapshot, *positions: int) -> list[Part]:
-    """Whole indexed papers as seeds."""
+    """Return whole indexed papers as seeds."""
     return [
         Part(snapshot.vectors(at), tuple(range(len(snapshot.vectors(at)))), seed=n)
         for n, at in enumerate(positions)
@@ -29,7 +29,7 @@ def seeds_at(snapshot: Snapshot, *positions: int) -> list[Part]:
 
 
 def by_comparing_all(snapshot: Snapshot, vectors: np.ndarray, allowed: np.ndarray) -> list[int]:
-    """Every allowed paper, the nearest sentence deciding."""
+    """Return the allowed papers by the distance of their nearest sentence."""
     rows = snapshot.gather(snapshot.positions)[0]
     nearest = np.min([np.linalg.norm(rows - vector, axis=1) for vector in vectors], axis=0)
     of_papers = np.minimum.reduceat(nearest, snapshot.offsets[:-1])
@@ -38,7 +38,7 @@ def by_comparing_all(snapshot: Snapshot, vectors: np.ndarray, allowed: np.ndarra
 
 @pytest.mark.parametrize("positions", [(3,), (3, 14, 15), tuple(range(0, 90, 10)) * 20])
 def test_the_nearest_come_first(snapshot: Snapshot, positions: tuple[int, ...]) -> None:
-    """The first papers are those that comparing every sentence gives, and only allowed ones."""
+    """The first candidates are those of a comparison with every sentence, and all are allowed papers."""
     seeds = seeds_at(snapshot, *positions)
     allowed = np.ones(len(snapshot), dtype=bool)
     allowed[list(positions)] = False
@@ -53,7 +53,7 @@ def test_the_nearest_come_first(snapshot: Snapshot, positions: tuple[int, ...]) 
 
 @pytest.fixture
 def searched(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """The sentences that are searched for, as they are."""
+    """Return the list that collects every sentence vector searched for."""
     searched: list[np.ndarray] = []
     search = snapshot.index.search
 
@@ -68,7 +68,7 @@ def searched(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> list[np.nda
 def test_no_more_sentences_are_searched_for_than_is_bearable(
     snapshot: Snapshot, searched: list[np.ndarray]
 ) -> None:
-    """Of 500 seeds each one's most central sentence, each searched for once."""
+    """For 500 seeds, only the most central sentence of each is searched for."""
     allowed = np.ones(len(snapshot), dtype=bool)
     seeds = seeds_at(snapshot, *(list(range(100)) * 5))
     list_candidates(snapshot, seeds, n_papers=50, first=50, allowed=allowed)
@@ -81,7 +81,7 @@ def test_no_more_sentences_are_searched_for_than_is_bearable(
 def test_long_seeds_share_what_is_bearable(
     snapshot: Snapshot, searched: list[np.ndarray], n_seeds: int
 ) -> None:
-    """512 sentences are searched for at most, as many of each seed."""
+    """At most 512 sentences are searched for, equally many of each seed."""
     allowed = np.ones(len(snapshot), dtype=bool)
     everything = snapshot.gather(snapshot.positions)[0]
     seeds = [replace(seed, vectors=everything) for seed in seeds_at(snapshot, *range(n_seeds))]
@@ -92,7 +92,7 @@ def test_long_seeds_share_what_is_bearable(
 
 @pytest.mark.parametrize("n_allowed", [0, 1, 30, 100])
 def test_enough_papers_are_found_where_there_are_enough(snapshot: Snapshot, n_allowed: int) -> None:
-    """The search widens until it has as many as it must, or all that are allowed."""
+    """The search widens until it has as many papers as requested or all that are allowed."""
     allowed = np.arange(len(snapshot)) < n_allowed
     seeds = seeds_at(snapshot, *[99] * 50)
     found = list_candidates(snapshot, seeds, n_papers=90, first=90, allowed=allowed)
@@ -100,7 +100,7 @@ def test_enough_papers_are_found_where_there_are_enough(snapshot: Snapshot, n_al
 
 
 def test_papers_akin_to_all_are_near_to_the_mean(snapshot: Snapshot) -> None:
-    """The weighted mean of the seeds is what is searched for; of a single seed, its sentences."""
+    """With ``Strategy.ALL`` the weighted mean of the seeds is searched for; with one seed, its sentences."""
     allowed = np.ones(len(snapshot), dtype=bool)
     arguments: dict[str, Any] = {"strategy": Strategy.ALL, "n_papers": 20, "first": 20, "allowed": allowed}
     first, second = seeds_at(snapshot, 3, 77)

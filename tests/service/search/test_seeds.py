@@ -1,4 +1,4 @@
-"""Seeds: what each is taken to be, and what is offered for one that is unknown."""
+"""Tests of seeds: their default weight, and the suggestions for an unknown one."""
 
 import pytest
 
@@ -11,7 +11,7 @@ KNOWN, OTHER = "demo:p03-m07", "demo:p00-m03"
 
 
 def unknown(engine: SearchEngine, name: str) -> UnresolvedSeed:
-    """What becomes of the only seed."""
+    """Return the record of the only seed, which is unknown."""
     answer = engine.search(SearchQuery((Seed(name),), skip_unresolved=True))
     assert not answer.seeds
     (unresolved,) = answer.unresolved
@@ -22,12 +22,12 @@ def unknown(engine: SearchEngine, name: str) -> UnresolvedSeed:
 def test_eight_characters_are_enough_of_a_title(
     plain_engine: SearchEngine, words: str, offered: list[str]
 ) -> None:
-    """Fewer stand in too many titles for any to be offered."""
+    """A part of a title gets suggestions if it has eight characters; a shorter one is in too many titles."""
     assert offered == [each.id for each in unknown(plain_engine, words).did_you_mean]
 
 
 def test_a_seed_counts_once_unless_it_says_otherwise(plain_engine: SearchEngine) -> None:
-    """As much as one beside it that says so."""
+    """A seed without a weight counts as much as one with weight 1."""
     answers = [
         plain_engine.search(SearchQuery((Seed(KNOWN), beside), limit=20)).results
         for beside in (Seed(OTHER), Seed(OTHER, weight=1.0), Seed(OTHER, weight=2.0))
@@ -36,6 +36,6 @@ def test_a_seed_counts_once_unless_it_says_otherwise(plain_engine: SearchEngine)
 
 
 def test_seeds_are_looked_up_only_while_there_is_time(plain_engine: SearchEngine) -> None:
-    """Also those that are indexed, of which nothing is encoded."""
+    """The look-up of seeds stops at the deadline, even if nothing has to be encoded."""
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: plain_engine.search(SearchQuery((Seed("nobody"),), skip_unresolved=True)))

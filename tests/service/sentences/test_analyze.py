@@ -1,4 +1,4 @@
-"""Analysis: a pasted abstract's sentences and what each does, over HTTP and on the command line."""
+"""Tests of the analysis of a pasted abstract into sentences and facets, over HTTP and as a command."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -28,18 +28,18 @@ from tests.support.answers import warned
 
 
 class ShortSighted:
-    """Reads the first two sentences of a paper with another encoder, and none after."""
+    """An encoder that reads only the first two sentences of a paper with another encoder."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
 
     @property
     def spec(self) -> EncoderSpec:
-        """The wrapped encoder's."""
+        """The spec of the wrapped encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode with the wrapped encoder."""
+        """Encode with the wrapped encoder, and drop the sentences after the second."""
         encoded = self._encoder.encode(papers, layers=layers)
         return [
             EncodedPaper(each.sentences[:2], each.document, max(0, len(each.sentences) - 2))
@@ -49,13 +49,13 @@ class ShortSighted:
 
 @pytest.fixture(scope="module")
 def annotator(hashing: Encoder) -> Annotator:
-    """Facets by keywords, and an encoder that reads two sentences."""
+    """Return an annotator with facets by keywords, and an encoder that reads two sentences."""
     return Annotator(ShortSighted(hashing), tagger=KeywordTagger())
 
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path, annotator: Annotator) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     engine = SearchEngine(open_snapshot(hashed_data), lambda: annotator, n_candidates=200)
     with TestClient(create_app(Settings(), engine), raise_server_exceptions=False) as client:
         yield client
@@ -65,7 +65,7 @@ ABSTRACT = "Floods are frequent. We propose a gauge. The results show a gain.\nT
 
 
 def analyzed(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a request that must succeed."""
+    """Return the answer to a request that must succeed."""
     response = client.post("/v1/analyze", json=body)
     assert 200 == response.status_code, response.text
     assert "000001" == response.headers["X-Akin-Generation"]
@@ -74,7 +74,7 @@ def analyzed(client: TestClient, **body: Any) -> dict[str, Any]:
 
 
 def test_a_text_gets_sentences_with_places_and_facets(client: TestClient) -> None:
-    """Sentences carry text, offsets into the abstract, facet, probabilities; the answer names its tagger."""
+    """Sentences have text, offsets, facet and probabilities, and the answer names its tagger."""
     answer = analyzed(client, title="Floods", abstract=ABSTRACT)
     sentences = answer["sentences"]
     assert ["background", "method", "result", "other"] == [each["facet"] for each in sentences]
@@ -87,26 +87,26 @@ def test_a_text_gets_sentences_with_places_and_facets(client: TestClient) -> Non
 
 
 def test_given_sentences_stay_as_they_are(client: TestClient) -> None:
-    """A list of sentences is not split anew; offsets are those in the abstract that they make."""
+    """A list of sentences is not split again; offsets refer to the joined abstract."""
     answer = analyzed(client, abstract=["Floods are frequent. We propose a gauge. ", "The code is public."])
     assert "Floods are frequent. We propose a gauge. The code is public." == answer["abstract"]
     assert [(0, 40), (41, 60)] == [(each["start"], each["end"]) for each in answer["sentences"]]
 
 
 def test_sentences_past_the_limit_are_counted_and_tagged(client: TestClient) -> None:
-    """Every sentence is told what it does, also those that the encoder did not read."""
+    """Sentences that the encoder did not read are counted and still in the answer."""
     answer = analyzed(client, abstract=ABSTRACT)
     assert (4, 2) == (len(answer["sentences"]), answer["dropped_sentences"])
 
 
 def test_a_foreign_abstract_gets_a_warning(client: TestClient) -> None:
-    """An abstract that does not look English is analyzed with a warning, as it is searched."""
+    """An abstract that does not look English is analyzed with a warning."""
     text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
     assert [("abstract_not_english", ["fr"])] == warned(analyzed(client, abstract=text))
 
 
 def test_a_text_of_too_many_sentences_is_cut_with_a_warning(client: TestClient) -> None:
-    """Of 1,003 sentences the first 1,000 are read, and every route that takes a paper says so."""
+    """Only the first 1,000 of 1,003 sentences are read, and every route that takes a paper warns of it."""
     text = "We fit a model. " * 1_003
     answer = analyzed(client, abstract=text)
     assert (1_000, [("sentences_cut", ["3"])]) == (len(answer["sentences"]), warned(answer))
@@ -120,7 +120,7 @@ def test_a_text_of_too_many_sentences_is_cut_with_a_warning(client: TestClient) 
 
 
 def test_chosen_sentences_that_were_not_read_are_told(client: TestClient) -> None:
-    """Of sentences chosen on either side, those past the encoder's limit count for nothing: a warning."""
+    """Chosen sentences past the encoder's limit are left out on both sides, with a warning for each side."""
     query = {"abstract": ABSTRACT}
     body = {"query": query, "sentences": [0, 3, 2], "unlike": {"sentences": [1, 3]}, "limit": 1}
     answer = client.post("/v1/search", json=body).json()
@@ -133,7 +133,7 @@ def test_chosen_sentences_that_were_not_read_are_told(client: TestClient) -> Non
 
 
 def test_the_same_text_gives_the_same_answer(client: TestClient) -> None:
-    """Two identical requests differ in took_ms alone."""
+    """Two identical requests differ only in took_ms."""
     answers = [analyzed(client, abstract=ABSTRACT) for _ in range(2)]
     for answer in answers:
         assert answer.pop("took_ms") >= 0
@@ -143,7 +143,7 @@ def test_the_same_text_gives_the_same_answer(client: TestClient) -> None:
 @settings(max_examples=50)
 @given(st.lists(st.floats(0, 1, width=32), min_size=5, max_size=5).filter(lambda row: sum(row) > 1e-3))
 def test_rounded_probabilities_sum_to_one(row: list[float]) -> None:
-    """Probabilities are told to four digits, each within one of its last, and sum to 1."""
+    """Probabilities have four digits, are within one unit of the last digit, and sum to 1."""
     exact = np.array([row], np.float32) / np.float32(sum(row))
     paper = Paper("", "", "A.", (Sentence("A.", 0, 2),))
     out = AnalyzeOut.of(Analysis(paper, exact, 0, "t", (), 0.0))
@@ -170,7 +170,7 @@ BAD_REQUESTS: list[Any] = [
 
 @pytest.mark.parametrize("body", BAD_REQUESTS)
 def test_a_wrong_request_gets_a_problem(client: TestClient, body: Any) -> None:
-    """Every wrong request is answered by problem+json of at most 4 kB that says what is wrong."""
+    """A wrong request gets a problem+json of at most 4 kB with a detail."""
     response = client.post("/v1/analyze", json=body)
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert response.json()["detail"]
@@ -178,7 +178,7 @@ def test_a_wrong_request_gets_a_problem(client: TestClient, body: Any) -> None:
 
 
 def run(*arguments: str | Path, stdin: str | None = None, status: int = 0) -> str:
-    """What ``akin analyze`` prints; its exit status must be ``status``."""
+    """Return what ``akin analyze`` prints, after checking its exit status."""
     result = CliRunner().invoke(app, ["analyze", *map(str, arguments)], input=stdin)
     assert status == result.exit_code, result.output
     return result.output
@@ -187,7 +187,7 @@ def run(*arguments: str | Path, stdin: str | None = None, status: int = 0) -> st
 def test_json_is_the_body_of_the_service(
     client: TestClient, annotator: Annotator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`akin analyze --json` prints what POST /v1/analyze answers, took_ms aside, from a file or `-`."""
+    """`akin analyze --json` prints the answer of POST /v1/analyze except took_ms, from a file or `-`."""
     monkeypatch.setattr("akin.cli.search.analyze.load_annotator", lambda name, device, tagger: annotator)
     text = f"Floods\n\n{ABSTRACT}"
     file = tmp_path / "query.txt"
@@ -200,7 +200,7 @@ def test_json_is_the_body_of_the_service(
 
 
 def test_a_table_for_people(annotator: Annotator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A printed analysis shows number, facet, its probability and text of each sentence, and the limit."""
+    """The printed table has number, facet, probability and text of the sentences, and the encoder's limit."""
     monkeypatch.setattr("akin.cli.search.analyze.load_annotator", lambda name, device, tagger: annotator)
     shown = [" ".join(line.split()) for line in run("-", stdin=ABSTRACT).splitlines()]
     assert "1 method 60% We propose a gauge." in shown
@@ -209,7 +209,7 @@ def test_a_table_for_people(annotator: Annotator, monkeypatch: pytest.MonkeyPatc
 
 
 def test_facets_by_weights_of_ones_own() -> None:
-    """`akin analyze --tagger FILE` takes that tagger in place of the encoder's own."""
+    """`akin analyze --tagger FILE` uses that tagger instead of the encoder's."""
     weights = SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"
     command = ["-", "--encoder", "hashing", "--tagger", weights, "--json"]
     assert "facets-surface" == json.loads(run(*command, stdin=ABSTRACT))["tagger"]
@@ -217,5 +217,5 @@ def test_facets_by_weights_of_ones_own() -> None:
 
 @pytest.mark.parametrize("text", ["", " \n ", "{", '{"title": "x"}'])
 def test_what_is_no_abstract_is_an_error(text: str) -> None:
-    """Standard input without a usable abstract ends with one clear line."""
+    """Standard input without a usable abstract gets one clear error."""
     assert run("-", stdin=text, status=1).startswith("error: The query")

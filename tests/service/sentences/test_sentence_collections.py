@@ -1,4 +1,4 @@
-"""What sentence search makes of a collection: repeated wordings, given facets, vectors that are missing."""
+"""Tests of sentence search in unusual collections: repeated sentences, given facets, missing vectors."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ NOTICE = "All rights reserved by the publisher."
 
 
 def with_notices(n: int) -> list[dict[str, object]]:
-    """Papers that end in one notice, more or less in capitals, and three that say something near it."""
+    """Return papers that end in the same notice, some in capitals, and three with a similar sentence."""
     noticed = [
         {"id": f"n{i}", "title": f"T{i}", "abstract": [f"Topic {i}.", NOTICE.upper() if i % 2 else NOTICE]}
         for i in range(n)
@@ -31,7 +31,7 @@ def with_notices(n: int) -> list[dict[str, object]]:
 
 
 def test_the_only_paper_finds_no_other(tmp_path: Path, sentence_annotator: Annotator) -> None:
-    """Where nothing else is indexed the answer says so."""
+    """If nothing else is indexed the answer says so."""
     engine = small_engine(
         tmp_path, sentence_annotator, [{"id": "a", "title": "A", "abstract": ["We aim high."]}]
     )
@@ -40,7 +40,7 @@ def test_the_only_paper_finds_no_other(tmp_path: Path, sentence_annotator: Annot
 
 
 def test_a_repeated_sentence_comes_once(tmp_path: Path, sentence_annotator: Annotator) -> None:
-    """Of a wording that fifty papers share the nearest stands for all, and does not crowd others out."""
+    """If fifty papers share a sentence, only the nearest is returned, so that other sentences have room."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
     answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
     texts = [found.paper.sentences[found.sentence].text for found in answer.results]
@@ -50,7 +50,7 @@ def test_a_repeated_sentence_comes_once(tmp_path: Path, sentence_annotator: Anno
 
 
 def test_repeats_without_end_are_told(tmp_path: Path, sentence_annotator: Annotator) -> None:
-    """Where repeats fill as many rows as are looked at, the answer is shorter and says how many they were."""
+    """If repeats fill all rows that may be read, the answer is shorter and warns of their number."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
     answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4), most_rows=20)
     assert (1, (warning(WarningCode.REPEATED_SENTENCES, 19),)) == (len(answer.results), answer.warnings)
@@ -59,7 +59,7 @@ def test_repeats_without_end_are_told(tmp_path: Path, sentence_annotator: Annota
 def test_a_wider_search_reads_only_what_is_new(
     tmp_path: Path, sentence_annotator: Annotator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often the search widens past repeats, no row's paper is read twice."""
+    """A search that widens because of repeats reads no paper of a row twice."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
     snapshot, read = engine.snapshot, []
 
@@ -74,14 +74,14 @@ def test_a_wider_search_reads_only_what_is_new(
 
 
 def test_all_there_is_may_be_fewer_than_asked_for(tmp_path: Path, sentence_annotator: Annotator) -> None:
-    """A collection with fewer different sentences than the limit gives all of them, without a warning."""
+    """If there are fewer different sentences than the limit, all are returned without a warning."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(5))
     answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=100))
     assert (5 + 1 + 3, ()) == (len(answer.results), answer.warnings)
 
 
 def test_facets_the_tagger_gave_are_searched(tmp_path: Path, sentence_annotator: Annotator) -> None:
-    """Sentences that came without a facet are found by the one that the tagger gave them at indexing."""
+    """Sentences indexed without facets are found by the facets that the tagger gave them."""
     papers = [
         {"id": "a", "title": "A", "abstract": ["Floods are frequent.", "We propose a gauge."]},
         {"id": "b", "title": "B", "abstract": ["We aim at floods.", "Our code is public."]},
@@ -99,7 +99,7 @@ def test_facets_the_tagger_gave_are_searched(tmp_path: Path, sentence_annotator:
 
 
 def test_without_function_vectors_there_is_no_search_by_function(plain_engine: SearchEngine) -> None:
-    """A collection indexed without them refuses, whatever the query; meaning is still searched."""
+    """Without function vectors, a search by function is refused with the remedy; by meaning it works."""
     for query in ({"text": "We aim high."}, {"paper_id": "demo:p03-m07", "sentence": 0}):
         with pytest.raises(MissingVectorsError, match="index the corpus again"):
             search_sentences(plain_engine, SentenceQuery(by=Likeness.FUNCTION, **query))
@@ -107,7 +107,7 @@ def test_without_function_vectors_there_is_no_search_by_function(plain_engine: S
 
 
 def test_an_encoder_of_whole_papers_has_no_sentences(tmp_path: Path, hashing: Encoder) -> None:
-    """One vector a paper cannot answer which sentence is near."""
+    """With one vector per paper, sentence search is refused."""
     engine = small_engine(
         tmp_path,
         Annotator(Whole(hashing), tagger=KeywordTagger()),
@@ -121,7 +121,7 @@ def test_an_encoder_of_whole_papers_has_no_sentences(tmp_path: Path, hashing: En
 def test_functions_by_another_model_are_not_compared(
     sentence_engine: SearchEngine, hashing: Encoder, sentence_annotator: Annotator
 ) -> None:
-    """A text needs the model of functions that was there at indexing; an indexed sentence does not."""
+    """A text needs the function model of the index; an indexed sentence does not."""
     fingerprint = hashing.spec.fingerprint
     others = [FirstColumns(fingerprint, dim=N_FUNCTION_DIMS, name="other"), None]
     for other in others:

@@ -1,4 +1,4 @@
-"""Sentence search over HTTP: the nearest sentences by meaning or by function."""
+"""Tests of sentence search over HTTP: the nearest sentences by meaning or by function."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.support.answers import warned
 
 
 def ask(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a search that must succeed."""
+    """Return the answer to a search that must succeed."""
     response = client.post("/v1/sentences/search", json=body)
     assert 200 == response.status_code, response.text
     answer: dict[str, Any] = response.json()
@@ -23,7 +23,7 @@ def ask(client: TestClient, **body: Any) -> dict[str, Any]:
 def by_brute_force(
     engine: SearchEngine, vector: np.ndarray, *, by: str, keep: Any, limit: int
 ) -> list[tuple[str, int]]:
-    """(paper id, sentence) of the nearest rows that ``keep(paper, number)``, each wording once."""
+    """Return (paper id, sentence) of the nearest rows with ``keep(paper, number)``, each wording once."""
     snapshot, segment = engine.snapshot, engine.snapshot.segments[0]
     rows = np.asarray(segment.vectors.rows if by == "meaning" else segment.function_vectors, np.float32)
     distances = np.sqrt(((rows - vector.astype(np.float32)) ** 2).sum(axis=1))
@@ -37,7 +37,7 @@ def by_brute_force(
 
 
 def numbers(answer: dict[str, Any]) -> list[tuple[str, int]]:
-    """(paper id, sentence) of each result."""
+    """Return (paper id, sentence) of each result."""
     return [(found["paper"]["id"], found["sentence"]) for found in answer["results"]]
 
 
@@ -70,7 +70,7 @@ FILTERS: list[tuple[dict[str, Any], Any]] = [
 def test_an_indexed_sentence_finds_the_nearest_of_other_papers(
     sentence_client: TestClient, sentence_engine: SearchEngine, by: str, narrowed: dict[str, Any], keep: Any
 ) -> None:
-    """Results are the rows that brute force finds, under every filter, and never of the query's own paper."""
+    """An indexed sentence finds what brute force finds under any filter, but nothing of its own paper."""
     snapshot = sentence_engine.snapshot
     of_kind = snapshot.vectors if by == "meaning" else snapshot.function_vectors
     vector = of_kind(snapshot.position("demo:p03-m07"))[3]
@@ -90,7 +90,7 @@ def test_an_indexed_sentence_finds_the_nearest_of_other_papers(
 def test_a_text_is_one_sentence_without_context(
     sentence_client: TestClient, sentence_engine: SearchEngine, sentence_annotator: Annotator, by: str
 ) -> None:
-    """Two pasted sentences count as one, encoded alone, and find what brute force finds for its vector."""
+    """A text of two sentences is encoded alone as one, and finds what brute force finds."""
     text = "Little is known about crops. We propose a causal model."
     paper = Paper("", "", text, (Sentence(text, 0, len(text)),))
     (own,) = sentence_annotator.annotate([paper])
@@ -102,14 +102,14 @@ def test_a_text_is_one_sentence_without_context(
 
 
 def test_the_two_likenesses_differ(sentence_client: TestClient) -> None:
-    """By function is another search than by meaning, which is the default."""
+    """Searches by function and by meaning differ, and meaning is the default."""
     meaning, function = (ask(sentence_client, query=SOME_SENTENCE, by=by) for by in ("meaning", "function"))
     assert numbers(meaning) != numbers(function)
     assert numbers(meaning) == numbers(ask(sentence_client, query=SOME_SENTENCE))
 
 
 def test_a_result_is_a_place_in_its_abstract(sentence_client: TestClient) -> None:
-    """Text, offsets and facet are those of the numbered sentence of the paper; distances ascend."""
+    """A result has text, offsets and facet of its sentence in the paper, and distances ascend."""
     answer = ask(sentence_client, query=SOME_SENTENCE)
     for found in answer["results"]:
         paper = sentence_client.get(f"/v1/papers/{found['paper']['id']}").json()["paper"]
@@ -123,7 +123,7 @@ def test_a_result_is_a_place_in_its_abstract(sentence_client: TestClient) -> Non
 
 
 def test_the_query_is_told(sentence_client: TestClient) -> None:
-    """An answer tells which sentence was started from, the generation and that nothing is wrong."""
+    """The answer has the query sentence, the generation, and no warnings."""
     answer = ask(sentence_client, query=SOME_SENTENCE, by="function")
     paper = sentence_client.get("/v1/papers/demo:p03-m07").json()["paper"]
     place = paper["sentences"][3]
@@ -141,7 +141,7 @@ def test_the_query_is_told(sentence_client: TestClient) -> None:
 
 @pytest.mark.parametrize("by", ["meaning", "function"])
 def test_an_empty_answer_has_its_reason(sentence_client: TestClient, by: str) -> None:
-    """No result comes without why: the papers were filtered out, or none has a sentence of the facet."""
+    """An empty answer has its reason: filtered out, or no sentence of that facet."""
     filtered = ask(sentence_client, query=SOME_SENTENCE, by=by, filters={"year_from": 2090})
     assert ([], "filtered_out") == (filtered["results"], filtered["reason"])
     assert "widen" in filtered["detail"]
@@ -151,7 +151,7 @@ def test_an_empty_answer_has_its_reason(sentence_client: TestClient, by: str) ->
 
 
 def test_a_foreign_text_gets_a_warning_unless_it_is_too_short_to_tell(sentence_client: TestClient) -> None:
-    """A sentence that does not look English is answered with a warning; of three words nobody can tell."""
+    """A sentence that does not look English gets a warning; the language of three words is not guessed."""
     french = "Nous présentons un modèle pour la prévision des crues."
     assert [("text_not_english", ["fr"])] == warned(ask(sentence_client, query={"text": french}))
     assert [] == ask(sentence_client, query={"text": "state a gap"})["warnings"]
@@ -187,7 +187,7 @@ BAD_REQUESTS: list[tuple[Any, int, str]] = [
 def test_a_wrong_request_gets_a_problem(
     sentence_client: TestClient, body: Any, status: int, message: str
 ) -> None:
-    """Every wrong request is answered by problem+json that says what is wrong."""
+    """A wrong request gets a problem+json of at most 4 kB that says what is wrong."""
     response = sentence_client.post("/v1/sentences/search", json=body)
     assert (status, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert message in response.json()["detail"]

@@ -1,6 +1,6 @@
-"""The first stage of a Dockerfile without an engine: its lines run in a folder, under which its paths are.
+"""A build of the first stage of a Dockerfile without a container engine, with its paths below a folder.
 
-Lines are run as they are but for those paths. `python3` is the interpreter of the tests.
+Lines are run unchanged except for the paths. `python3` is the interpreter of the tests.
 """
 
 import json
@@ -21,7 +21,7 @@ _PLACE = re.compile(r"(?<![\w/.])/(?=(?:opt|var)/)")
 
 
 def build(dockerfile: Path, prefix: Path) -> None:
-    """Run the first stage."""
+    """Run the first stage of ``dockerfile`` with its paths below ``prefix``."""
     working = prefix
     given: dict[str, str] = {}
     arguments = torch_of_this_machine(prefix)
@@ -43,7 +43,7 @@ def build(dockerfile: Path, prefix: Path) -> None:
 
 
 def placed(text: str, prefix: Path) -> str:
-    """``text`` with the image's paths as they are here."""
+    """Return ``text`` with the paths of the image moved below ``prefix``."""
     return _PLACE.sub(f"{prefix}/", text)
 
 
@@ -70,9 +70,9 @@ def _run(line: str, working: Path, variables: Mapping[str, str]) -> None:
 
 
 def torch_of_this_machine(prefix: Path) -> dict[str, str]:
-    """The argument TORCH_INDEX: an index of the wheel that pip finds, where tests have torch for processors.
+    """Return TORCH_INDEX, an index of the wheel that pip finds, if the tests run with torch for CPUs.
 
-    Elsewhere pip would find one for GPUs, and the image's own index is the place to look.
+    Otherwise return no argument: pip would find a wheel for GPUs, so the default index of the image is used.
     """
     if not version("torch").endswith("+cpu"):
         return {}

@@ -1,4 +1,4 @@
-"""The compose file, read as `docker compose` reads it: variables filled in, services of one profile."""
+"""The compose file, read as by `docker compose`: variables filled in, services of a profile."""
 
 import re
 import shlex
@@ -18,17 +18,17 @@ _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?:(?P<kind>:[-?])(?P<word>[^}]*))?\}"
 
 
 class UnsetError(Exception):
-    """A variable that the file cannot do without is empty."""
+    """A variable that the file requires is empty."""
 
 
 def example() -> dict[str, str]:
-    """The variables that `.env.example` sets, those without a value too."""
+    """Return the variables of `.env.example`, including those without a value."""
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def filled(variables: Mapping[str, str], text: str) -> str:
-    """``text`` with its variables; raises UnsetError for `${NAME:?...}` that is empty."""
+    """Return ``text`` with its variables filled in; raises UnsetError if `${NAME:?...}` is empty."""
 
     def value(found: re.Match[str]) -> str:
         given = variables.get(found["name"], "")
@@ -40,7 +40,7 @@ def filled(variables: Mapping[str, str], text: str) -> str:
 
 
 def variables_of(text: str) -> set[str]:
-    """The names of the variables in ``text``."""
+    """Return the names of the variables in ``text``."""
     return {found["name"] for found in _VARIABLE.finditer(text)}
 
 
@@ -50,7 +50,7 @@ def _read() -> dict[str, Any]:
 
 
 def compose(variables: Mapping[str, str]) -> dict[str, Any]:
-    """The whole file under these variables."""
+    """Return the whole file with these variables filled in."""
 
     def fill(part: Any) -> Any:
         if isinstance(part, str):
@@ -63,37 +63,37 @@ def compose(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def services(profile: str, variables: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
-    """Those of one profile, and of every profile; ``variables`` count before those of `.env.example`."""
+    """Return the services of a profile; ``variables`` take precedence over those of `.env.example`."""
     given = {**example(), "POSTGRES_PASSWORD": "example", **(variables or {})}
     every = compose(given)["services"]
     return {name: each for name, each in every.items() if profile in each.get("profiles", PROFILES)}
 
 
 def ours(profile: str) -> dict[str, dict[str, Any]]:
-    """Those of them that run Akin."""
+    """Return the services of a profile that run Akin."""
     return {name: each for name, each in services(profile).items() if each["image"].startswith("akin:")}
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:
-    """A command as words, also where it is written as a line."""
+    """Return the words of a command, which may be written as one line."""
     command = service["command"]
     return shlex.split(command) if isinstance(command, str) else list(command)
 
 
 def environment_of(service: Mapping[str, Any]) -> dict[str, str]:
-    """Its variables as a process sees them."""
+    """Return the variables of a service as its process sees them."""
     return {name: str(value) for name, value in service["environment"].items()}
 
 
 def volumes_of(service: Mapping[str, Any]) -> dict[str, str]:
-    """What is mounted, named or a folder of the host, by its place in the container."""
+    """Return the mounted volumes, each a name or a host folder, by their path in the container."""
     short = (each.split(":") for each in service["volumes"] if isinstance(each, str))
     long = {each["target"]: each["source"] for each in service["volumes"] if isinstance(each, dict)}
     return {target: source for source, target, *_ in short} | long
 
 
 def writable_in(service: Mapping[str, Any]) -> list[str]:
-    """Where its processes may write over a read-only root: volumes that are not read-only, and memory."""
+    """Return the writable paths over a read-only root: volumes that are not read-only, and tmpfs."""
     short = [each.split(":") for each in service["volumes"] if isinstance(each, str)]
     long = [each["target"] for each in service["volumes"] if isinstance(each, dict) and not each["read_only"]]
     memory = [each.split(":")[0] for each in service["tmpfs"]]
@@ -101,5 +101,5 @@ def writable_in(service: Mapping[str, Any]) -> list[str]:
 
 
 def dockerfile_of(service: Mapping[str, Any]) -> Path:
-    """What its image is built by."""
+    """Return the Dockerfile of the image of a service."""
     return ROOT / service["build"]["context"] / service["build"]["dockerfile"]

@@ -1,9 +1,9 @@
 """Services of the compose file as processes of this machine, confined as their containers would be.
 
-No container engine is needed: in a mount namespace the root is read-only but for its volumes and what it has
-in memory, and the process runs as its user, without privileges, with the variables of its image. Paths of the
-image stand under a folder. Where the interpreter of the tests is in a folder that only root can enter, such
-as root's home, that folder has nothing but the interpreter.
+No container engine is needed: in a mount namespace the root is read-only except for volumes and tmpfs, and
+the process runs as its user, without privileges, with the variables of its image. The paths of the image are
+below a folder. If the interpreter of the tests is in a folder that only root can enter, such as root's home,
+the process sees nothing in this folder except the interpreter.
 """
 
 import os
@@ -25,8 +25,9 @@ from tests.support.containers.build import placed
 from tests.support.containers.compose import command_of, dockerfile_of, environment_of, services, writable_in
 from tests.support.containers.images import Image
 
-# Arguments: ro or rw, for the root and other places; the interpreter's folder, and what above it is
-# closed to others, or nothing; how many other places, these; how many are writable, these; the command.
+# Arguments: ro or rw, for the root and other places; the interpreter's folder, and the folder above it that
+# is closed to others, or nothing; the number of other places, these; the number of writable ones, these; the
+# command.
 _CONFINE = """
 set -e
 mode=$1 python=$2 closed=$3 count=$4; shift 4
@@ -48,12 +49,12 @@ fi
 exec "$@"
 """
 _ROOT = os.geteuid() == 0
-# Another user than root is root in a namespace of its own, and stays itself outside.
+# A user other than root becomes root in a new user namespace, but not outside of it.
 _NAMESPACE = ["unshare", "--mount"] if _ROOT else ["unshare", "--map-root-user", "--mount"]
 
 
 def _closed_above(folder: Path) -> str:
-    """The outermost folder above, or this one, that others cannot enter, where root runs the tests."""
+    """Return the outermost of ``folder`` and its parents closed to other users; empty unless run by root."""
     closed = (
         str(each) for each in (*reversed(folder.parents), folder) if not each.stat().st_mode & stat.S_IXOTH
     )
@@ -68,7 +69,7 @@ def _confined(writable: Sequence[Path], read_only: Sequence[Path], mode: str = "
 
 @pytest.fixture
 def confinement(tmp_path: Path) -> None:
-    """Skips a test where processes cannot be confined: without util-linux, or namespaces of one's own."""
+    """Skip a test if processes cannot be confined: without util-linux, or without mount namespaces."""
     if not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("processes are confined with unshare and setpriv of util-linux")
     command = [*_NAMESPACE, "mount", "--bind", tmp_path, tmp_path]
@@ -79,7 +80,7 @@ def confinement(tmp_path: Path) -> None:
 
 @pytest.fixture
 def prefix(confinement: None) -> Iterator[Path]:
-    """A folder for an image that its user can reach, as those of pytest cannot be reached by others."""
+    """A folder for an image that the image's user can enter; pytest's folders are closed to other users."""
     with tempfile.TemporaryDirectory(prefix="akin-image-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -87,28 +88,28 @@ def prefix(confinement: None) -> Iterator[Path]:
 
 @dataclass
 class Machine:
-    """Where services of one profile run: the image under ``prefix``, servers at these addresses."""
+    """The place of the services of a profile: the image below ``prefix``, and the addresses of servers."""
 
     prefix: Path
     catalog_url: str
     redis_url: str
     profile: str = "cpu"
-    read_only: Collection[str] = ()  # volumes that are for reading alone here
-    # In place of others of a process; None takes one out.
+    read_only: Collection[str] = ()  # volumes that are read-only here
+    # They replace variables of a process; None removes one.
     variables: Mapping[str, str | None] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)  # in place of those of `.env.example`
+    settings: Mapping[str, str] = field(default_factory=dict)  # they replace those of `.env.example`
 
     def __post_init__(self) -> None:
         self.services = services(self.profile, self.settings)
 
     def path(self, place: str) -> Path:
-        """Where a path of the image is on this machine."""
+        """Return the path on this machine of a path of the image."""
         return self.prefix / place.lstrip("/")
 
     def make_volumes(self) -> None:
-        """Makes the volumes as an engine does: with what the image has there, owned by its user.
+        """Make the volumes like a container engine: with the image's files there, owned by its user.
 
-        That user's group may reach the database's socket.
+        The group of this user may reach the socket of the database.
         """
         for service in (each for each in self.services.values() if "user" in each):
             user, group = map(int, service["user"].split(":"))
@@ -122,11 +123,11 @@ class Machine:
                 Path(socket).chmod(0o710)
 
     def uid(self, name: str) -> int:
-        """The user as whom a service runs: its own, or where only root could see to it, that of the tests."""
+        """Return the id of the user of a service; without root, it is that of the tests."""
         return int(self.services[name]["user"].split(":")[0]) if _ROOT else os.geteuid()
 
     def environment(self, name: str) -> dict[str, str]:
-        """The variables of a service: of its image, of the compose file, and where things are here."""
+        """Return the variables of a service: of its image, of the compose file, and with the places here."""
         service = self.services[name]
         given = {**self.image(name).environment, **environment_of(service)}
         own = {key: placed(value, self.prefix) for key, value in given.items()}
@@ -137,18 +138,18 @@ class Machine:
         return {key: value for key, value in every.items() if value is not None}
 
     def image(self, name: str) -> Image:
-        """What the image of a service says."""
+        """Return the image of a service."""
         return Image(dockerfile_of(self.services[name]))
 
     def confined(self, name: str, command: Sequence[str]) -> list[str]:
-        """A command line that runs ``command`` as a service of this name would."""
+        """Return the command line that runs ``command`` confined like the service ``name``."""
         service = self.services[name]
         writable = [self.path(place) for place in writable_in(service) if place not in self.read_only]
         mode = "ro" if service["read_only"] else "rw"
         return [*_confined(writable, [ROOT, self.prefix], mode), *self._privileges(service), *command]
 
     def _privileges(self, service: Mapping[str, Any]) -> list[str]:
-        """User and group, and no privileges where its container has none."""
+        """Return the command that sets user and group, and drops the privileges that its container drops."""
         user, group = service["user"].split(":")
         given = [f"--reuid={user}", f"--regid={group}", "--clear-groups"] if _ROOT else []
         if "no-new-privileges:true" in service["security_opt"]:
@@ -158,19 +159,19 @@ class Machine:
         return ["setpriv", *given]
 
     def command(self, name: str) -> list[str]:
-        """The image's program with what the compose file gives it, paths as they are here."""
+        """Return the image's program with the arguments of the compose file and the paths of this machine."""
         words = [*self.image(name).one("ENTRYPOINT").words, *command_of(self.services[name])]
         return [placed(word, self.prefix) for word in words]
 
     def health(self, name: str, port: int) -> int:
-        """The exit status of the image's health check, run in the container of a service on this port."""
+        """Return the exit status of the image's health check, run like a service on this port."""
         asked = replace(self, variables={**self.variables, "AKIN_PORT": str(port)})
         return asked.run(name, self.image(name).healthcheck).returncode
 
     def start(
         self, name: str, command: Sequence[str] | None = None, **streams: Any
     ) -> "subprocess.Popen[str]":
-        """Starts a service, or another command in its place."""
+        """Start a service, or another command confined like it."""
         working = self.path(self.services[name].get("working_dir", "/var/lib/akin"))
         return subprocess.Popen(
             self.confined(name, command or self.command(name)),
@@ -181,7 +182,7 @@ class Machine:
         )
 
     def run(self, name: str, command: Sequence[str] | None = None) -> "subprocess.CompletedProcess[str]":
-        """Runs a one-shot to its end."""
+        """Run a service, or another command, until it ends."""
         with self.start(name, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             out, err = process.communicate(timeout=600)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)

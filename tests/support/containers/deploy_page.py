@@ -1,4 +1,4 @@
-"""docs/how-to/deploy.md, read for what it says to run: its blocks, commands and pods."""
+"""The blocks, commands and pods of docs/how-to/deploy.md."""
 
 import re
 import shlex
@@ -15,19 +15,19 @@ _BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks in this language."""
+    """Return the blocks in this language."""
     return [text for name, text in _BLOCKS if name == language]
 
 
 def commands() -> list[list[str]]:
-    """Every command of the page, in blocks and in the text."""
+    """Return every command of the page, in blocks and in the text, as words."""
     lines = [line for text in blocks("sh") for line in text.replace("\\\n", " ").splitlines()]
     lines += re.findall(r"`((?:docker compose|sudo) [^`]+)`", PAGE)
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    """What the cluster's manifests say of pods, by the kind of what makes them."""
+    """Return the pod specifications of the cluster's manifests, by the kind of their owner."""
     manifests = [each for text in blocks("yaml") for each in yaml.safe_load_all(text)]
     return {
         each["kind"]: each["spec"]["template"]["spec"]
@@ -37,7 +37,7 @@ def pods() -> dict[str, dict[str, Any]]:
 
 
 def of_akin() -> list[list[str]]:
-    """What follows the program: in a container of ours, as a unit, as a container of a cluster."""
+    """Return the arguments of Akin in containers, in systemd units and in the pods of a cluster."""
     run = [
         words[words.index("run") :] for words in commands() if "run" in words and "--entrypoint" not in words
     ]

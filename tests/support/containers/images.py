@@ -1,4 +1,4 @@
-"""A Dockerfile, read as a builder reads it: its stages, and what the image of the last one does."""
+"""A Dockerfile, read as by a builder: its stages, and the image of its last stage."""
 
 import json
 import re
@@ -14,40 +14,40 @@ from dockerfile_parse.util import WordSplitter
 
 from tests.support.builds import ROOT
 
-# Of every image that is made on Debian.
+# The PATH of every image based on Debian.
 BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DOCKERFILES = (ROOT / "docker" / "cpu.Dockerfile", ROOT / "docker" / "cuda.Dockerfile")
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction, its continued lines joined."""
+    """An instruction, with its continued lines joined."""
 
     name: str
     value: str
 
     @property
     def words(self) -> list[str]:
-        """What it is given: the words of a line, or the list of an exec form."""
+        """The arguments: the words of a line, or the list of an exec form."""
         if self.value.startswith("["):
             return list(json.loads(self.value))
         return list(WordSplitter(self.value).split())
 
     @property
     def assigned(self) -> dict[str, str]:
-        """The values of ENV, ARG or LABEL by their names."""
+        """The values of ENV, ARG or LABEL, by name."""
         return dict(word.split("=", 1) for word in self.words)
 
 
 def instructions(dockerfile: Path) -> list[Instruction]:
-    """All of them, in order."""
+    """Return all instructions in order, without comments."""
     parser = DockerfileParser(fileobj=BytesIO(dockerfile.read_bytes()))
     wanted = (each for each in parser.structure if each["instruction"] != "COMMENT")
     return [Instruction(each["instruction"], each["value"]) for each in wanted]
 
 
 def stages(dockerfile: Path) -> list[list[Instruction]]:
-    """The instructions of each stage, its FROM first."""
+    """Return the instructions of each stage, starting with its FROM."""
     found: list[list[Instruction]] = []
     for instruction in instructions(dockerfile):
         if instruction.name == "FROM":
@@ -57,24 +57,24 @@ def stages(dockerfile: Path) -> list[list[Instruction]]:
 
 
 class Image:
-    """What the last stage says of the image."""
+    """The image of the last stage."""
 
     def __init__(self, dockerfile: Path) -> None:
         self._last = stages(dockerfile)[-1]
 
     def one(self, name: str) -> Instruction:
-        """The instruction that stands there once."""
+        """Return the instruction ``name``, which must occur once in the stage."""
         (found,) = (each for each in self._last if each.name == name)
         return found
 
     def assigned(self, name: str) -> dict[str, str]:
-        """All values of ENV, ARG or LABEL."""
+        """Return all values of ENV, ARG or LABEL, by name."""
         found = (each for each in self._last if each.name == name)
         return {key: value for each in found for key, value in each.assigned.items()}
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of its processes: its own, PATH over that of the base image, and its user's home."""
+        """The variables of processes: its ENV, with the base image's PATH filled in, and its user's home."""
         given = {**self.assigned("ARG"), "PATH": BASE_PATH}
         own = {name: expanded(value, given) for name, value in self.assigned("ENV").items()}
         (home,) = (
@@ -88,18 +88,18 @@ class Image:
 
     @property
     def healthcheck(self) -> list[str]:
-        """The command that finds out whether it is ready."""
+        """The command of the health check."""
         value = self.one("HEALTHCHECK").value
         return list(json.loads(value[value.index("CMD") + len("CMD") :]))
 
 
 def expanded(value: str, variables: Mapping[str, str]) -> str:
-    """``value`` with ``$NAME`` filled in where it is known."""
+    """Return ``value`` with every known ``$NAME`` filled in."""
     return re.sub(r"\$(\w+)", lambda found: variables.get(found[1], found[0]), value)
 
 
 def copied(dockerfile: Path) -> Iterator[tuple[str, ...]]:
-    """What each COPY takes from the build context, its target left out."""
+    """Yield the sources of each COPY from the build context, without its target."""
     for instruction in instructions(dockerfile):
         words = instruction.words if instruction.name == "COPY" else []
         if words and not any(word.startswith("--from") for word in words):
@@ -107,7 +107,7 @@ def copied(dockerfile: Path) -> Iterator[tuple[str, ...]]:
 
 
 def locked(lock: Path) -> dict[str, tuple[str, set[str]]]:
-    """The version and the hashes of each package of a lock."""
+    """Return the version and the hashes of each package of a lock file."""
     found: dict[str, tuple[str, set[str]]] = {}
     name = ""
     for line in lock.read_text(encoding="utf-8").splitlines():
@@ -120,5 +120,5 @@ def locked(lock: Path) -> dict[str, tuple[str, set[str]]]:
 
 
 def project() -> dict[str, Any]:
-    """What pyproject.toml says of the project."""
+    """Return the ``project`` table of pyproject.toml."""
     return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])

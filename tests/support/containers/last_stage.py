@@ -1,7 +1,7 @@
-"""The last stage of a Dockerfile without an engine: its lines are run as root, over this machine.
+"""A run of the last stage of a Dockerfile without a container engine, as root, over this machine.
 
-The root of the image is this machine's, with what is written to it in memory, so that nothing stays of it.
-The interpreter of the tests stands for that of the base image.
+The root of the image is an overlay over this machine's root; writes go to memory, so that none of them stay.
+The interpreter of the tests takes the place of the base image's.
 """
 
 import os
@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.containers.images import BASE_PATH, stages
 
-# Arguments: a folder; that of the interpreter, its library, and what is installed there; the lines.
+# Arguments: a folder; the interpreter's folder, library and installed packages; the lines.
 _OVER_THIS_MACHINE = """
 set -e
 base=$1 root=$1/root python=$2 library=$3 installed=$4; shift 4
@@ -36,7 +36,7 @@ for line in "$@"; do chroot "$root" /bin/sh -c "$line"; done
 
 
 def run_last_stage(dockerfile: Path, folder: Path, further: Sequence[str]) -> str:
-    """Runs the lines of the last stage, then ``further`` ones; what they print. Skips where nothing can."""
+    """Run the lines of the last stage, then ``further`` ones, and return their output; skip if impossible."""
     if os.geteuid() != 0:
         pytest.skip("only root can make users in the root of an image")
     python = Path(sys.base_prefix).resolve()

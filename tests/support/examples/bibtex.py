@@ -1,10 +1,10 @@
-"""BibTeX read as BibTeX and LaTeX read it, to see what an export says."""
+"""Parsers of exported BibTeX that read it like BibTeX and LaTeX."""
 
 import re
 
 
 def entries(bibtex: str) -> dict[str, dict[str, str]]:
-    """Fields by key, read as BibTeX reads them: braces are counted, and a backslash protects none."""
+    """Return the fields of each entry by key, read like BibTeX: a backslash does not escape a brace."""
     found: dict[str, dict[str, str]] = {}
     place = 0
     while (start := re.compile(r"\s*@(article|misc)\{([^,\s{}]+),\s*").match(bibtex, place)) is not None:
@@ -28,7 +28,7 @@ def entries(bibtex: str) -> dict[str, dict[str, str]]:
 
 
 def typeset(latex: str) -> str:
-    """What LaTeX makes of an escaped text."""
+    """Return the text that LaTeX prints for an escaped text; fails if a special character is not escaped."""
     words = {
         "textbackslash": "\\",
         "textbraceleft": "{",

@@ -1,4 +1,4 @@
-"""What the files in ``tests/support/examples/corpora`` hold, and small ways to write others."""
+"""The papers of the files in ``tests/support/examples/corpora``, and helpers to write other corpora."""
 
 import gzip
 import json
@@ -16,14 +16,14 @@ CORPORA = Path(__file__).parent / "corpora"
 def paper(
     paper_id: str, title: str, *parts: str, facets: list[Facet | None] | None = None, **rest: object
 ) -> Paper:
-    """A paper whose abstract is ``parts``; ``rest`` are fields of Paper."""
+    """Return a paper with the sentences ``parts``; ``rest`` are fields of Paper."""
     abstract, sentences = sentences_from_list(parts, facets)
     return Paper(paper_id, title, abstract, sentences, **rest)  # type: ignore[arg-type]  # fields of Paper
 
 
 @dataclass(frozen=True)
 class Example:
-    """A file of one format: what it holds, which line is broken and why, how many rows have no abstract."""
+    """A file of a format: its papers, its broken line and why, its number of rows without abstract."""
 
     file: str
     papers: tuple[Paper, ...]
@@ -45,7 +45,7 @@ PRIMES = paper(
 
 
 def sums(*parts: str) -> Paper:
-    """The second arXiv paper; unarXive has another abstract of it."""
+    """Return the second arXiv paper; its abstract in unarXive is different."""
     url = "https://arxiv.org/abs/9912.00003"
     fields = ("math.PR", "math.CA")
     return paper(
@@ -369,7 +369,7 @@ EXAMPLES = {
         reason="the title is a number",
         without_abstract=1,
     ),
-    # Names alone: no paper, whatever is done.
+    # Only ids, so there are no papers.
     "ids": Example("ids.txt", (), broken_line=4, reason="not a DOI, arXiv id or PubMed", without_abstract=3),
 }
 
@@ -377,7 +377,7 @@ WriteFn = Callable[..., Path]
 
 
 def write_lines(folder: Path, *lines: object, name: str = "corpus.jsonl", gzipped: bool = False) -> Path:
-    """Write texts, bytes (as they are) and objects (as JSON) to a file of ``folder``."""
+    """Write texts, bytes (unchanged) and objects (as JSON) to a file of ``folder``; return its path."""
     texts = (line if isinstance(line, str | bytes) else json.dumps(line) for line in lines)
     content = b"".join(text if isinstance(text, bytes) else text.encode() + b"\n" for text in texts)
     path = folder / name
@@ -386,12 +386,12 @@ def write_lines(folder: Path, *lines: object, name: str = "corpus.jsonl", gzippe
 
 
 def row(paper_id: object = "a", **rest: object) -> dict[str, object]:
-    """A row of our own format that is whole unless ``rest`` breaks it."""
+    """Return a row of Akin's format, which is valid unless ``rest`` makes it invalid."""
     return {"id": paper_id, "title": "A title", "abstract": "An abstract."} | rest
 
 
 def reasons(path: Path, **options: str) -> list[tuple[int, str]]:
-    """Line and reason of each broken row of ``path``."""
+    """Return line and reason of each broken row of ``path``."""
     report = CorpusReport()
     list(read_corpus(path, report=report, **options))  # type: ignore[arg-type]  # options are names
     return [(broken.line, broken.reason) for broken in report.broken_rows]

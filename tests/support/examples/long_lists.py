@@ -1,4 +1,4 @@
-"""A collection of more than a thousand small papers, many of them alike to the last word, for long lists."""
+"""A collection of over a thousand small papers, many with equal abstracts, for tests of long lists."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ def _papers(seed: int, n_papers: int) -> Iterator[dict[str, object]]:
     rng = np.random.default_rng(seed)
     for i in range(n_papers):
         sentences = [" ".join(rng.choice(_WORDS, 2)) + "." for _ in range(rng.integers(1, 4))]
-        # The notice ties papers; without a further word a few hundred of them are told apart by nothing.
+        # All papers share the last sentence, and a few hundred have equal abstracts, so their scores tie.
         yield {
             "id": f"many/{i}",
             "title": f"Paper {i}",
@@ -27,6 +27,6 @@ def _papers(seed: int, n_papers: int) -> Iterator[dict[str, object]]:
 
 
 def build_many(data: Path, encoder: Encoder, *, seed: int = 0, n_papers: int = N_PAPERS) -> Path:
-    """Index the collection into ``data``."""
+    """Index the collection into ``data`` and return ``data``."""
     build_quietly(write_corpus(data.with_suffix(".jsonl"), list(_papers(seed, n_papers))), data, encoder)
     return data

@@ -1,4 +1,4 @@
-"""Answers of Crossref, the arXiv and PubMed in their documented shapes, about invented papers."""
+"""Answers of Crossref, arXiv and PubMed in their documented formats, about invented papers."""
 
 from typing import Any
 
@@ -47,7 +47,10 @@ PUBMED = """<?xml version="1.0" ?>
 
 
 class LookupServices:
-    """Answers as the three do; ``asked`` are the addresses of requests, ``down`` a host that fails."""
+    """A handler that answers like the three services, except for the host ``down``, which fails.
+
+    ``asked`` holds the addresses of the requests.
+    """
 
     def __init__(self, down: str = "") -> None:
         self.asked: list[httpx.URL] = []

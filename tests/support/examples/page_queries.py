@@ -1,4 +1,4 @@
-"""A paper of the demo corpus as the page is asked for it, and the titles that page and service answer."""
+"""A paper of the demo corpus, and the titles that page and service return for a query."""
 
 import json
 
@@ -17,11 +17,11 @@ ASKED = f"/?paper={ID}"
 
 
 def shown(page: Page) -> list[str]:
-    """The titles of the cards, best first."""
+    """Return the titles of the cards, best first."""
     return page.locator("article.card h3").all_inner_texts()
 
 
 def answered(site: str, path: str = "/v1/search", **body: object) -> list[str]:
-    """The titles that the service answers a query of a program with."""
+    """Return the titles that the API of the service answers a query with."""
     answer = httpx.post(f"{site}{path}", json=body).raise_for_status().json()
     return [result["paper"]["title"] for result in answer["results"]]

@@ -1,4 +1,4 @@
-"""Pages as tests look at them without a browser."""
+"""Pages of the service, parsed without a browser."""
 
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ PAPER = "demo:p00-m00"
 
 
 class Page(HTMLParser):
-    """What a test looks for on a page: its tags, and its text."""
+    """A parser that stores the tags and the text of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -22,15 +22,15 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes a tag."""
+        """Store a tag with its attributes."""
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_data(self, data: str) -> None:
-        """Notes text."""
+        """Store text."""
         self.text += data
 
     def all(self, tag: str, **wanted: str) -> list[dict[str, str]]:
-        """The attributes of the tags with these, of classes with one of these."""
+        """Return the attributes of each ``tag`` with every value of ``wanted`` as a word of the attribute."""
         names = {name.rstrip("_"): value for name, value in wanted.items()}
         return [
             attrs
@@ -40,7 +40,7 @@ class Page(HTMLParser):
 
 
 def page_at(client: TestClient, address: str, *, status: int = 200) -> Page:
-    """The page at ``address``."""
+    """Return the page at ``address``, after checks of status and headers."""
     answer = client.get(address)
     assert (status, "text/html; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
     assert PAGE_POLICY == answer.headers["content-security-policy"]
@@ -48,10 +48,10 @@ def page_at(client: TestClient, address: str, *, status: int = 200) -> Page:
 
 
 def asked_by(link: str) -> Asked:
-    """What a link of a page asks."""
+    """Return the query of a link of a page."""
     return Asked.of(QueryParams(urlsplit(link).query))
 
 
 def ranked_ids(page: Page) -> list[str]:
-    """The ids of the results, best first."""
+    """Return the ids of the results, best first."""
     return [asked_by(each["href"]).paper for each in page.all("a", title="Start")]

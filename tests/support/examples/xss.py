@@ -1,7 +1,7 @@
-"""A hundred strings that run a script wherever a page takes text for markup; each calls ``alert``.
+"""A hundred strings that run a script if a page treats text as markup; each calls ``alert``.
 
-They break out of elements, attributes, scripts, styles, comments, templates and addresses, in the ways that
-OWASP's cheat sheet on filter evasion sorts.
+They break out of elements, attributes, scripts, styles, comments, templates and addresses, with the methods
+of OWASP's cheat sheet on filter evasion.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Speaks ASGI to an application as a server does, so that no client's library tidies up a request."""
+"""A minimal ASGI server in the test, so that no client library corrects a hostile request."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ MARK = "zqPoisonqz"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the application sent."""
+    """An answer of the application."""
 
     status: int
     headers: dict[str, str]
@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """One hostile request; ``path`` replaces what a path names, ``chunks`` the body as it arrives."""
+    """A hostile request; ``path`` replaces the parameters of a path, ``chunks`` is the body as it arrives."""
 
     name: str
     chunks: Sequence[bytes] = ()
@@ -36,7 +36,7 @@ class Poison:
 
 
 class Application:
-    """Speaks ASGI to an application as a server does, so that no client's library tidies up a request."""
+    """An application that receives requests by ASGI, without a client library that would correct them."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app
@@ -55,7 +55,7 @@ class Application:
         self._loop.close()
 
     def send(self, method: str, raw_path: bytes, poison: Poison) -> Answer:
-        """The answer to one request; raises what the application did not answer."""
+        """Return the answer to a request; raises the application's exception if there is no answer."""
         return self._loop.run_until_complete(self._send(method, raw_path, poison))
 
     async def _send(self, method: str, raw_path: bytes, poison: Poison) -> Answer:
@@ -92,19 +92,19 @@ class Application:
         await asyncio.wait({task}, timeout=60)
         if not sent:
             task.result()
-        task.exception()  # a fault of ours is raised again once it has been answered
+        task.exception()  # a bug of ours is raised again after the answer; retrieve it
         start = next(message for message in sent if message["type"] == "http.response.start")
         headers = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
         return Answer(start["status"], headers, b"".join(message.get("body", b"") for message in sent))
 
 
 def endpoints(app: FastAPI) -> list[tuple[str, str]]:
-    """Method and path pattern of every endpoint there is, health included."""
+    """Return method and path pattern of every endpoint, including health."""
     return sorted(
         (method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods
     )
 
 
 def raw_path(pattern: str, poison: Poison) -> bytes:
-    """A path with the poison for whatever the pattern leaves open."""
+    """Return the path of a pattern, with the path of ``poison`` for each parameter."""
     return re.sub(r"\{[^}]*\}", lambda _: poison.path, pattern).encode("ascii")

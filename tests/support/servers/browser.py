@@ -1,14 +1,13 @@
-"""A real browser for tests of the page: one Chromium for all of them, and one tab for their plain visits.
+"""A real browser for tests of the page: one Chromium for all tests, and one tab for their plain visits.
 
-Which program it is, in this order: the path in ``AKIN_CHROMIUM``, the system's Chromium or Chrome. Without
-one such tests are skipped, but where ``CI`` is set they fail. A test fails, too, if the pages that it opened
-asked anything of another origin, broke their Content-Security-Policy or left an exception uncaught.
+The program is, in this order, the path in ``AKIN_CHROMIUM`` or the system's Chromium or Chrome. Without one,
+these tests are skipped, or fail if ``CI`` is set. A test also fails if its pages sent a request to another
+origin, broke their Content-Security-Policy or left an exception uncaught.
 
-It and the service are closed before the next test elsewhere: while Playwright's own loop runs, no other can
-run in the thread, and what a service does beside requests would meet what other tests patch. To open a tab
-costs more than to load a page, so the first plain visit of every test goes to the same one; what a test
-changes beyond its page (the clock, permissions, how long the history is) needs a context of its own, from
-``visit_at``.
+Browser and service are closed before the next test elsewhere: no other event loop can run in the thread with
+that of Playwright, and background work of the service would run with the patches of other tests. Opening a
+tab costs more than loading a page, so the first plain visit of every test uses the same tab. Tests that
+change more than their page (the clock, permissions, the length of the history) use ``visit_at``.
 """
 
 import os
@@ -39,7 +38,7 @@ from service.settings import Settings
 from tests.support.servers.loopback import served
 
 HOW_TO_GET_ONE = "no browser: apt-get install chromium, or name the program in AKIN_CHROMIUM"
-# What a browser does by itself (updates, pings, HTTP/3) would only blur what a page does.
+# Without the browser's own traffic (updates, pings, HTTP/3), which would hide that of the page.
 _ARGUMENTS = (
     "--headless",
     "--disable-gpu",
@@ -50,24 +49,24 @@ _ARGUMENTS = (
     "--disable-sync",
 )
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# WCAG 2.2 at the level AA, and what axe-core takes for good practice.
+# WCAG 2.2 at level AA, and the good practice of axe-core.
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 _AXE = Axe()
-_PATIENCE_MS = 60_000  # of a test on a busy machine
+_PATIENCE_MS = 60_000  # enough on a busy machine
 
 
 def find_chromium() -> str | None:
-    """The path of the browser to test with, or none."""
+    """Return the path of the browser to test with, or ``None``."""
     return os.environ.get("AKIN_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 def launch_arguments() -> list[str]:
-    """How to start it; root must do without its sandbox."""
+    """Return the browser's arguments; root must run it without the sandbox."""
     return [*_ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
 class Shared:
-    """The service, browser and tab that tests share, started when first asked for and again once closed."""
+    """The service, browser and tab shared by tests, started when first needed, and again after ``close``."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
@@ -76,14 +75,14 @@ class Shared:
         self._tab: Tab | None = None
 
     def site(self, data: Path, folders: pytest.TempPathFactory) -> str:
-        """The address of a service over a copy of ``data``, with a catalog of its own."""
+        """Return the address of a service over a copy of ``data``, including the catalog."""
         if self._site is None:
             copy = copytree(data, folders.mktemp("site") / "data")
             self._site = self._open.enter_context(served_collection(copy))
         return self._site
 
     def browser(self) -> Browser:
-        """A running browser."""
+        """Return a running browser; without a program, skip the test, or fail in CI."""
         if self._browser is None:
             program = find_chromium()
             if program is None:
@@ -97,7 +96,7 @@ class Shared:
         return self._browser
 
     def tab(self, origin: str) -> "Tab":
-        """A tab for visits to the service over the demo corpus."""
+        """Return the tab for visits to the service over the demo corpus."""
         if self._tab is None:
             context = self.browser().new_context(base_url=origin, reduced_motion="reduce")
             context.set_default_timeout(_PATIENCE_MS)
@@ -106,7 +105,7 @@ class Shared:
         return self._tab
 
     def close(self) -> None:
-        """Ends it, if it runs."""
+        """Close everything that is open."""
         self._site = self._browser = self._tab = None
         self._open.close()
 
@@ -122,23 +121,23 @@ def chromium() -> Browser:
 
 @dataclass
 class Watched:
-    """What pages of one context did that they must not."""
+    """The faults of the pages of a browser context."""
 
     origin: str
     faults: list[str] = field(default_factory=list)
 
     def request(self, request: Request) -> None:
-        """Notes what leaves the origin."""
+        """Record a request to another origin."""
         if not request.url.startswith((f"{self.origin}/", "data:", f"blob:{self.origin}/")):
             self.faults.append(f"asked another origin: {request.url}")
 
     def console(self, message: ConsoleMessage) -> None:
-        """Notes what the policy kept from running or loading."""
+        """Record a violation of the Content-Security-Policy."""
         if "Content Security Policy" in message.text:
             self.faults.append(f"broke the policy: {message.text}")
 
     def follow(self, context: BrowserContext) -> None:
-        """Watches every page of ``context``, those it opens later as well."""
+        """Watch every page of ``context``, including pages opened later."""
         context.on("request", self.request)
         context.on("console", self.console)
         context.on("weberror", lambda error: self.faults.append(f"uncaught: {error.error}"))
@@ -149,7 +148,7 @@ VisitFn = Callable[..., Page]
 
 @pytest.fixture
 def visit_at(chromium: Browser) -> Iterator[VisitFn]:
-    """Opens a path of an origin in a new context; options are those of Playwright's contexts."""
+    """A function that opens a path of an origin in a new context, with Playwright's context options."""
     opened: list[tuple[BrowserContext, Watched]] = []
 
     def visit(origin: str, path: str, **options: object) -> Page:
@@ -171,21 +170,21 @@ def visit_at(chromium: Browser) -> Iterator[VisitFn]:
 
 @dataclass
 class Tab:
-    """A tab of the browser in which one test after another opens pages, and what these did."""
+    """A browser tab that tests use one after another, with the faults of its pages."""
 
     page: Page
     watched: Watched
     is_taken: bool = False
 
     def open(self, path: str) -> Page:
-        """Shows a path, with the mouse in the corner."""
+        """Open a path, with the mouse in the corner."""
         self.is_taken = True
         self.page.mouse.move(0, 0)
         self.page.goto(path)
         return self.page
 
     def give_back(self) -> list[str]:
-        """Forgets what a test had changed; returns the faults of its pages."""
+        """Remove the routes of a test and return the faults of its pages."""
         self.page.unroute_all(behavior="ignoreErrors")
         faults, self.watched.faults, self.is_taken = self.watched.faults, [], False
         return faults
@@ -199,7 +198,7 @@ def tab(site: str) -> Tab:
 
 @pytest.fixture
 def visit(visit_at: VisitFn, tab: Tab, site: str) -> Iterator[VisitFn]:
-    """Opens a path of the service over the demo corpus; with options, or a second time, in a new context."""
+    """A function that opens a path of the demo service, in a new context with options or if called again."""
     yield (
         lambda path, **options: visit_at(site, path, **options) if options or tab.is_taken else tab.open(path)
     )
@@ -214,7 +213,7 @@ def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @contextmanager
 def served_collection(data: Path) -> Iterator[str]:
-    """The address of a service over a collection, which may write there."""
+    """Yield the address of a service over a collection, which it may write to."""
     settings = Settings(data=data, device="cpu")
     cache = open_cache(settings)
     with served(create_app(settings, open_warm_engine(settings, cache), cache=cache)) as address:
@@ -222,10 +221,10 @@ def served_collection(data: Path) -> Iterator[str]:
 
 
 def barriers(page: Page, *, of: Literal["all", "colours", "layout"] = "all") -> list[str]:
-    """What keeps people from using a page, by axe-core's rules: rule, place, what was found.
+    """Return the accessibility problems of a page by axe-core's rules: rule, place, finding.
 
-    Two thirds of the time go into the contrast of every text: ``"colours"`` is that alone, for a page that
-    was looked at in another scheme, and ``"layout"`` all else, for one looked at in another width.
+    The contrast of every text takes two thirds of the time. ``"colours"`` checks only the contrast, for a
+    page already checked in another colour scheme; ``"layout"`` the rest, for one checked in another width.
     """
     options: dict[str, object] = {
         "runOnly": ["color-contrast"] if of == "colours" else list(_RULES),

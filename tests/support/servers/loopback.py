@@ -1,4 +1,4 @@
-"""A real server on loopback, for clients that will not be called in-process."""
+"""A real server on loopback, for clients that cannot call an application in-process."""
 
 import socket
 import threading
@@ -13,7 +13,7 @@ from tests.support.servers.patience import soon
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 @contextmanager
 def served(app: FastAPI, *, own_log: bool = False, root_path: str = "") -> Iterator[str]:
-    """The address of ``app`` while uvicorn serves it in a thread; ``own_log`` leaves logging as it is."""
+    """Serve ``app`` with uvicorn in a thread and yield its address; ``own_log`` leaves logging unchanged."""
     logs: dict[str, Any] = {"log_config": None, "access_log": False} if own_log else {"log_level": "error"}
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, root_path=root_path, **logs))
     thread = threading.Thread(target=server.run, daemon=True)

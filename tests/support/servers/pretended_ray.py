@@ -1,4 +1,4 @@
-"""A cluster that is pretended: its processes are plain objects, its calls threads of this process."""
+"""A fake Ray cluster: its processes are plain objects, and its calls run in threads of this process."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,11 +14,11 @@ from service.cluster.shards import Shards
 
 
 class RayError(Exception):
-    """As Ray's."""
+    """The base class of Ray's errors."""
 
 
 class TaskError(RayError):
-    """What a method raised."""
+    """An exception raised by a method of an actor."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -26,7 +26,7 @@ class TaskError(RayError):
 
 
 class PretendedShard:
-    """Opens a generation once ``may_open`` is set, or fails with ``failure``."""
+    """A fake shard that opens a generation once ``may_open`` is set, or fails with ``failure``."""
 
     def __init__(self, device: str, on: str) -> None:
         self.device = device
@@ -37,11 +37,11 @@ class PretendedShard:
         self.failure: AkinError | None = None
         self.on = on
         self.left_s: list[float | None] = []
-        # What its searches do: each waits for its turn, and gives what this makes of what it is asked.
+        # The function that its searches return the result of; it receives the request.
         self.answer: Callable[[Any], object] = lambda asked: asked
 
     def open(self, generation: Generation, names: Sequence[str]) -> None:
-        """As ``Shard.open``."""
+        """Open a generation like ``Shard.open``."""
         self.n_opening += 1
         assert self.may_open.wait(20)
         if self.failure is not None:
@@ -50,22 +50,22 @@ class PretendedShard:
             self.held.append(generation)
 
     def opened(self) -> list[Generation]:
-        """As ``Shard.opened``."""
+        """Return the open generations like ``Shard.opened``."""
         return list(self.held)
 
     def machine(self) -> str:
-        """As ``Shard.machine``."""
+        """Return the machine like ``Shard.machine``."""
         return self.on
 
     def search(self, generation: Generation, asked: Any, left_s: float | None) -> object:
-        """In place of ``Shard.search``; gives what it is asked, or what ``answer`` makes of it."""
+        """Return ``answer`` of the request instead of ``Shard.search``; by default the request itself."""
         self.left_s.append(left_s)
         if generation not in self.held:
             raise SnapshotMissingError("not open")
         return self.answer(asked)
 
     def close(self, generation: Generation) -> None:
-        """As ``Shard.close``."""
+        """Close a generation like ``Shard.close``."""
         self.held.remove(generation)
 
 
@@ -78,17 +78,17 @@ class Method:
     groups: list[str]
 
     def remote(self, *given: Any) -> "Future[Any]":
-        """Begins with it."""
+        """Start the call in a thread."""
         return self.threads.submit(self.run, *given)
 
     def options(self, *, concurrency_group: str) -> "Method":
-        """In a group of calls of its own."""
+        """Record the concurrency group of the call."""
         self.groups.append(concurrency_group)
         return self
 
 
 class PretendedRay:
-    """What ``Shards`` asks of Ray, in threads."""
+    """The part of Ray's interface that ``Shards`` uses, in threads."""
 
     exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=RayError)
 
@@ -102,11 +102,11 @@ class PretendedRay:
         self.killed: list[object] = []
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Two machines, if a test has no others."""
+        """Return the machines, by default two."""
         return [{"NodeID": name, "Alive": True, "Resources": own} for name, own in self.machines.items()]
 
     def remote(self, **options: Any) -> Callable[[type], Any]:
-        """Actors in place of a class."""
+        """Return a function that makes fake actors instead of those of a class."""
         self.asked_for = options
 
         def made(on: str, device: str) -> Any:
@@ -122,7 +122,7 @@ class PretendedRay:
         return lambda _: SimpleNamespace(options=kind)
 
     def get(self, ref: "Future[Any]", *, timeout: float) -> Any:
-        """As Ray's."""
+        """Return the result of a call, or raise its error, like Ray."""
         try:
             return ref.result(timeout or None)
         except TimeoutError as error:
@@ -133,20 +133,20 @@ class PretendedRay:
     def wait(
         self, refs: "list[Future[Any]]", *, num_returns: int, timeout: float
     ) -> "tuple[list[Future[Any]], list[Future[Any]]]":
-        """As Ray's, for all of them."""
+        """Wait for ``refs`` like Ray; ``num_returns`` must be all of them."""
         assert num_returns == len(refs)
         done = wait(refs, timeout=timeout).done
         return [ref for ref in refs if ref in done], [ref for ref in refs if ref not in done]
 
     def cancel(self, ref: "Future[Any]") -> None:
-        """What is under way goes on."""
+        """Record a cancelled call, which continues to run."""
         self.cancelled.append(ref)
 
     def kill(self, actor: object) -> None:
-        """Nothing ends."""
+        """Record a killed actor, which continues to run."""
         self.killed.append(actor)
 
 
 def shards_of(tmp_path: Path, **given: Any) -> Shards:
-    """One for each machine if no other number is given; they are looked at only when a test does so."""
+    """Return shards, by default one for each machine, which are only checked when a test does so."""
     return Shards("", tmp_path, **{"look_s": 1e6, "join_s": 0.0, **given})

@@ -1,4 +1,4 @@
-"""Commands of Akin as processes of their own."""
+"""Commands of Akin in separate processes."""
 
 import os
 import subprocess
@@ -11,10 +11,10 @@ import httpx
 
 from tests.support.builds import ROOT
 
-# Akin as a person starts it.
+# Akin as a user starts it.
 AKIN = ("-m", "akin")
-# The same but for the models that read queries, with which torch is loaded: most tests of a process are of
-# other things, and start in half the time.
+# The same, but with the hashing encoder instead of models that load torch: most tests of a process test other
+# things, and start in half the time.
 AKIN_WITHOUT_WEIGHTS = (
     "-c",
     """
@@ -33,7 +33,7 @@ app(sys.argv[1:])
 def akin_process(
     *arguments: str, ready: str, program: Sequence[str] = AKIN, **variables: str
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A command as a process, and the line in which it says that it is ready; killed in the end."""
+    """Run a command as a process and yield it with its line that begins with ``ready``; finally kill it."""
     process = subprocess.Popen(
         [sys.executable, *program, *arguments],
         cwd=ROOT,
@@ -53,7 +53,7 @@ def akin_process(
 def service_process(
     data: Path, *, program: Sequence[str] = AKIN, **variables: str
 ) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
-    """`akin serve`, and a client of it."""
+    """Run `akin serve` as a process; yield it and a client of it."""
     serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
     with (
         akin_process(*serve, ready="Serving", program=program, **variables) as (process, line),

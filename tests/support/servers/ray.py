@@ -1,4 +1,4 @@
-"""Clusters of Ray on this machine: each node its own processes, as on machines of their own."""
+"""Ray clusters on this machine; each node has separate processes, as on separate machines."""
 
 import os
 import shutil
@@ -15,13 +15,13 @@ import pytest
 
 from tests.support.servers.patience import soon
 
-# Of all nodes and of whoever connects.
+# The token of all nodes and clients.
 TOKEN = "a-token-of-these-tests-and-no-secret-at-all"  # noqa: S105 - it is none
 ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
 _OBJECT_STORE_BYTES = 80_000_000
-# Nodes on one machine would want the same ports.
+# By default, nodes on one machine would use the same ports.
 _ANY_PORTS = ("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats")
-# As docs/how-to/deploy.md has it: a node that is gone is noticed soon.
+# As in docs/how-to/deploy.md: a node that is gone is noticed soon.
 NOTICING = (
     '{"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}'
 )
@@ -29,7 +29,7 @@ _ROOT = Path(__file__).parents[3]
 
 
 class RayNode:
-    """The processes of one node, in a group of their own; they end with it."""
+    """The processes of a node, in a separate process group that is killed as a whole."""
 
     def __init__(self, *options: str, environment: Mapping[str, str]) -> None:
         command = [str(Path(sys.executable).with_name("ray")), "start", "--block", *options, *_ANY_PORTS]
@@ -42,16 +42,16 @@ class RayNode:
         )
 
     def kill(self) -> None:
-        """End all of its processes at once, as where a machine loses its power."""
+        """Kill all its processes at once, like a machine that loses power."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 class RayCluster:
-    """A cluster with a head and further nodes; a context."""
+    """A cluster with a head and more nodes; as a context manager it ends with the context."""
 
     def __init__(self, **environment: str) -> None:
-        # Paths of sockets may have no more than 107 characters.
+        # Paths of sockets may have at most 107 characters.
         self._folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -64,7 +64,7 @@ class RayCluster:
         soon(self._answers, process=self.head.process, every_s=0.1)
 
     def add_node(self, *options: str) -> RayNode:
-        """One more node, with further options of ``ray start``."""
+        """Start one more node, with more options of ``ray start``."""
         return self._begun(f"--address={self.address}", "--node-ip-address=127.0.0.1", *options)
 
     def _begun(self, *options: str) -> RayNode:
@@ -92,7 +92,7 @@ class RayCluster:
 
 @pytest.fixture(scope="session")
 def ray_environment() -> Iterator[None]:
-    """What this process needs to join a cluster of the tests; Ray reads it when it is loaded."""
+    """The environment that this process needs to join a test cluster; Ray reads it when imported."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
@@ -102,7 +102,7 @@ def ray_environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_cluster(ray_environment: None) -> Iterator[RayCluster]:
-    """A cluster of one node, which this process may join."""
+    """A cluster with one node, which this process may join."""
     with RayCluster() as cluster:
         yield cluster
         import_module("ray").shutdown()

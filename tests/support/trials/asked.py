@@ -1,4 +1,4 @@
-"""How many trials the long ones make (AKIN_TRIALS), drawn anew by AKIN_SEED, and what they tell."""
+"""The number of trials of long tests (AKIN_TRIALS), their seed (AKIN_SEED), and their printed figures."""
 
 import os
 
@@ -6,10 +6,10 @@ SEED = int(os.environ.get("AKIN_SEED", "0"))
 
 
 def trials(usual: int) -> int:
-    """So many as were asked for, else ``usual``."""
+    """Return AKIN_TRIALS if it is set, otherwise ``usual``."""
     return int(os.environ.get("AKIN_TRIALS", usual))
 
 
 def tell(figure: object) -> None:
-    """Prints what a trial measured: ``make trials`` shows it."""
+    """Print a figure measured by a trial; ``make trials`` shows it."""
     print(figure, flush=True)  # noqa: T201

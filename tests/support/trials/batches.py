@@ -1,4 +1,4 @@
-"""The processes that work on a batch, killed at random moments of it."""
+"""The processes that work on a batch, killed at random moments."""
 
 import os
 import random
@@ -25,7 +25,7 @@ class Processes:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str) -> None:
-        """Starts one of them by its name."""
+        """Start ``service`` or a worker, by its name."""
         serve = ["serve", "--data", str(self.data), "--port", str(self.port)]
         arguments = serve if name == "service" else ["worker", "--data", str(self.data)]
         self.running[name] = subprocess.Popen(
@@ -35,21 +35,21 @@ class Processes:
         )
 
     def kill(self, name: str) -> None:
-        """SIGKILL, then a new one."""
+        """Kill a process with SIGKILL and start it again."""
         self.running[name].kill()
         self.running[name].wait()
         self.n_killed[name.partition(" ")[0]] += 1
         self.start(name)
 
     def end(self) -> None:
-        """Ends all of them."""
+        """Kill all processes."""
         for process in self.running.values():
             process.kill()
             process.wait()
 
 
 def kill_at_random(processes: Processes, client: Client, batch_id: str, *, n_kills: int) -> None:
-    """Spreads the kills over the batch, at random, until it is finished."""
+    """Kill processes at ``n_kills`` random moments of a batch, until it is finished."""
     workers = [name for name in processes.running if name != "service"]
     total = client.get_batch(batch_id).queries
     moments = sorted(random.uniform(0.02, 0.95) * total for _ in range(n_kills))

@@ -1,9 +1,9 @@
-"""Kills writers at every step they take and looks at what they left: nothing torn, lost or come back.
+"""Trials that kill writers at a step and check the collection: nothing is torn, lost or back again.
 
-A trial copies a small collection, forks a process that changes it, and has it killed by SIGKILL: at its n-th
-step, the n-th time that it opens, makes, moves or removes a file, or runs a statement of the database; or at
-some moment. Then another process looks at the collection as a reader would, goes on as the next writer
-would, and compares what is there with what was acknowledged.
+A trial copies a small collection, forks a process that changes it, and kills it with SIGKILL: at its n-th
+step, which is the n-th time that it opens, makes, moves or removes a file or runs a database statement; or
+after some time. Then another process opens the collection like a reader, continues like the next writer, and
+compares the papers with the acknowledged changes.
 """
 
 import os
@@ -39,7 +39,7 @@ from models.types import Paper, Sentence
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import many_papers, papers_in, quiet, write_corpus
 
-# What a process does to files, as the interpreter tells it.
+# The audit events of the interpreter that count as steps.
 _STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock"}
 )
@@ -53,7 +53,7 @@ Acknowledge = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one trial found: steps taken and seconds, whether the process was killed, and what is wrong."""
+    """The result of a trial: steps and seconds taken, whether the process was killed, and what is wrong."""
 
     operation: str
     step: int
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def make_collection(folder: Path) -> Path:
-    """A collection of a few papers in three segments, with some deleted and replaced, and a corpus to add."""
+    """Make a collection in three segments, with papers deleted and replaced, and a corpus to add to it."""
     data = folder / "data"
     papers = many_papers(40)
     for run in (papers[:24], papers[24:30], [*papers[30:33], {**papers[3], "title": "Replaced"}]):
@@ -77,7 +77,7 @@ def make_collection(folder: Path) -> Path:
 
 
 def index_corpus(corpus: Path, data: Path, bounds: Bounds = BOUNDS) -> None:
-    """Add a corpus to a collection, or begin it."""
+    """Add a corpus to a collection, which may be new."""
     arguments = BuildArguments(encoder="hashing", device="cpu")
     build([corpus], data, hashing_annotator(), arguments=arguments, on_progress=quiet, bounds=bounds)
 
@@ -90,19 +90,19 @@ _POSTED = [_paper("w1", "Whales sing."), _paper("p6", "Another paper now.")]
 
 
 def add_corpus(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin index MORE --data DATA``."""
+    """Run ``akin index MORE --data DATA``."""
     index_corpus(data / "more.jsonl", data)
     acknowledge()
 
 
 def add_in_portions(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin index MORE --data DATA --publish-every 3``."""
+    """Run ``akin index MORE --data DATA --publish-every 3``."""
     index_corpus(data / "more.jsonl", data, Bounds(publish_every=3, part=2))
     acknowledge()
 
 
 def replace_all(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin index MORE --data DATA --replace``."""
+    """Run ``akin index MORE --data DATA --replace``."""
     arguments = BuildArguments(encoder="hashing", device="cpu")
     build(
         [data / "more.jsonl"], data, hashing_annotator(), arguments=arguments, on_progress=quiet, replace=True
@@ -111,7 +111,7 @@ def replace_all(data: Path, acknowledge: Acknowledge) -> None:
 
 
 def post(data: Path, acknowledge: Acknowledge) -> None:
-    """What the service does for ``POST /v1/papers``, and then to show it."""
+    """Do what the service does for ``POST /v1/papers``, and then publish it."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(_POSTED)
         acknowledge()
@@ -119,7 +119,7 @@ def post(data: Path, acknowledge: Acknowledge) -> None:
 
 
 def unpost(data: Path, acknowledge: Acknowledge) -> None:
-    """What the service does for ``DELETE /v1/papers/{id}``, and then to show it."""
+    """Do what the service does for ``DELETE /v1/papers/{id}``, and then publish it."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["p7"])
         acknowledge()
@@ -127,33 +127,33 @@ def unpost(data: Path, acknowledge: Acknowledge) -> None:
 
 
 def delete(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin delete``."""
+    """Run ``akin delete``."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["p8", "p31"], catalog, keep=3)
     acknowledge()
 
 
 def merge(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin compact``."""
+    """Run ``akin compact``."""
     compact(data, open_snapshot(data), device="cpu", keep=3)
     acknowledge()
 
 
 def merge_pairs(data: Path, acknowledge: Acknowledge) -> None:
-    """What the service, and `akin index` at its end, do where segments are many."""
+    """Merge many segments, as the service does, and `akin index` at its end."""
     merge_tiers(data, tiers=Tiers(fewest=2), keep=3)
     acknowledge()
 
 
 def go_back(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin snapshot rollback``."""
+    """Run ``akin snapshot rollback``."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, catalog=catalog)
     acknowledge()
 
 
 def reindex(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin reindex --dtype float32``."""
+    """Run ``akin reindex --dtype float32``."""
     arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
     with reindex_lock(data), Catalog.open(data / CATALOG_FILE) as catalog:
         prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
@@ -162,7 +162,7 @@ def reindex(data: Path, acknowledge: Acknowledge) -> None:
 
 
 def purge(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin purge``."""
+    """Run ``akin purge``."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         purge_papers(data, ["p9", "p32"], catalog)
     acknowledge()
@@ -184,7 +184,7 @@ OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
 
 
 def state_of(snapshot: Snapshot) -> State:
-    """What a reader finds."""
+    """Return the papers that a reader finds, as id and content hash."""
     return {
         (paper := snapshot.paper(int(position))).id: snapshot.content_hash(paper.id) or ""
         for position in snapshot.positions
@@ -194,7 +194,7 @@ def state_of(snapshot: Snapshot) -> State:
 def trial(
     template: Path, scratch: Path, operation: str, step: int = NEVER, *, after_s: float | None = None
 ) -> Outcome:
-    """One operation on a copy of ``template``, killed at ``step`` or ``after_s``; then what became of it."""
+    """Run an operation on a copy of ``template``, killed at ``step`` or ``after_s``; check the result."""
     data = scratch / "data"
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(template, data)
@@ -220,8 +220,8 @@ def trial(
 
 
 def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool) -> str:
-    """What is wrong, if anything; empty where all is as promised."""
-    found = state_of(open_snapshot(data))  # compares every file of the generation
+    """Return a description of what is wrong; empty if everything is right."""
+    found = state_of(open_snapshot(data))  # verifies every file of the generation
     expected = expected_after(before, data, operation)
     allowed = [before, *between(before, data, operation), expected]
     if found not in allowed:
@@ -242,7 +242,7 @@ def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool)
 
 
 def expected_after(before: State, data: Path, operation: str) -> State:
-    """The state once an operation is done."""
+    """Return the state after an operation is done."""
     after = dict(before)
     if operation.startswith("index"):
         added = {paper.id: content_hash(paper) for paper in _read(data / "more.jsonl")}
@@ -257,13 +257,13 @@ def expected_after(before: State, data: Path, operation: str) -> State:
         del after["p9"], after["p32"]
     elif operation == "rollback":
         earlier = sorted(DataFolder(data).generations())
-        served = "000004"  # that of the template
+        served = "000004"  # the generation of the template
         return state_of(open_snapshot(data, max(name for name in earlier if name < served)))
     return after
 
 
 def between(before: State, data: Path, operation: str) -> list[State]:
-    """The states that an operation passes through, each of them whole."""
+    """Return the complete states that an operation publishes on its way."""
     if operation != "index in portions":
         return []
     added = [(paper.id, content_hash(paper)) for paper in _read(data / "more.jsonl")]
@@ -283,7 +283,7 @@ def killed_at(
     acknowledged: Path,
     counted: Path,
 ) -> None:
-    """Kills this process at a step of an operation, or writes how many there were."""
+    """Kill this process at a step of an operation, or write the number of steps to ``counted``."""
     taken = 0
 
     def take() -> None:
@@ -320,12 +320,12 @@ def _watched(take: Callable[[], None]) -> Iterator[None]:
 
 
 def in_child(work: Callable[[], object], *, after_s: float | None = None) -> int:
-    """Runs ``work`` in a forked process, killed ``after_s``; returns how it ended, as ``os.wait`` does."""
+    """Run ``work`` in a forked process, killed after ``after_s``; return its ``os.waitpid`` status."""
     child = os.fork()
     if child:
         if after_s is not None:
             time.sleep(after_s)
-            os.kill(child, signal.SIGKILL)  # where it has ended it waits to be asked how
+            os.kill(child, signal.SIGKILL)  # if it has ended already, it is a zombie until waitpid
         return os.waitpid(child, 0)[1]
     signal.alarm(_MOST_S)  # a child that hangs is a failure, not a wait
     try:
@@ -337,7 +337,7 @@ def in_child(work: Callable[[], object], *, after_s: float | None = None) -> int
 
 
 def unkilled(template: Path, scratch: Path, operation: str) -> Outcome:
-    """How many steps an operation takes, and how long, when nobody kills it."""
+    """Return the outcome of an operation that is not killed; raises AssertionError if anything is wrong."""
     outcome = trial(template, scratch, operation, NEVER)
     if outcome.wrong:
         raise AssertionError(f"{operation}: {outcome.wrong}")
@@ -345,5 +345,5 @@ def unkilled(template: Path, scratch: Path, operation: str) -> Outcome:
 
 
 def spread(n_steps: int, n_trials: int, *, seed: int) -> Sequence[int]:
-    """``n_trials`` steps spread over all, others for another seed."""
+    """Return ``n_trials`` steps spread over all steps, different ones for another seed."""
     return [1 + (i * n_steps // n_trials + seed) % n_steps for i in range(n_trials)]

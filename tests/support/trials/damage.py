@@ -1,18 +1,18 @@
-"""What happens to files, for tests of what notices it."""
+"""Damage to files, for tests of its detection."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 
 def flip(path: Path) -> None:
-    """Change one bit."""
+    """Change one bit of a file."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 
 
 def cut(path: Path) -> None:
-    """Let a file end early."""
+    """Cut the last five bytes of a file."""
     path.write_bytes(path.read_bytes()[:-5])
 
 

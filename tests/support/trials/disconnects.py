@@ -1,4 +1,4 @@
-"""Heavy requests whose client goes: when the service stops working on them, by its own log."""
+"""Heavy requests of clients that disconnect, and when the service stops working on them, by its log."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 SENTENCE = (
     "We propose method number {i} that learns representations of river networks to forecast floods {i}. "
 )
-# As much as an encoder reads, and more.
+# More text than an encoder reads.
 LONG = "".join(SENTENCE.format(i=i) for i in range(60))
 HEAVY = {
     "exact_ot with contrast, limit 100": (
@@ -41,7 +41,7 @@ HEAVY = {
 
 
 class Service:
-    """A running `akin serve` without a cache, whose log is read."""
+    """A running `akin serve` without a cache, with its log."""
 
     def __init__(self, data: Path) -> None:
         serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
@@ -64,7 +64,7 @@ class Service:
         self.port = int(serving.rpartition("http://")[2].split()[0].rpartition(":")[2])
 
     def ended(self, request_id: str) -> tuple[float, int]:
-        """When a request ended, in Unix seconds, and its status."""
+        """Return when a request ended, in Unix seconds, and its status, from the log."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             entry = json.loads(line)
@@ -73,7 +73,7 @@ class Service:
         raise SystemExit("The service ended.")
 
     def ask(self, path: str, body: object, *, hang_up_after_s: float | None) -> tuple[float, int]:
-        """Sends a request; seconds from hanging up, or from sending it, to its end, and its status."""
+        """Send a request; return the seconds from hanging up (or from sending) to its end, and its status."""
         content, request_id = json.dumps(body).encode(), uuid.uuid4().hex
         head = (
             f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -91,6 +91,6 @@ class Service:
         return ended - started, status
 
     def end(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self.process.terminate()
         self.process.communicate()

@@ -1,6 +1,6 @@
-"""Hostile requests: what programs send by mistake and people on purpose, for every endpoint there is.
+"""Hostile requests, as programs send them by mistake and people on purpose, for every endpoint.
 
-``MARK`` stands in everything that an answer must not repeat.
+Everything that an answer must not repeat has ``MARK`` in it.
 """
 
 import gzip
@@ -15,13 +15,13 @@ from tests.support.servers.asgi import MARK, Poison
 
 
 def schema_of(app: FastAPI, method: str, path: str) -> dict[str, Any] | None:
-    """The JSON schema of an endpoint's body; ``None`` where it takes none."""
+    """Return the JSON schema of an endpoint's body; ``None`` if it takes no body."""
     content = app.openapi()["paths"][path][method.lower()].get("requestBody", {}).get("content", {})
     schema: dict[str, Any] | None = content.get("application/json", {}).get("schema")
     return schema
 
 
-# In place of any value of a body, as JSON text.
+# Replacements of any value of a body, as JSON text.
 VALUES: dict[str, str] = {
     "NaN": "NaN",
     "infinity": "-Infinity",
@@ -67,7 +67,7 @@ VALUES: dict[str, str] = {
     "minus one": "-1",
 }
 
-# Whole bodies, as they arrive.
+# Whole bodies, in the chunks in which they arrive.
 BODIES: dict[str, Sequence[bytes]] = {
     "nothing": (),
     "null": (b"null",),
@@ -229,7 +229,7 @@ TYPES: tuple[bytes | None, ...] = (
 
 
 def examples(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
-    """A value of the right shape, as far as the schema tells, with every field that the schema names."""
+    """Return a value that fits the schema, with every field that the schema names."""
     if "$ref" in schema:
         return examples(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     for union in ("anyOf", "oneOf", "allOf"):
@@ -248,7 +248,7 @@ def examples(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
 
 
 def poisoned(example: Any, value: str) -> Iterator[str]:
-    """The example as JSON with ``value`` in place of each of its parts in turn, and of the whole."""
+    """Yield the example as JSON with ``value`` instead of each of its parts in turn, and of the whole."""
     if isinstance(example, dict):
         for name, each in example.items():
             rest = json.dumps({other: example[other] for other in example if other != name})[1:-1]
@@ -263,15 +263,15 @@ def poisoned(example: Any, value: str) -> Iterator[str]:
 
 
 def parameters(app: FastAPI, method: str, path: str) -> dict[str, str]:
-    """The query parameters of an endpoint, each with a value that may pass; optional ones are empty."""
+    """Return the query parameters of an endpoint with valid values; optional ones are empty."""
     given = app.openapi()["paths"][path][method.lower()].get("parameters", [])
     return {each["name"]: "flood" if each["required"] else "" for each in given if each["in"] == "query"}
 
 
 def poisons(bodies: Sequence[Any], parameters: Mapping[str, str]) -> Iterator[Poison]:
-    """Hostile requests for an endpoint that takes these bodies (none: it takes no body) and parameters."""
+    """Yield hostile requests for an endpoint with these bodies (empty: it takes no body) and parameters."""
     required = [f"{name}={value}" for name, value in parameters.items() if value]
-    # One result of each answer is enough to see what becomes of the rest.
+    # One result for each answer is enough.
     required += ["limit=1"] if "limit" in parameters else []
     good = json.dumps(bodies[0]).encode() if bodies else b""
     for name, chunks in BODIES.items():
@@ -294,6 +294,6 @@ def poisons(bodies: Sequence[Any], parameters: Mapping[str, str]) -> Iterator[Po
             yield Poison(f"{parameter}: {name}", (good,), query=query.encode())
         for example in bodies or [None]:
             places = list(poisoned(example, value))
-            # A third of the places for each value, others for the next; the whole body always.
+            # Each value takes a third of the places, the next value another third; and always the whole body.
             for body in [*places[turn % 3 : -1 : 3], places[-1]]:
                 yield Poison(f"value: {name} in {body[:150]}", (body.encode(),))

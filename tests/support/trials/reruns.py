@@ -1,4 +1,4 @@
-"""Kills commands at their steps and gives them again: they end as if nobody had killed them, and tidy up."""
+"""Trials that kill commands at a step and run them again: the result is as if never killed, and tidy."""
 
 import os
 import shutil
@@ -35,14 +35,14 @@ from tests.support.trials.crashes import (
 
 
 def copy(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin backup``, unless it is done."""
+    """Run ``akin backup``, unless it is done."""
     copy = data.with_name("copy")
     if not copy.exists():
         back_up(data, copy, catalog=data / CATALOG_FILE)
     acknowledge()
 
 
-# Not rollback, which given again goes further back.
+# Without rollback, which goes further back if run again.
 COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "first index": add_corpus,
     "index": add_corpus,
@@ -59,7 +59,10 @@ COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
 
 
 def reruns(template: Path, scratch: Path, command: str, *, n_trials: int) -> tuple[int, list[str]]:
-    """Kill a command at ``n_trials`` steps, each on a fresh copy, give it again: how many, what is wrong."""
+    """Kill a command at up to ``n_trials`` steps, each on a fresh copy, and run it again.
+
+    Return the number of trials and what is wrong.
+    """
     n_steps, _ = _given(template, scratch, command, NEVER)
     expected = _looked_at(scratch, command)["served"]
     found, steps = [], spread(n_steps, min(n_trials, n_steps), seed=3)
@@ -73,7 +76,7 @@ def reruns(template: Path, scratch: Path, command: str, *, n_trials: int) -> tup
 
 
 def _given(template: Path, scratch: Path, command: str, step: int) -> tuple[int, bool]:
-    """A command on a copy of ``template``, killed at ``step``: how many steps it took, whether killed."""
+    """Run a command on a copy of ``template``, killed at ``step``; return its steps and whether killed."""
     data, counted = scratch / "data", scratch / "steps"
     shutil.rmtree(scratch, ignore_errors=True)
     if command.startswith("first"):
@@ -87,7 +90,7 @@ def _given(template: Path, scratch: Path, command: str, step: int) -> tuple[int,
 
 
 def _looked_at(scratch: Path, command: str) -> dict[str, Any]:
-    """What stands in the folder afterwards, as another process finds it."""
+    """Return the state of the folder afterwards, as another process finds it."""
     report, data = scratch / "report", scratch / "data"
     served = scratch / "copy" if command == "backup" else data
     if in_child(lambda: report.write_bytes(orjson.dumps(_look(data, served)))):
@@ -102,12 +105,12 @@ def _look(data: Path, served: Path) -> dict[str, State | Sequence[str]]:
     named = {
         entry.name for name in DataFolder(data).generations() for entry in read_manifest(data, name).segments
     }
-    kept = {"verified.json"}  # what was compared with its checksums: it stays
+    kept = {"verified.json"}  # the list of verified files, which stays
     left = [
         path for path in (data / "building").rglob("*") if path.suffix != ".lock" and path.name not in kept
     ]
     left += [path for path in data.parent.rglob("*") if path.suffix in {".unfinished", ".new"}]
-    # What is being removed already, the next publication removes.
+    # Segments already marked for removal are removed by the next publication, so they do not count.
     left += [data / "segments" / name for name in numbered(data / "segments") if name not in named]
     return {
         "served": state_of(open_snapshot(served)),

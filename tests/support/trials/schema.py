@@ -1,6 +1,6 @@
-"""Schemathesis over the OpenAPI document: requests made from it, and what its checks find in the answers.
+"""Schemathesis on the OpenAPI document: requests generated from it, and checks of the answers.
 
-Apart from the test, so that what schemathesis loads, and that is much, is loaded where the test runs.
+Separate from the test, so that schemathesis and its many imports are only loaded when the test runs.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 
 import schemathesis
 
-# Otherwise loaded in the middle of the run, while hypothesis changes the recursion limit: CPython 3.11 then
-# fails to compile it now and then.
+# Imported here, because otherwise it is imported during the run, while hypothesis changes the recursion
+# limit; CPython 3.11 then sometimes fails to compile it.
 import schemathesis.engine.run.stateful._executor
 from fastapi import FastAPI
 from schemathesis.config import SchemathesisConfig
@@ -22,12 +22,12 @@ from schemathesis.core.failures import Failure
 from schemathesis.core.transport import Response
 from schemathesis.engine import events, from_schema
 
-WHOLE = 4  # boundary values of one endpoint that the sample sends all of
-MADE = 40  # those that are made for it, at most
-# A request can have the shape it should have and yet ask for what there is none of: a sentence past the
-# last, a cursor of another search, 501 papers in two lists. No schema can say so. The check that good ones
-# are accepted knows statuses alone, so it lets all 422 pass (400 for Semantic Scholar's clients); the one
-# below, stricter, takes these alone and no other.
+WHOLE = 4  # the first boundary values of an endpoint, all of which the sample sends
+MADE = 40  # the most boundary values generated for the sample
+# A request can fit the schema and still be refused, for a sentence number that is too high, a cursor of
+# another search or 501 papers in two lists. No schema can express this. The check that good requests are
+# accepted only sees statuses, so it permits every 422 (400 for Semantic Scholar's clients); the stricter
+# check below permits only these problems.
 NOT_OF_SHAPE = {"input", "query", "sentence-selection", "missing-vectors", "cursor"}
 CONFIG: dict[str, Any] = {
     "seed": 1,
@@ -35,11 +35,11 @@ CONFIG: dict[str, Any] = {
     "continue-on-failure": True,
     "warnings": False,
     "checks": {
-        # Too large a body is refused before anyone looks at what is in it.
+        # A body that is too large is refused before its content is checked.
         "negative_data_rejection": {
             "expected-statuses": ["400", "401", "404", "405", "406", "410", "413", "415", "422"]
         },
-        # Batches are started faster than they are done, and a caller may have some at once only.
+        # Batches are started faster than they finish, and a caller may only have a few at once.
         "positive_data_acceptance": {
             "expected-statuses": ["2xx", "400", "401", "403", "404", "409", "410", "413", "422", "429"]
         },
@@ -49,7 +49,7 @@ CONFIG: dict[str, Any] = {
 
 @schemathesis.check
 def good_shapes_are_accepted(ctx: Any, response: Response, case: schemathesis.Case) -> None:
-    """A request as the document would have it is not refused for its shape."""
+    """Fail if a request that fits the document is refused for its shape."""
     if not case.meta.generation.mode.is_positive or response.status_code not in {400, 422}:
         return
     slug = json.loads(response.content)["type"].removeprefix("urn:akin:problem:")
@@ -59,7 +59,7 @@ def good_shapes_are_accepted(ctx: Any, response: Response, case: schemathesis.Ca
 
 @dataclass
 class Seen:
-    """What was asked, what was answered, and what the checks found wrong."""
+    """The number of requests by endpoint and by status, and the findings of the checks."""
 
     asked: Counter[str] = field(default_factory=Counter)
     answered: Counter[int] = field(default_factory=Counter)
@@ -74,14 +74,14 @@ class Seen:
 
 
 def run(app: FastAPI, *, n_examples: int, whole: bool) -> Seen:
-    """Ask every endpoint; ``whole`` adds chains of requests and all boundary values."""
+    """Send requests to every endpoint; ``whole`` adds chains of requests and all boundary values."""
     generation = {"max-examples": n_examples, "deterministic": True, "database": "none"}
     chains = {"stateful": {"enabled": whole}}
     config = SchemathesisConfig.from_dict({**CONFIG, "generation": generation, "phases": chains})
     schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
     seen = Seen()
     if not whole:
-        # Here, and not by a hook, which sees a request once much more was done for it than to make it.
+        # Not with a hook, which would see a request only after much more work than generating it.
         schema.iter_coverage_cases = sampled(schema.iter_coverage_cases)
 
     @schema.hook
@@ -100,9 +100,9 @@ def run(app: FastAPI, *, n_examples: int, whole: bool) -> Seen:
 
 
 def sampled(boundaries: Callable[..., Iterator[schemathesis.Case]]) -> Callable[..., Any]:
-    """The first four of the boundary values of an endpoint, and two of the next 36.
+    """Return an iterator of the first four boundary values of an endpoint, and two of the next 36.
 
-    Three endpoints have thousands: lists of what other endpoints take one of.
+    Three endpoints have thousands of them, because they take lists of what other endpoints take once.
     """
 
     def some(*given: Any, **named: Any) -> Iterator[schemathesis.Case]:
@@ -114,7 +114,7 @@ def sampled(boundaries: Callable[..., Iterator[schemathesis.Case]]) -> Callable[
 
 
 def findings(event: events.ScenarioFinished) -> Iterator[str]:
-    """What the checks found in one scenario, with how to see it again."""
+    """Yield the failures of the checks in a scenario, with code to reproduce them."""
     for checks in event.recorder.checks.values():
         for check in checks:
             if found := check.failure_info:

@@ -1,4 +1,4 @@
-"""Segments of any size, made straight from vectors: no encoder, no catalog."""
+"""Parts of segments of any size, made directly from vectors, without encoder or catalog."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ DIM = 8
 
 @dataclass(frozen=True, slots=True)
 class MadePart:
-    """``n_papers`` papers from number ``first`` on, of one sentence and one vector each.
+    """``n_papers`` papers, numbered from ``first``, with one sentence and one vector each.
 
-    Abstracts have ``n_characters``, the first of which are the paper's number.
+    Abstracts have ``n_characters`` and begin with the number of the paper.
     """
 
     first: int
@@ -24,34 +24,34 @@ class MadePart:
 
     @property
     def key(self) -> str:
-        """What tells its content from any other."""
+        """A key of the content, different for different content."""
         return f"made-{self.first}-{self.n_papers}-{self.n_characters}"
 
     @property
     def n_rows(self) -> int:
-        """One a paper."""
+        """The number of rows, one for each paper."""
         return self.n_papers
 
     @property
     def has_functions(self) -> bool:
-        """None have."""
+        """False: no part has function vectors."""
         return False
 
     def rows(self) -> Float16[np.ndarray, "n_rows dim"]:
-        """Unit vectors drawn from the number of the first paper."""
+        """Return random unit vectors, with the number of the first paper as seed."""
         drawn = np.random.default_rng(self.first).normal(size=(self.n_papers, DIM))
         return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float16)
 
     def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
-        """One row a paper."""
+        """Return the offsets of one row for each paper."""
         return np.arange(self.n_papers + 1)
 
     def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
-        """None have."""
+        """Fail: no part has function vectors."""
         raise AssertionError
 
     def table(self) -> pa.Table:
-        """The papers' columns."""
+        """Return the columns of the papers."""
         numbers = range(self.first, self.first + self.n_papers)
         n, length = self.n_papers, self.n_characters
         columns: dict[str, list[object]] = {

@@ -1,4 +1,4 @@
-"""A service under mixed reads and writes for as long as is asked, and what its process holds meanwhile."""
+"""A service under mixed reads and writes for a given time, and the resources of its process meanwhile."""
 
 import random
 import threading
@@ -13,13 +13,13 @@ import numpy as np
 
 from tests.support.servers.patience import soon
 
-WRITTEN = 2  # papers that a round adds, and the next but one deletes
+WRITTEN = 2  # papers that a round adds; two rounds later they are deleted
 FACETS = ("background", "method", "result")
 
 
 @dataclass(frozen=True)
 class Held:
-    """What the process held after a round: own memory in MiB, open files and sockets, threads."""
+    """The resources of the process after a round: private memory in MiB, open files and sockets, threads."""
 
     memory_mib: float
     files: int
@@ -27,7 +27,7 @@ class Held:
 
     @classmethod
     def of(cls, pid: int) -> "Held":
-        """Reads it from /proc; what is mapped from files is not the process's own."""
+        """Read the resources of ``pid`` from /proc; memory mapped from files does not count."""
         status = dict(
             line.split(":", 1)
             for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
@@ -41,7 +41,7 @@ class Held:
 
 @dataclass
 class Soak:
-    """Requests in rounds, of a service whose process is ``pid``; ``ids`` are papers that stay."""
+    """Requests in rounds to a service with process ``pid``; ``ids`` are papers that are never deleted."""
 
     address: str
     pid: int
@@ -53,7 +53,7 @@ class Soak:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, goes_on: Callable[[int], bool], on_round: Callable[[int, Held], None]) -> None:
-        """One round of writes after another, while ``goes_on`` with their number, beside readers."""
+        """Run rounds of writes, with readers in parallel, while ``goes_on`` of the round number is true."""
         done = threading.Event()
         readers = [threading.Thread(target=self._read, args=(seed, done)) for seed in range(self.n_readers)]
         for reader in readers:
@@ -74,7 +74,7 @@ class Soak:
     def _ask(
         self, client: httpx.Client, method: str, path: str, body: object = None, status: int = 200
     ) -> httpx.Response:
-        """One request; a status other than expected is noted."""
+        """Send a request; record a status other than ``status`` in ``wrong``."""
         answer = client.request(method, path, json=body)
         with self._lock:
             self.n_asked += 1
@@ -83,14 +83,14 @@ class Soak:
         return answer
 
     def _read(self, seed: int, done: threading.Event) -> None:
-        """Every kind of reading in turn, over connections that are opened anew now and then."""
+        """Send every kind of read request in turn, with a new connection for each turn."""
         draw = random.Random(seed)
         while not done.is_set():
             with httpx.Client(base_url=self.address, timeout=60) as client:
                 one, other = draw.sample(self.ids, 2)
                 body: dict[str, Any] = {"query": {"paper_id": one}, "limit": 10}
                 cursor = self._ask(client, "POST", "/v1/search", body).json().get("next_cursor")
-                # A cursor of a generation that was cleared away meanwhile is gone, which is no fault.
+                # The generation of the cursor may have been removed meanwhile (410), which is no fault.
                 if client.post("/v1/search", json={**body, "cursor": cursor}).status_code not in {200, 410}:
                     self.wrong.append("a second page")
                 self._ask(client, "POST", "/v1/search", {**body, "facet": draw.choice(FACETS)})
@@ -109,7 +109,7 @@ class Soak:
                 self._ask(client, "GET", "/v1/papers?limit=20")
 
     def _write(self, client: httpx.Client, number: int) -> None:
-        """Papers come and go; a search is saved, looked at and deleted; a batch is read to its end."""
+        """Add and delete papers; save, read and delete a query; run, read and delete a batch."""
         papers = [
             {
                 "id": f"soak-{number}-{i}",
@@ -133,13 +133,13 @@ class Soak:
         self._ask(client, "DELETE", batch, status=204)
 
     def grown(self, what: str) -> tuple[float, float]:
-        """The median of the third quarter of the rounds, and of the last."""
+        """Return the median of ``what`` over the third quarter of the rounds, and over the last quarter."""
         values = np.array([getattr(each, what) for each in self.held])
         third, last = np.array_split(values, 4)[2:]
         return float(np.median(third)), float(np.median(last))
 
 
 def for_seconds(seconds: float) -> Callable[[int], bool]:
-    """Whether a round still begins within ``seconds`` from now."""
+    """Return a function for ``goes_on`` that is true for ``seconds`` from now."""
     end = time.monotonic() + seconds
     return lambda _: time.monotonic() < end

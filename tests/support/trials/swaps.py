@@ -1,8 +1,8 @@
-"""Generations swapped again and again under load.
+"""Repeated swaps of generations under load.
 
 Papers are added and deleted one by one, each change a generation. Meanwhile clients search, and one reads
-long lists page by page. Counted are requests that fail, answers of one generation that differ, and pages that
-repeat or leave out a paper.
+long lists page by page. Failed requests, different answers of one generation, and pages that repeat or leave
+out a paper are counted.
 """
 
 import json
@@ -22,7 +22,7 @@ PAGE = 50
 
 @dataclass
 class Seen:
-    """What the clients saw, reading lists of ``n_listed`` results."""
+    """The results of all clients; lists have ``n_listed`` results."""
 
     n_listed: int
     searches: int = 0
@@ -35,7 +35,7 @@ class Seen:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, asked: str, response: httpx.Response) -> dict[str, Any]:
-        """Note one answer; nothing where it failed."""
+        """Record an answer and return it; empty if the request failed."""
         if response.status_code != 200:
             with self.lock:
                 self.failed.append(f"{response.status_code} {response.text[:200]}")
@@ -53,7 +53,7 @@ class Seen:
 
 
 def search_on(url: str, ids: list[str], seen: Seen, done: threading.Event) -> None:
-    """Search by one paper after the other until it is done."""
+    """Search by one paper after the other until ``done`` is set."""
     with httpx.Client(base_url=url, timeout=60) as client:
         while not done.is_set():
             for paper_id in ids:
@@ -61,7 +61,7 @@ def search_on(url: str, ids: list[str], seen: Seen, done: threading.Event) -> No
 
 
 def read_on(url: str, paper_id: str, seen: Seen, done: threading.Event) -> None:
-    """Read long lists page by page, slowly enough that generations are swapped meanwhile."""
+    """Read long lists page by page, so slowly that generations are swapped meanwhile."""
     with httpx.Client(base_url=url, timeout=60) as client:
         while not done.is_set():
             body: dict[str, Any] = {"query": {"paper_id": paper_id}, "limit": PAGE}
@@ -82,7 +82,7 @@ def read_on(url: str, paper_id: str, seen: Seen, done: threading.Event) -> None:
 
 
 def swap(client: httpx.Client, number: int) -> float:
-    """Add a paper, or delete the one added before; seconds until it shows."""
+    """Add a paper, or delete the one added before; return the seconds until the change is visible."""
     name = f"swapped-{number // 2}"
     if number % 2:
         client.delete(f"/v1/papers/{name}").raise_for_status()
@@ -96,7 +96,7 @@ def swap(client: httpx.Client, number: int) -> float:
 
 
 def run(client: httpx.Client, ids: list[str], n_swaps: int, seen: Seen) -> list[float]:
-    """Swap generations of the service that ``client`` asks, under load; seconds until each change showed."""
+    """Swap generations of a service under load; return the seconds until each change was visible."""
     url, done = str(client.base_url), threading.Event()
     threads = [
         threading.Thread(target=search_on, args=(url, ids[i::SEARCHERS], seen, done))

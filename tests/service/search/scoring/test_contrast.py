@@ -1,4 +1,4 @@
-"""Contrast: what papers should be unlike is subtracted, cell by cell."""
+"""Tests of contrast, which subtracts the match with the unlike side, cell by cell."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tests.support.answers import explained, warned
 
 
 def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:
-    """As many random vectors of unit norm."""
+    """Return ``n`` random vectors of unit norm."""
     rows = rng.normal(size=(n, 12)).astype(np.float32)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -36,7 +36,7 @@ def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:
     scorer=st.sampled_from(list(Scorer)),
 )
 def test_contrast_decomposes(seed: int, sizes: tuple[int, int, int], weight: float, scorer: Scorer) -> None:
-    """Minus the weighted distances is the score, and both parts' weights and sentences are their own."""
+    """The score is minus the sum of weighted distances, and each side keeps its own weights and sentences."""
     rng = np.random.default_rng(seed)
     n_like, n_unlike, n_sentence = sizes
     like = Part(unit_vectors(rng, n_like), tuple(range(n_like)))
@@ -69,19 +69,19 @@ def test_contrast_decomposes(seed: int, sizes: tuple[int, int, int], weight: flo
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder, re-ranking all of it."""
+    """Yield a client of a service over the demo corpus under hashing, which re-ranks all papers."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         yield client
 
 
 def search(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a search for one demo paper."""
+    """Return the answer to a search for one demo paper."""
     return clients.search(client, query={"paper_id": "demo:p03-m07"}, **body)
 
 
 @pytest.mark.parametrize("scorer", list(Scorer))
 def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Scorer) -> None:
-    """Without words, all sentences alike, scores are those of the like search less the unlike one's."""
+    """Without words and specificity, the unlike side's score times its weight is subtracted."""
     asked = {"scorer": scorer, "limit": 100, "words": 0, "specificity": 0}
     like = search(client, facet="method", **asked)["results"]
     unlike = search(client, facet="background", focus=0, **asked)["results"]
@@ -98,7 +98,7 @@ def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Score
 
 
 def test_highlights_show_what_is_alike(client: TestClient) -> None:
-    """Contrast changes the order of papers, never which of their sentences are marked."""
+    """Contrast changes the order of papers but never which of their sentences are highlighted."""
     plain = search(client, facet="method", limit=100)["results"]
     contrasted = search(client, facet="method", unlike={"facet": "background"}, limit=100)["results"]
     marked = {found["paper"]["id"]: found["highlights"] for found in plain}
@@ -107,14 +107,14 @@ def test_highlights_show_what_is_alike(client: TestClient) -> None:
 
 
 def test_the_answer_names_both_sides(client: TestClient) -> None:
-    """Without a choice everything but the unlike sentences is to be like, and the answer says which."""
+    """If only the unlike side is given, all other sentences are the like side; the answer lists both."""
     query = search(client, unlike={"sentences": [1, 0]})["query"]
     numbers = list(range(len(query["sentences"])))
     assert ([0, 1], numbers[2:]) == (query["unlike"], query["selected"])
 
 
 def test_contrast_looks_further_for_candidates(hashed_data: Path) -> None:
-    """What is nearest is often near in both, so contrast re-ranks more papers than a plain search."""
+    """The nearest papers are often near on both sides, so a contrast re-ranks more candidates."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu", candidates=5))) as client:
         asked = {"facet": "method", "words": 0}
         plain = search(client, **asked, limit=1)["results"]
@@ -125,7 +125,7 @@ def test_contrast_looks_further_for_candidates(hashed_data: Path) -> None:
 
 
 def test_a_facet_to_be_unlike_that_is_missing_gives_a_warning(client: TestClient) -> None:
-    """With nothing to be unlike the rest is answered, and said; where it was all, there is no answer."""
+    """A missing unlike facet gives a warning and a plain search; with nothing else chosen, no results."""
     missing = {"facet": "objective"}
     plain, answer = search(client, facet="method"), search(client, facet="method", unlike=missing)
     assert plain["results"] == answer["results"]
@@ -157,7 +157,7 @@ BAD_CONTRASTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("body", BAD_CONTRASTS)
 def test_a_wrong_contrast_gets_a_problem(client: TestClient, body: dict[str, Any]) -> None:
-    """What is unlike is chosen once, weighs at most 1, and shares no sentence with what is to be like."""
+    """A contrast that is empty, ambiguous, out of range or overlaps the like side gets 422."""
     query = {"paper_id": "demo:p00-m03"}
     response = client.post("/v1/search", json={"query": query, **body})
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])

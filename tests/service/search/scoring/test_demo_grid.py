@@ -1,8 +1,7 @@
-"""Relevance on the demo grid, known by construction: same row, same problem; same column, same method.
+"""Tests of relevance on the demo grid: papers of a row share the problem, papers of a column the method.
 
-EXPECTED states precision@9 measured with `minilm`, over all 100 papers in `make trials` and over every third
-in `make test`, RECOMMENDED precision@7 of three seeds
-of each of ten columns (2026-11).
+EXPECTED holds precision@9 measured with `minilm` for all 100 papers (`make trials`) and for every third
+(`make test`); RECOMMENDED holds precision@7 for three seeds of each of ten columns (2026-11).
 """
 
 import json
@@ -36,27 +35,27 @@ EXPECTED = {
     (Facet.BACKGROUND, Scorer.OT): {1: (0.956, 0.029), SAMPLED: (0.961, 0.029)},
     (Facet.BACKGROUND, Scorer.SINGLE): {1: (0.956, 0.024), SAMPLED: (0.967, 0.02)},
 }
-# The same with contrast: like the first facet, unlike the second.
+# The same with contrast: (like facet, unlike facet, scorer).
 CONTRASTED = {
     (Facet.METHOD, Facet.BACKGROUND, Scorer.OT): {1: (0.012, 0.836), SAMPLED: (0.016, 0.84)},
     (Facet.METHOD, Facet.BACKGROUND, Scorer.SINGLE): {1: (0.007, 0.840), SAMPLED: (0.01, 0.853)},
     (Facet.BACKGROUND, Facet.METHOD, Scorer.OT): {1: (0.966, 0.001), SAMPLED: (0.967, 0.0)},
 }
-# With facets that the shipped tagger predicts from the text in place of the corpus's own.
+# The same with facets that the shipped tagger predicts, instead of those of the corpus.
 PREDICTED = {
     (Facet.METHOD, None, Scorer.OT): {1: (0.346, 0.588), SAMPLED: (0.366, 0.556)},
     (Facet.METHOD, Facet.BACKGROUND, Scorer.OT): {1: (0.044, 0.748), SAMPLED: (0.049, 0.709)},
     (Facet.METHOD, Facet.BACKGROUND, Scorer.SINGLE): {1: (0.033, 0.751), SAMPLED: (0.033, 0.719)},
     (Facet.BACKGROUND, Facet.METHOD, Scorer.OT): {1: (0.921, 0.044), SAMPLED: (0.899, 0.069)},
 }
-# The same where shared words do not count.
+# The same without shared words.
 WITHOUT_WORDS = {
     (Facet.METHOD, None, Scorer.OT): {1: (0.371, 0.492), SAMPLED: (0.386, 0.477)},
     (Facet.METHOD, Facet.BACKGROUND, Scorer.OT): {1: (0.063, 0.637), SAMPLED: (0.059, 0.598)},
 }
 
 
-# (akin to, whether the seeds' background is negative) -> precision@7 of the column.
+# (strategy, whether the seeds' background is negative) -> precision@7 of the column.
 RECOMMENDED = {
     (Strategy.ANY, False): 0.843,
     (Strategy.ALL, False): 0.9,
@@ -64,7 +63,7 @@ RECOMMENDED = {
     (Strategy.ALL, True): 0.957,
 }
 
-# Written before anything was asked: a few words, the row or the column they are about, one for each.
+# Written before any measurement: questions of a few words, and the one row or column each is about.
 QUESTIONS = {
     "how to translate languages with few parallel sentences?": "p00",
     "early warning of sepsis in intensive care": "p01",
@@ -87,16 +86,16 @@ QUESTIONS = {
     "optimal transport between domains": "m08",
     "retrieve examples at inference time": "m09",
 }
-# Precision@10 of the questions, and how many have a paper that they are about first; words counted, or not.
+# words -> (precision@10 of the questions, number of questions with a relevant paper first).
 ANSWERED = {None: (0.845, 20), 0.0: (0.825, 20)}
 
-# Precision@10 of questions about problems and about methods, compared with sentences of a facet alone; with
-# any sentence it is 0.98 and 0.71.
+# facet -> precision@10 of questions about (problems, methods), compared only with sentences of this facet;
+# with any sentence it is 0.98 and 0.71.
 FACETED = {Facet.METHOD: (0.92, 0.73), Facet.BACKGROUND: (0.98, 0.64)}
 
 
 class ReadOnce:
-    """An encoder that reads each text once; where no layers are asked for, it may have read it with some."""
+    """An encoder that reads each text once; without ``layers`` it may return what it read with some."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -104,11 +103,11 @@ class ReadOnce:
 
     @property
     def spec(self) -> EncoderSpec:
-        """The encoder's."""
+        """The spec of the encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """As the encoder."""
+        """Encode the papers, with the stored vectors if all of them were read before."""
         texts = [(paper.title, paper.abstract) for paper in papers]
         if layers or not self._read.keys() >= set(texts):
             encoded = self._encoder.encode(papers, layers=layers)
@@ -119,13 +118,13 @@ class ReadOnce:
 
 @pytest.fixture(scope="module")
 def read_once(minilm: Encoder) -> ReadOnce:
-    """The default encoder, for two collections of the same texts."""
+    """Return the default encoder, for two collections of the same texts."""
     return ReadOnce(minilm)
 
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory: pytest.TempPathFactory, read_once: ReadOnce) -> SearchEngine:
-    """The demo corpus as if it came without facets, with those of the shipped tagger."""
+    """Return the demo corpus with the facets of the shipped tagger instead of its own."""
     folder = tmp_path_factory.mktemp("tagged")
     rows = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
     corpus = write_corpus(folder / "c.jsonl", [{**row, "facets": None} for row in rows])
@@ -137,7 +136,7 @@ def tagged(tmp_path_factory: pytest.TempPathFactory, read_once: ReadOnce) -> Sea
 def engine(
     tmp_path_factory: pytest.TempPathFactory, tagged: SearchEngine, read_once: ReadOnce
 ) -> SearchEngine:
-    """The demo corpus with its own facets, under the default encoder, which has read it for ``tagged``."""
+    """Return the demo corpus with its own facets, under the encoder that has read it for ``tagged``."""
     data = tmp_path_factory.mktemp("demo")
     build_quietly(DEMO_CORPUS, data, read_once)
     assert len(tagged.snapshot) == len(open_snapshot(data))
@@ -145,14 +144,14 @@ def engine(
 
 
 def cell(paper_id: str) -> tuple[str, str]:
-    """Row and column of a demo paper."""
+    """Return row and column of a demo paper."""
     row, column = re.fullmatch(r"demo:p(\d\d)-m(\d\d)", paper_id).groups()  # type: ignore[union-attr]  # always matches
     return row, column
 
 
 @pytest.fixture(params=[SAMPLED, pytest.param(1, marks=pytest.mark.trial)])
 def step(request: pytest.FixtureRequest) -> int:
-    """Every which paper is asked about."""
+    """Return the step from one queried paper to the next."""
     given: int = request.param
     return given
 
@@ -161,7 +160,7 @@ def step(request: pytest.FixtureRequest) -> int:
 def precision_at_9(
     engine: SearchEngine, aspect: Aspect, scorer: Scorer, step: int, words: float | None = None
 ) -> tuple[float, float]:
-    """Mean precision@9 over every ``step``-th paper: of the same row, of the same column.
+    """Return the mean precision@9 of the same row and of the same column for every ``step``-th paper.
 
     It is 0 for a paper without the facet.
     """
@@ -197,7 +196,7 @@ def test_the_chosen_facet_decides_what_is_akin(
 def test_contrast_finds_analogies(
     engine: SearchEngine, facet: Facet, unlike: Facet, scorer: Scorer, step: int
 ) -> None:
-    """Same method, different problem: the row all but vanishes and more of the column comes first."""
+    """With contrast the unwanted axis almost vanishes and the wanted one is found as well as before."""
     aspect = Aspect(facets=(facet,), unlike=Contrast(facets=(unlike,)))
     row, column = precision_at_9(engine, aspect, scorer, step)
     wanted, unwanted = (column, row) if facet is Facet.METHOD else (row, column)
@@ -211,7 +210,7 @@ def test_contrast_finds_analogies(
 def test_predicted_facets_do_as_well(
     tagged: SearchEngine, facet: Facet, unlike: Facet | None, scorer: Scorer, step: int
 ) -> None:
-    """Without labels in the corpus the wanted axis still comes first, and contrast still clears the other."""
+    """With predicted facets the wanted axis also comes first, and contrast still reduces the unwanted one."""
     plain = Aspect(facets=(facet,))
     aspect = plain if unlike is None else replace(plain, unlike=Contrast(facets=(unlike,)))
     row, column = precision_at_9(tagged, aspect, scorer, step)
@@ -220,7 +219,7 @@ def test_predicted_facets_do_as_well(
     if unlike is not None:
         plain_row, plain_column = precision_at_9(tagged, plain, scorer, step)
         assert unwanted < (plain_row if facet is Facet.METHOD else plain_column)
-    # A label on the edge may fall the other way on another processor, and takes a few papers with it.
+    # A borderline label may differ on another processor, which moves a few papers.
     assert PREDICTED[facet, unlike, scorer][step] == pytest.approx((row, column), abs=0.03)
 
 
@@ -228,7 +227,7 @@ def test_predicted_facets_do_as_well(
 def test_words_find_more_of_the_method_and_no_more_of_the_problem(
     tagged: SearchEngine, facet: Facet, unlike: Facet | None, scorer: Scorer, step: int
 ) -> None:
-    """Shared words add papers of the same method, and none of the same problem to be unlike."""
+    """Shared words find more papers of the same method and hardly more of the same problem."""
     aspect = Aspect(facets=(facet,), unlike=None if unlike is None else Contrast(facets=(unlike,)))
     plain_row, plain_column = precision_at_9(tagged, aspect, scorer, step, 0.0)
     assert WITHOUT_WORDS[facet, unlike, scorer][step] == pytest.approx((plain_row, plain_column), abs=0.03)
@@ -248,7 +247,7 @@ def test_words_find_more_of_the_method_and_no_more_of_the_problem(
 def test_what_the_collection_is_not_about_is_a_weak_match(
     engine: SearchEngine, text: str, labels: set[StrengthLabel]
 ) -> None:
-    """Gibberish and other fields have no good match, a question that some papers answer has."""
+    """Gibberish and texts of other fields have only weak matches, unlike a question that papers answer."""
     results = engine.search(SearchQuery((Seed(text=text),), limit=3)).results
     assert 3 == len(results)
     assert labels >= {result.strength.label for result in results if result.strength is not None}
@@ -257,7 +256,7 @@ def test_what_the_collection_is_not_about_is_a_weak_match(
 
 @pytest.mark.parametrize("words", list(ANSWERED))
 def test_questions_of_a_few_words_are_answered_in_order(engine: SearchEngine, words: float | None) -> None:
-    """What a question is about comes first, and more of it where shared words count."""
+    """The papers that a question is about come first, and more of them if shared words count."""
     found = n_first = 0
     for question, about in QUESTIONS.items():
         answer = engine.search(SearchQuery((Seed(text=question),), words=words, limit=10))
@@ -271,7 +270,7 @@ def test_questions_of_a_few_words_are_answered_in_order(engine: SearchEngine, wo
 
 @pytest.mark.parametrize(("strategy", "unlike"), list(RECOMMENDED))
 def test_seeds_of_one_method_find_the_method(engine: SearchEngine, strategy: Strategy, unlike: bool) -> None:
-    """Most papers are of the column the seeds are of, and more where the seeds' problems are negative."""
+    """Most papers found are of the seeds' column, and more if the seeds' problems are negative."""
     found = 0
     for column in range(10):
         ids = [f"demo:p0{(column + step) % 10}-m0{column}" for step in (0, 3, 6)]
@@ -290,7 +289,7 @@ def test_seeds_of_one_method_find_the_method(engine: SearchEngine, strategy: Str
 def test_questions_about_methods_find_more_of_them_in_method_sentences(
     engine: SearchEngine, facet: Facet
 ) -> None:
-    """Problems are found where papers speak of problems, methods among method sentences."""
+    """Questions about problems find more in background sentences, those about methods in method sentences."""
     found = {"p": 0, "m": 0}
     for question, about in QUESTIONS.items():
         answer = engine.search(SearchQuery((Seed(text=question, aspect=Aspect(facets=(facet,))),), limit=10))

@@ -1,4 +1,4 @@
-"""Sentences that say little in particular count less; those that were picked by number count alike."""
+"""Tests of specificity: common sentences count less, except sentences chosen by number."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ CLAIM = "Sparse graphs forecast the floods of rivers."
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> SearchEngine:
-    """An engine over 40 papers of which half end in the same notice, and one says the claim."""
+    """Return an engine over 40 papers, half of which end in the same notice, and one with the claim."""
     papers: list[dict[str, object]] = [
         {
             "id": f"p{i}",
@@ -40,7 +40,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotat
 
 
 def shares(engine: SearchEngine, **asked: object) -> tuple[str, float]:
-    """The first paper found by the query paper, and what the notice holds of all its results' matches."""
+    """Return the first paper found by the query paper, and the mean share of the notice in the matches."""
     seed = Seed("query", aspect=asked.pop("aspect", Aspect()))  # type: ignore[arg-type]
     results = engine.search(SearchQuery((seed,), words=0.0, limit=30, **asked)).results  # type: ignore[arg-type]
     held = [sum(cell.weight for cell in each.alignments if cell.query_sentence == 1) for each in results]
@@ -48,7 +48,7 @@ def shares(engine: SearchEngine, **asked: object) -> tuple[str, float]:
 
 
 def test_the_nearest_twentieth_of_the_papers_tells() -> None:
-    """Of 30 papers the two nearest: their mean distance is what a sentence counts for."""
+    """A sentence counts by its mean distance to the nearest twentieth of the papers, here two of 30."""
     generator = np.random.default_rng(3)
     query, rows = (generator.normal(size=(n, 8)).astype(np.float32) for n in (3, 30))
     weights = specificity_weights(query, rows, np.arange(31, dtype=np.int64), specificity=2.0)
@@ -57,7 +57,7 @@ def test_the_nearest_twentieth_of_the_papers_tells() -> None:
 
 
 def test_a_notice_that_half_the_papers_have_holds_less(engine: SearchEngine) -> None:
-    """What is near in many papers loses its part of the match to what is not."""
+    """A sentence that is near many papers loses a part of the match to a more specific one."""
     assert default_specificity(engine.snapshot.manifest.encoder) > 0
     first, held = shares(engine)
     _, plain = shares(engine, specificity=0.0)
@@ -66,7 +66,7 @@ def test_a_notice_that_half_the_papers_have_holds_less(engine: SearchEngine) -> 
 
 
 def test_sentences_picked_by_number_count_alike(engine: SearchEngine) -> None:
-    """Whoever picks a sentence means it; a facet picks none."""
+    """Sentences chosen by number count alike; those chosen by facet do not."""
     picked = Aspect(sentences=(0, 1))
     assert shares(engine, aspect=picked) == shares(engine, aspect=picked, specificity=0.0)
     facets = Aspect(facets=tuple(Facet))
@@ -74,7 +74,7 @@ def test_sentences_picked_by_number_count_alike(engine: SearchEngine) -> None:
 
 
 def test_what_to_be_unlike_counts_as_it_is(engine: SearchEngine) -> None:
-    """No sentence of what papers should be unlike loses by being common."""
+    """Sentences of negatives do not lose weight by being common."""
     away = SearchQuery((Seed("p1"),), negatives=(Seed("query"),), words=0.0, limit=30)
     held = []
     for specificity in (0.0, None):
@@ -87,7 +87,7 @@ def test_what_to_be_unlike_counts_as_it_is(engine: SearchEngine) -> None:
 
 
 def test_weights_are_mean_distances_to_the_nearest(engine: SearchEngine) -> None:
-    """Beside 42 papers the two nearest count, whatever their other sentences are."""
+    """Among 42 papers the nearest two count, each by its nearest sentence."""
     snapshot = engine.snapshot
     query = snapshot.vectors(snapshot.position("query"))
     rows, offsets = snapshot.gather(snapshot.positions)
@@ -102,19 +102,19 @@ def test_weights_are_mean_distances_to_the_nearest(engine: SearchEngine) -> None
 
 @pytest.mark.parametrize(("n_query", "n_papers", "specificity"), [(1, 40, 8.0), (2, 9, 8.0), (2, 40, 0.0)])
 def test_where_nothing_can_be_told_all_count_alike(n_query: int, n_papers: int, specificity: float) -> None:
-    """One sentence, few papers, or no weight."""
+    """With one sentence, few papers or a weight of 0, all sentences count alike."""
     rows = np.random.default_rng(0).normal(size=(n_papers, 4)).astype(np.float32)
     offsets = np.arange(n_papers + 1)
     assert specificity_weights(rows[:n_query], rows, offsets, specificity=specificity) is None
 
 
 def test_raw_vectors_are_not_weighed() -> None:
-    """Nobody measured what suits them."""
+    """Raw vectors have a default specificity of 0, because no other value was measured for them."""
     assert 0 == default_specificity(EncoderSpec("raw", "f", 8, False, Unit.SENTENCE))
 
 
 def test_the_sample_is_of_the_least_hashes(hashed_snapshot: Snapshot) -> None:
-    """So it is the same papers however the collection came about."""
+    """The sample is the papers with the least hashes of ids, among those with a given facet if any."""
     ids = sorted((hashed_snapshot.paper(int(i)).id for i in hashed_snapshot.positions), key=hash64)
     for n_papers in (0, 7, 100):
         assert ids[:n_papers] == [hashed_snapshot.paper(int(i)).id for i in hashed_snapshot.sample(n_papers)]
@@ -126,7 +126,7 @@ def test_the_sample_is_of_the_least_hashes(hashed_snapshot: Snapshot) -> None:
 
 
 def test_requests_say_how_much_it_counts(hashed_data: Path) -> None:
-    """0 is the papers' own score; what is out of range is refused by name."""
+    """A request may set the specificity; a value out of range gets 422 with the name of the field."""
     with client_of(hashed_data) as client:
         plain = search(client, query={"paper_id": "demo:p03-m07"}, specificity=0, words=0)
         usual = search(client, query={"paper_id": "demo:p03-m07"}, words=0)

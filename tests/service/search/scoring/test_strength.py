@@ -1,4 +1,4 @@
-"""How strong a match is: a result beside the nearest neighbours of the collection's own papers."""
+"""Tests of the strength of a match, relative to the nearest neighbours of the collection's own papers."""
 
 import re
 from collections.abc import Iterator
@@ -27,24 +27,24 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of, search
 
 ID = "demo:p03-m07"
-# Of a hundred papers those that strength is measured on.
+# Strength is measured on this many of the hundred papers.
 N_SAMPLED = 32
 
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     with client_of(hashed_data) as client:
         yield client
 
 
 def sampled(snapshot: Snapshot) -> list[int]:
-    """The positions of the papers whose ids have the least hashes, which strength is measured on."""
+    """Return the positions of the papers that strength is measured on, whose ids have the least hashes."""
     return sorted(snapshot.positions.tolist(), key=lambda i: hash64(snapshot.paper(i).id))[:N_SAMPLED]
 
 
 def shares(snapshot: Snapshot, query: int) -> np.ndarray:
-    """The distances of all papers from one by single match, as shares of the mean of the sample's."""
+    """Return the single-match distances of all papers from one, divided by the mean of the sample's."""
     sample = sampled(snapshot)
     rows = snapshot.gather(snapshot.positions)[0]
     distances = -score_papers(snapshot.vectors(query), rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
@@ -52,7 +52,7 @@ def shares(snapshot: Snapshot, query: int) -> np.ndarray:
 
 
 def test_a_result_is_held_against_nearest_neighbours(plain_engine: SearchEngine) -> None:
-    """``nearer_than`` counts the sampled papers whose nearest is farther off, as a share of what is usual."""
+    """``nearer_than`` is the share of sampled papers whose nearest neighbour is relatively farther away."""
     snapshot = plain_engine.snapshot
     assert 100 == len(snapshot)
     scale = [np.delete(shares(snapshot, each), each).min() for each in sampled(snapshot)]
@@ -69,7 +69,7 @@ def test_a_result_is_held_against_nearest_neighbours(plain_engine: SearchEngine)
 
 @pytest.mark.parametrize("facet", [None, Facet.METHOD, Facet.OBJECTIVE])
 def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, facet: Facet | None) -> None:
-    """Of the facet, to other papers' sentences of it: as the text, and on as many papers as have one."""
+    """A text is held against the sampled papers' longest sentences of the facet, matched among themselves."""
     snapshot = plain_engine.snapshot
     having = [
         [number for number, sentence in enumerate(paper.sentences) if facet in {None, sentence.facet}]
@@ -77,7 +77,7 @@ def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, fac
     ]
     kept = [position for position, numbers in enumerate(having) if numbers]
     sample = sorted(kept, key=lambda i: hash64(snapshot.paper(i).id))[:N_SAMPLED]
-    # Of all papers sampled few have an objective: more are looked at for it.
+    # Few of the papers usually sampled have an objective, so more papers are looked at for it.
     assert facet is not Facet.OBJECTIVE or len(set(sample) & set(sampled(snapshot))) < 16 < len(sample)
 
     def reaches(vector: np.ndarray) -> dict[int, float]:
@@ -109,7 +109,7 @@ def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, fac
 
 
 def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
-    """It falls with the score, and a paper has the same on whatever page it stands."""
+    """Strength falls with the score, and a paper has the same strength on every page."""
     asked = {"query": {"paper_id": ID}, "include": []}
     whole = search(client, **asked, limit=40)["results"]
     nearness = [each["strength"]["nearer_than"] for each in whole]
@@ -123,7 +123,7 @@ def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
 
 
 def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) -> None:
-    """Strength is that of the match with what papers should be like."""
+    """The unlike side does not change the strength of a match."""
     found = []
     for unlike in (None, Contrast(facets=(Facet.BACKGROUND,))):
         seed = Seed(ID, aspect=Aspect(facets=(Facet.METHOD,), unlike=unlike))
@@ -133,7 +133,7 @@ def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) 
 
 
 def test_a_weak_first_result_is_no_good_match(tmp_path: Path, hashing: Encoder) -> None:
-    """Where every paper has a twin, the first page of another query warns, and the page says so."""
+    """If every paper has a twin, the first page of another query warns of weak matches; so does the page."""
     papers = many_papers(30)
     twins = [{**each, "id": f"{each['id']}-again"} for each in papers]
     build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), tmp_path / "data", hashing)
@@ -152,7 +152,7 @@ def test_a_weak_first_result_is_no_good_match(tmp_path: Path, hashing: Encoder) 
 
 
 def test_recommendations_have_strengths(client: TestClient) -> None:
-    """Of several seeds, by those a paper is akin to."""
+    """Recommendations for several seeds with negatives have strengths."""
     body = {"seeds": [ID, "demo:p05-m05"], "negatives": ["demo:p00-m00"], "limit": 5}
     results = client.post("/v1/recommendations", json=body).json()["results"]
     assert 5 == len(results)
@@ -160,7 +160,7 @@ def test_recommendations_have_strengths(client: TestClient) -> None:
 
 
 def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> None:
-    """Of the hundred demo papers eleven have a sentence that is none of the others."""
+    """Only eleven demo papers have a sentence of the facet other, too few for a scale."""
     known = search(client, query={"text": "code"}, facet="objective")["results"]
     assert known
     assert all(each["strength"] is not None for each in known)
@@ -171,7 +171,7 @@ def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> 
 
 @pytest.mark.parametrize(("n_papers", "known"), [(10, False), (16, True)])
 def test_few_papers_make_no_scale(tmp_path: Path, hashing: Encoder, n_papers: int, known: bool) -> None:
-    """Where a collection is too small to tell, nothing is said."""
+    """Below 16 papers a collection is too small for a scale, and no strength is given."""
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(n_papers)), tmp_path / "data", hashing)
     strengths = Strengths(open_snapshot(tmp_path / "data"), str(tmp_path).encode())
     strength = strengths.of(0.0, Respect((), Scorer.OT, words=True))
@@ -180,7 +180,7 @@ def test_few_papers_make_no_scale(tmp_path: Path, hashing: Encoder, n_papers: in
 
 
 def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> None:
-    """And again by the next request, whole."""
+    """A scale that ran into the deadline is measured completely by the next request."""
     strengths, respect = Strengths(plain_engine.snapshot, b"late"), Respect((), Scorer.OT, words=True)
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: strengths.of(0.5, respect))
@@ -188,7 +188,7 @@ def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> 
 
 
 def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing: Encoder) -> None:
-    """Its scale is there at once, also in another folder; one of other papers is measured."""
+    """A generation opened again has its scale at once, even in another folder; other papers are measured."""
     respect = Respect((), Scorer.OT, words=True)
 
     def measured(data: str, *, deadline_s: float) -> Strength | None:
@@ -196,7 +196,7 @@ def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing
         return with_deadline(deadline_s, lambda: engine.strengths.of(0.4, respect))
 
     for n_papers in (20, 40):
-        # No other test has measured them.
+        # No other test has measured these papers.
         papers = [{**each, "title": f"Again: {each['title']}"} for each in many_papers(n_papers)]
         corpus = write_corpus(tmp_path / "c.jsonl", papers)
         for data in (f"{n_papers}", f"{n_papers} again"):
@@ -210,7 +210,7 @@ def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing
 
 @pytest.mark.parametrize("name", ["10.1000/not-there", "arxiv:2101.99999", "https://example.org/a-paper"])
 def test_a_name_that_nobody_has_is_not_searched_for_as_a_text(client: TestClient, name: str) -> None:
-    """The page says that the collection does not hold it."""
+    """A text that names an unknown paper is not searched for; the page says that the paper is missing."""
     response = client.get("/", params={"text": name})
     assert 404 == response.status_code
     assert "not in this collection" in response.text
@@ -219,7 +219,7 @@ def test_a_name_that_nobody_has_is_not_searched_for_as_a_text(client: TestClient
 def test_what_cannot_be_measured_now_is_no_fact(
     plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a part goes away after the whole was searched the search begins anew, with less."""
+    """If a shard goes away during a search, the search starts again on the rest, without strengths."""
     snapshot = plain_engine.snapshot
     engine = SearchEngine(snapshot, lambda: plain_engine.annotator, n_candidates=20)
     monkeypatch.setattr(SearchEngine, "strengths", Strengths(snapshot, b"measured never"))

@@ -1,4 +1,4 @@
-"""Searches by a short text: a claim or a few words, over HTTP and on the command line."""
+"""Tests of searches by a short text, such as a claim or a few words, over HTTP and on the command line."""
 
 import json
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ CLAIM = "Graph networks forecast floods better than gauges do."
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     service = create_app(Settings(data=hashed_data, device="cpu"))
     with TestClient(service, raise_server_exceptions=False) as client:
         yield client
 
 
 def search(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a search that must succeed, without the time it took."""
+    """Return the answer to a search that must succeed, without the time it took."""
     answer = clients.search(client, **body)
     del answer["took_ms"]
     return answer
@@ -60,7 +60,7 @@ def test_a_text_is_answered_and_explained(client: TestClient, scorer: str) -> No
 
 
 def test_a_text_is_one_sentence_without_a_facet(client: TestClient) -> None:
-    """However many sentences it holds it counts as one, has no title, id or facet, and white space goes."""
+    """A text counts as one sentence without title, id or facet, with white space around it removed."""
     text = "Rivers flood. We fit graphs. Gauges help."
     query = search(client, query={"text": f"\n {text} "})["query"]
     assert (None, "", [0], [], 0) == tuple(
@@ -79,7 +79,7 @@ def test_what_a_paper_says_finds_it(client: TestClient) -> None:
 
 
 def test_filters_and_reasons_apply(client: TestClient) -> None:
-    """Filters act, and an empty answer has its reason."""
+    """Filters apply, and an empty answer has its reason."""
     found = search(client, query={"text": CLAIM}, filters={"year_from": 2015}, limit=50)["results"]
     assert all(result["paper"]["year"] >= 2015 for result in found)
     assert found
@@ -87,7 +87,7 @@ def test_filters_and_reasons_apply(client: TestClient) -> None:
 
 
 def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
-    """A long text that is not English is noted; of a few words nothing is guessed."""
+    """A long text that is not English gets a warning; the language of a few words is not guessed."""
     french = "Les réseaux de neurones prévoient les crues des rivières mieux que les stations de mesure."
     assert [("text_not_english", ["fr"])] == warned(search(client, query={"text": french}))
     assert [] == search(client, query={"text": "state a gap"})["warnings"]
@@ -105,7 +105,7 @@ def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
     ],
 )
 def test_nothing_can_be_chosen_in_a_text(client: TestClient, more: dict[str, Any]) -> None:
-    """What chooses among sentences is refused with the remedy, never ignored."""
+    """Options that choose among sentences are refused with the remedy, never ignored."""
     response = client.post("/v1/search", json={"query": {"text": CLAIM}, **more})
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert "give the text as an abstract" in response.json()["detail"]
@@ -116,7 +116,7 @@ def test_nothing_can_be_chosen_in_a_text(client: TestClient, more: dict[str, Any
 def test_a_facet_chooses_the_sentences_a_text_is_compared_with(
     client: TestClient, hashed_snapshot: Snapshot, facet: Any, scorer: str
 ) -> None:
-    """Each match is with a sentence of that facet, of all papers that have one, and the scores are told."""
+    """Each match is with a sentence of the facet, all papers with one are found, and scores add up."""
     wanted = {facet} if isinstance(facet, str) else set(facet)
     wanted |= {"objective"} if "background" in wanted else set()
     answer = search(client, query={"text": CLAIM}, facet=facet, scorer=scorer, words=0, limit=100)
@@ -137,7 +137,7 @@ def test_a_facet_chooses_the_sentences_a_text_is_compared_with(
 
 
 def test_papers_without_the_facet_of_a_text_are_told(client: TestClient, hashed_snapshot: Snapshot) -> None:
-    """Where no paper that passes the filters has such a sentence, the answer says that."""
+    """If no paper that passes the filters has a sentence of the facet, the answer says so."""
     lacking = [
         paper.id
         for paper in map(hashed_snapshot.paper, hashed_snapshot.positions.tolist())
@@ -151,7 +151,7 @@ def test_papers_without_the_facet_of_a_text_are_told(client: TestClient, hashed_
 
 
 def test_vectors_of_whole_papers_take_no_facet(tmp_path: Path, hashing: Encoder) -> None:
-    """A text with a facet is refused where there is one vector a paper, as a paper with a facet is."""
+    """With one vector per paper a facet is refused, for a text as for a paper."""
     papers = [{"id": "a", "title": "A", "abstract": ["B.", "C."]}]
     engine = small_engine(tmp_path, Annotator(Whole(hashing), tagger=KeywordTagger()), papers)
     for seed in (Seed(text=CLAIM), Seed(paper_id="a")):
@@ -162,9 +162,10 @@ def test_vectors_of_whole_papers_take_no_facet(tmp_path: Path, hashing: Encoder)
 
 
 def test_a_title_finds_its_paper_first(tmp_path: Path, hashing: Encoder) -> None:
-    """A text that is a title, in any spelling of it, is at no distance by words from papers of that title.
+    """A text that is a title, in any spelling, finds the papers of that title first.
 
-    Though the rest of it is about something else, and others say the same words; few candidates are enough.
+    Their distance by words is 0, although their abstracts are about something else and other papers have
+    the same words; a few candidates are enough.
     """
     said = "Floods of rivers come when rain falls on hills."
     papers: list[dict[str, object]] = [
@@ -194,9 +195,9 @@ def test_a_title_finds_its_paper_first(tmp_path: Path, hashing: Encoder) -> None
 def test_a_text_keeps_its_facet_among_several_seeds(
     client: TestClient, hashed_snapshot: Snapshot, strategy: str
 ) -> None:
-    """It is compared with sentences of the facet alone, the paper with all, two texts each with its own.
+    """A text is only compared with sentences of its facet, each of two texts with its own, a paper with all.
 
-    All papers with such sentences are found, and the scores are told.
+    All papers with such sentences are found, and the scores add up.
     """
     seeds = [{"text": CLAIM, "facet": "method"}, ID, {"text": CLAIM, "facet": ["result"]}]
     body = {"seeds": seeds, "strategy": strategy, "limit": 100, "negatives": ["demo:p01-m01"]}
@@ -215,7 +216,7 @@ def test_a_text_keeps_its_facet_among_several_seeds(
 
 
 def test_a_text_finds_by_its_facet_among_several_seeds(client: TestClient) -> None:
-    """The paper that says it in its method comes before one that says it elsewhere, and first pages agree."""
+    """A paper scores higher if the text is in its method and the facet is method than with another facet."""
     paper = client.get("/v1/papers/demo:p07-m05").json()["paper"]
     place = next(each for each in paper["sentences"] if each["facet"] == "method")
     text = paper["abstract"][place["start"] : place["end"]]
@@ -228,7 +229,7 @@ def test_a_text_finds_by_its_facet_among_several_seeds(client: TestClient) -> No
 
 
 def test_what_to_be_unlike_takes_no_facet_as_a_text(client: TestClient) -> None:
-    """Papers without such a sentence would be left out for what they do not say; the answer says so."""
+    """A negative text with a facet is refused, because papers without such a sentence would be left out."""
     body = {"seeds": [ID], "negatives": [{"text": CLAIM, "facet": "method"}]}
     answer = client.post("/v1/recommendations", json=body).json()
     (lost,) = answer["unresolved"]
@@ -251,21 +252,21 @@ def test_what_to_be_unlike_takes_no_facet_as_a_text(client: TestClient) -> None:
     ],
 )
 def test_a_wrong_text_gets_a_problem(client: TestClient, query: dict[str, Any]) -> None:
-    """A text is a readable one of at most 2,000 characters, and all there is."""
+    """A text that is blank, too long, no string or given next to another query gets 422."""
     response = client.post("/v1/search", json={"query": query})
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
 
 
 @pytest.mark.parametrize("text", ["\x00a", "\u200b", "🙂", "\u202e\u202d", "a" * MAX_TEXT_CHARS, "数" * 999])
 def test_odd_texts_are_harmless(client: TestClient, text: str) -> None:
-    """Whatever characters a text holds, there is an answer whose scores are numbers."""
+    """Any characters in a text give an answer with scores of at most 0."""
     answer = search(client, query={"text": text})
     assert all(result["score"] <= 0 for result in answer["results"])
     assert answer["results"]
 
 
 def test_the_command_line_asks_the_same(client: TestClient, hashed_data: Path) -> None:
-    """``--text`` gives what the service answers, and prints the text as what papers are akin to."""
+    """``--text`` gives the answer of the service, and prints the text as the query."""
     command = ["search", "--data", str(hashed_data), "--text", CLAIM, "--limit", "3"]
     by_json = CliRunner().invoke(app, [*command, "--json"])
     assert 0 == by_json.exit_code, by_json.output
@@ -287,7 +288,7 @@ def test_the_command_line_asks_the_same(client: TestClient, hashed_data: Path) -
     ],
 )
 def test_a_wrong_command_says_what_to_do(hashed_data: Path, arguments: list[str], message: str) -> None:
-    """A contradiction ends with one clear line."""
+    """A contradictory command ends with one clear error."""
     result = CliRunner().invoke(app, ["search", "--data", str(hashed_data), *arguments])
     assert 1 == result.exit_code
     assert message in " ".join(result.output.split())

@@ -1,4 +1,4 @@
-"""Shared words in searches: they count in the score, are told with it, and find papers by themselves."""
+"""Tests of shared words in searches: their part of the score, its explanation, and papers found by words."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +31,13 @@ ID = "demo:p03-m07"
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of the service over the demo corpus under the hashing encoder."""
+    """Yield a client of a service over the demo corpus under the hashing encoder."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         yield client
 
 
 def results(client: TestClient, path: str = "search", **body: Any) -> list[dict[str, Any]]:
-    """The results of a request that must find some."""
+    """Return the results of a request that must find some."""
     response = client.post(f"/v1/{path}", json=body)
     assert 200 == response.status_code, response.text
     found: list[dict[str, Any]] = response.json()["results"]
@@ -60,7 +60,7 @@ def results(client: TestClient, path: str = "search", **body: Any) -> list[dict[
 def test_words_and_alignments_make_the_score(
     client: TestClient, scorer: Scorer, aspect: dict[str, Any]
 ) -> None:
-    """Whatever is chosen, the score is what is told; each term is a word of the paper, shares sum to 1."""
+    """Words and alignments add up to the score, and the terms are words of the paper with shares up to 1."""
     for result in results(client, query={"paper_id": ID}, scorer=scorer, **aspect):
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)
         words, text = result["words"], f"{result['paper']['title']} {result['paper']['abstract']}"
@@ -75,7 +75,7 @@ def test_words_and_alignments_make_the_score(
 
 
 def test_the_weight_given_counts(client: TestClient) -> None:
-    """Scores move by as much as words weigh more, and what is as heavy as usual changes nothing."""
+    """Scores change by the distance times the change of weight; giving the usual weight changes nothing."""
     asked = {"query": {"paper_id": ID}, "limit": 100}
     light, heavy, usual = (
         {each["paper"]["id"]: each for each in results(client, **asked, **words)}
@@ -90,7 +90,7 @@ def test_the_weight_given_counts(client: TestClient) -> None:
 
 @pytest.mark.parametrize("body", [{}, {"facet": "method"}, {"unlike": {"facet": "background"}}])
 def test_switched_off_nothing_is_left_of_them(client: TestClient, body: dict[str, Any]) -> None:
-    """With weight 0 the score is that of the alignments, and no term is told."""
+    """With weight 0 the score is that of the alignments, and there are no terms."""
     for result in results(client, query={"paper_id": ID}, words=0, **body):
         assert {"weight": 0.0, "distance": 0.0, "terms": []} == result["words"]
         cells = [*result["alignments"], *result["omitted"]]
@@ -98,7 +98,7 @@ def test_switched_off_nothing_is_left_of_them(client: TestClient, body: dict[str
 
 
 def test_seeds_and_negatives_have_words_too(client: TestClient) -> None:
-    """Of several seeds each part's words count as much as the part; those of negatives count against."""
+    """With several seeds the words of all count, those of negatives count against, and scores add up."""
     body = {"seeds": [ID, {"text": "graph networks"}], "negatives": ["demo:p05-m05"], "limit": 50}
     found = results(client, "recommendations", **body)
     assert any(each["share"] < 0 for result in found for each in result["words"]["terms"])
@@ -108,7 +108,7 @@ def test_seeds_and_negatives_have_words_too(client: TestClient) -> None:
 
 
 def test_chosen_sentences_words_count_for_more(client: TestClient) -> None:
-    """A facet moves the words that count towards its sentences, contrast leaves no others."""
+    """A facet shifts the weight of words towards its sentences, and a contrast changes it once more."""
     asked = {"query": {"paper_id": ID}, "filters": {"ids": ["demo:p00-m07"]}}
     whole, method, apart = (
         results(client, **asked, **aspect)[0]["words"]["distance"]
@@ -119,7 +119,7 @@ def test_chosen_sentences_words_count_for_more(client: TestClient) -> None:
 
 @pytest.fixture(scope="module")
 def haystack(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """Many papers, one of which has a rare name."""
+    """Return a collection of many papers, one of which has a rare name."""
     folder = tmp_path_factory.mktemp("haystack")
     needle = {"id": "needle", "title": "Kelp", "abstract": ["Kelp grows in cold bays.", "We name it ZYGH7."]}
     papers = [*many_papers(300), needle]
@@ -128,7 +128,7 @@ def haystack(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path
 
 
 def test_sentences_that_have_the_whole_share_are_the_only_bag() -> None:
-    """The title and the others count for what is left of it, and not at all where nothing is."""
+    """Chosen sentences with the whole share are the only bag; otherwise all text is a second bag."""
     paper = Paper("p", "Rivers", "Towns flood.", (Sentence("Towns flood.", 0, 12),))
     (whole,) = QueryWords(paper, (0,), 1.0).bags()
     assert (1.0, count_words("", "Towns flood.")) == whole
@@ -137,7 +137,7 @@ def test_sentences_that_have_the_whole_share_are_the_only_bag() -> None:
 
 @pytest.mark.parametrize("length", [0, 90])
 def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
-    """A paper that shares a rare name alone is among the candidates, however long the query is."""
+    """A paper that shares only a rare name is among the candidates, however long the query is."""
     snapshot = open_snapshot(haystack)
     assert snapshot.words is not None
     flood = "Rivers flood towns and we forecast the floods with graph networks. " * length
@@ -158,7 +158,7 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
 
 
 def test_words_of_many_parts_end_with_the_request(hashed_data: Path) -> None:
-    """Whatever is counted for each seed stops when the time is up."""
+    """Counting the words of several seeds stops at the deadline."""
     snapshot = open_snapshot(hashed_data)
     asked = [QueryWords(snapshot.paper(position)) for position in range(3)]
     words = QueryVectors(snapshot.words, asked, weight=1.0)
@@ -170,7 +170,7 @@ def test_words_of_many_parts_end_with_the_request(hashed_data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Snapshot:
-    """Many papers that have the words of a phrase apart, a long one that has the phrase, one with a name."""
+    """Return papers with a phrase's words apart, one with the phrase and one with a rare name."""
     folder = tmp_path_factory.mktemp("apart")
     papers = [{"id": f"a{i}", "title": f"Rivers {i}", "abstract": ["A delta."]} for i in range(500)]
     papers += [
@@ -182,7 +182,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Snapsho
 
 
 def candidates(snapshot: Snapshot, text: str, *, away: str = "") -> set[str]:
-    """The ids of 25 candidates for a text, and what to be unlike."""
+    """Return the ids of 25 candidates for a text and an unlike text."""
     asked = [QueryWords(Paper("", "", each, ())) for each in (text, away)]
     parts = [
         Part(snapshot.vectors(0), (0,), words=asked[0]),
@@ -194,26 +194,26 @@ def candidates(snapshot: Snapshot, text: str, *, away: str = "") -> set[str]:
 
 
 def test_a_quoted_phrase_is_found(apart: Snapshot) -> None:
-    """However many papers have its words apart; not where it is quoted in what to be unlike."""
+    """A quoted phrase is found among many papers with its words apart, unless the unlike text quotes it."""
     assert "phrase" in candidates(apart, 'On the "deltas of rivers"')
     assert "phrase" not in candidates(apart, "On the deltas of rivers")
     assert "phrase" not in candidates(apart, "On the deltas of rivers", away='"deltas of rivers"')
 
 
 def test_a_phrase_leaves_room_for_a_name(apart: Snapshot) -> None:
-    """A phrase that very many papers have and a rare name are both found, and a second phrase."""
+    """A quoted phrase of very many papers, a second phrase and a rare name are all found."""
     found = candidates(apart, '"a delta" with ZYGH7 and "deltas of rivers"')
     assert {"phrase", "name"} < found
 
 
 def test_phrases_end_with_the_request(apart: Snapshot) -> None:
-    """Papers are not read for phrases past the deadline."""
+    """The search for phrases stops at the deadline."""
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: candidates(apart, '"deltas of rivers"'))
 
 
 def test_no_paper_is_nearer_than_its_own_copy(client: TestClient) -> None:
-    """A pasted paper of the collection has a distance of 0 from itself by words, and never one below."""
+    """A pasted paper of the collection finds itself with a distance by words of 0, never below."""
     for number in range(10):
         paper = client.get(f"/v1/papers/demo:p0{number}-m07").json()["paper"]
         pasted = {"title": paper["title"], "abstract": paper["abstract"]}
@@ -225,7 +225,7 @@ def test_no_paper_is_nearer_than_its_own_copy(client: TestClient) -> None:
 
 @pytest.mark.parametrize("aspect", [Aspect(), Aspect(sentences=(0,))])
 def test_few_candidates_hold_the_best(plain_engine: SearchEngine, aspect: Aspect) -> None:
-    """A tenth of the papers, chosen by vectors and words together, hold what a comparison with all finds."""
+    """The best tenth of the papers by vectors and words holds what a comparison with all papers finds."""
     snapshot = plain_engine.snapshot
     few, all_of_them = (
         SearchEngine(snapshot, plain_engine.load, n_candidates=n) for n in (10, len(snapshot))
@@ -240,7 +240,7 @@ def test_few_candidates_hold_the_best(plain_engine: SearchEngine, aspect: Aspect
 
 
 def test_pages_go_on_with_words(haystack: Path) -> None:
-    """Read in pages the list has every paper once, whatever found it."""
+    """Paging through the results yields every paper exactly once, whether vectors or words found it."""
     settings = Settings(data=haystack, device="cpu", candidates=10)
     body: dict[str, Any] = {"query": {"text": "ZYGH7 graph floods"}, "limit": 40, "include": []}
     ids: list[str] = []
@@ -254,7 +254,7 @@ def test_pages_go_on_with_words(haystack: Path) -> None:
 
 @pytest.mark.parametrize("words", [-1, "much", 1e7, [1]])
 def test_a_wrong_weight_is_refused(client: TestClient, words: object) -> None:
-    """A weight is a number from 0 on."""
+    """A weight that is negative, too large or no number gets 422."""
     for path, asked in (("search", {"query": {"paper_id": ID}}), ("recommendations", {"seeds": [ID]})):
         assert 422 == client.post(f"/v1/{path}", json={**asked, "words": words}).status_code
 
@@ -271,9 +271,9 @@ def test_a_wrong_weight_is_refused(client: TestClient, words: object) -> None:
     ],
 )
 def test_odd_papers_are_answered(client: TestClient, paper: dict[str, Any]) -> None:
-    """Without a word to share, the distance is 1 for all; whatever a text holds, the score is explained.
+    """Papers with odd texts are answered, and the score is explained; with terms, the distance is below 1.
 
-    Words of any abstract ("about") count and are not named.
+    Everyday words of abstracts ("about") count but are not named.
     """
     for result in results(client, query=paper):
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)
@@ -282,7 +282,7 @@ def test_odd_papers_are_answered(client: TestClient, paper: dict[str, Any]) -> N
 
 
 def test_words_of_any_abstract_count_and_are_not_named(client: TestClient) -> None:
-    """Of two papers that propose to use rivers the rivers are what they share; neither lacks the others."""
+    """Everyday words of abstracts count towards the distance but are not named as terms."""
     found = results(client, query={"text": "We propose a novel approach: our results show how rivers flood"})
     near = [result["words"] for result in found if result["words"]["terms"]]
     named = {stem_of(each["term"]) for words in near for each in words["terms"]}
@@ -295,7 +295,7 @@ def test_words_of_any_abstract_count_and_are_not_named(client: TestClient) -> No
 def test_an_older_collection_says_that_words_do_not_count(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A collection made before words were kept answers by vectors alone, and says what to do."""
+    """A collection made before words were indexed answers by vectors alone, with a warning."""
     with monkeypatch.context() as before:
         before.setattr("indexer.snapshot.segment_writer.write_words", lambda path, papers: None)
         build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), tmp_path / "data", hashing)

@@ -1,11 +1,11 @@
 """Figures to reproduce: of the CSFCube authors' script on invented rankings, and of real queries.
 
 ``csfcube_script.json``: rankings that we invented, each the grades of a query's pool in ranked order, and
-what ``compute_metrics`` and ``aggregate_metrics_crossval`` of https://github.com/iesl/CSFCube,
-eval_scripts/ranking_eval.py, make of them, in percent; "fold1" is its dev split, "all" its test split.
+their figures in percent by ``compute_metrics`` and ``aggregate_metrics_crossval`` of
+https://github.com/iesl/CSFCube, eval_scripts/ranking_eval.py; "fold1" is its dev split, "all" its test split.
 
-``csfcube_measured.json``: ``numbers_of`` the collection's development fold under SPECTER's published rankings
-and BM25, and the figures that the authors' script gives for the former. Queries and papers are but numbers.
+``csfcube_measured.json``: ``numbers_of`` the collection's development fold with SPECTER's published rankings
+and BM25, and the figures of the authors' script for SPECTER. Queries and papers are only numbers.
 """
 
 import json
@@ -22,7 +22,7 @@ _HERE = Path(__file__).parent
 SCRIPT: Mapping[str, Any] = json.loads((_HERE / "csfcube_script.json").read_text(encoding="utf-8"))
 MEASURED: Mapping[str, Any] = json.loads((_HERE / "csfcube_measured.json").read_text(encoding="utf-8"))
 
-# The authors' names for what is measured here; "r_precision" is a misnomer.
+# The authors' names of our measures; "r_precision" is a misnomer.
 AUTHORS_NAMES = {
     "precision": "P@20",
     "recall": "R@20",
@@ -37,7 +37,7 @@ AUTHORS_NAMES = {
 
 
 def numbers_of(collection: Collection, runs: Mapping[str, tuple[Run, Sequence[str]]]) -> dict[str, Any]:
-    """What queries measure under each run and its measures, the queries and their papers numbered by id."""
+    """Return the values of each query by run and measure; queries and their papers are numbered by id."""
     queries = sorted(collection.queries, key=lambda query: query.id)
     papers = sorted({query.cluster for query in queries})
     return {
@@ -54,7 +54,7 @@ def numbers_of(collection: Collection, runs: Mapping[str, tuple[Run, Sequence[st
 
 @dataclass(frozen=True, slots=True)
 class Invented:
-    """The rankings of ``csfcube_script.json`` as the collection's files, and as a run that gives them."""
+    """The rankings of ``csfcube_script.json`` as the files of a collection, and as a run that ranks so."""
 
     papers: list[dict[str, Any]]
     annotations: dict[str, dict[str, Any]]
@@ -63,7 +63,7 @@ class Invented:
 
 
 def invented() -> Invented:
-    """A query for each ranking, by an own paper; its pool is listed from its last rank to its first."""
+    """Return a query with a separate paper for each ranking; pools are listed from last to first rank."""
     annotations: dict[str, dict[str, Any]] = {}
     splits: dict[str, dict[str, list[str]]] = {}
     scores: dict[str, dict[str, float]] = {}

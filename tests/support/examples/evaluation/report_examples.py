@@ -1,4 +1,4 @@
-"""A tiny invented evaluation, its report, and a strict parser that reads pages back."""
+"""A tiny invented evaluation, its report, and a strict parser of pages."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ VOID = {"meta", "br"}
 
 
 class PageParser(HTMLParser):
-    """Builds an element tree and refuses what strict HTML does: tags out of balance, attributes twice."""
+    """A parser into an element tree that refuses unbalanced tags and repeated attributes."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -25,7 +25,7 @@ class PageParser(HTMLParser):
         self.open = [self.root]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A new element, open unless it is void."""
+        """Add an element, open unless it is void."""
         names = [name for name, _ in attrs]
         assert sorted(set(names)) == sorted(names), f"<{tag}> has an attribute twice"
         element = ET.SubElement(self.open[-1], tag, {name: value or "" for name, value in attrs})
@@ -33,18 +33,18 @@ class PageParser(HTMLParser):
             self.open.append(element)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element without content, which only SVG has."""
+        """Add an element without content, which is only permitted in SVG."""
         assert any(element.tag == "svg" for element in self.open) or tag == "svg", f"<{tag}/> outside SVG"
         self.handle_starttag(tag, attrs)
         self.handle_endtag(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """The innermost open element ends, no other."""
+        """Close the innermost open element; fail for any other."""
         assert tag == self.open[-1].tag, f"</{tag}> closes <{self.open[-1].tag}>"
         self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        """Text after the last child, or before the first."""
+        """Add text after the last child, or before the first one."""
         parent = self.open[-1]
         if len(parent):
             parent[-1].tail = (parent[-1].tail or "") + data
@@ -53,7 +53,7 @@ class PageParser(HTMLParser):
 
 
 def parsed(html: str) -> ET.Element:
-    """The page as a tree; fails where a tag is out of balance."""
+    """Return the page as a tree; fails for unbalanced tags."""
     parser = PageParser()
     parser.feed(html)
     parser.close()
@@ -62,17 +62,17 @@ def parsed(html: str) -> ET.Element:
 
 
 def text_of(element: ET.Element) -> str:
-    """The words of an element, white space folded."""
+    """Return the text of an element, with white space folded."""
     return " ".join("".join(element.itertext()).split())
 
 
 def of_class(root: ET.Element, name: str) -> list[ET.Element]:
-    """The elements of a class."""
+    """Return the elements of a class."""
     return [element for element in root.iter() if name in element.get("class", "").split()]
 
 
 def paper(name: str, n_sentences: int = 3, title: str | None = None) -> Paper:
-    """A paper of numbered sentences."""
+    """Return a paper with numbered sentences."""
     texts = [f"Sentence {i} of {name}." for i in range(n_sentences)]
     starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(n_sentences)]
     sentences = tuple(Sentence(t, s, s + len(t)) for t, s in zip(texts, starts, strict=True))
@@ -82,7 +82,7 @@ def paper(name: str, n_sentences: int = 3, title: str | None = None) -> Paper:
 def collection(
     n_queries: int = 6, facets: Sequence[str] = ("method", "result"), **changes: object
 ) -> Collection:
-    """Six papers, each a query, judged 0 to 3 by their distance on a ring."""
+    """Return a collection of papers on a ring, each one a query, with grades 0 to 3 by distance."""
     papers = {f"p{i}": paper(f"p{i}") for i in range(max(6, n_queries))}
     ids = list(papers)
     queries = tuple(
@@ -105,7 +105,7 @@ def collection(
 
 
 def runs(given: Collection) -> list[Run]:
-    """Three systems: one knows the grades, one turns them upside down, one does the two by turns."""
+    """Return three systems: one ranks by grade, one by grade reversed, one alternates between both."""
     known = {q.id: {p: float(given.qrels[q.id].get(p, 0)) for p in q.pool} for q in given.queries}
     turned = {q: {p: -score for p, score in scores.items()} for q, scores in known.items()}
     mixed = {q: (known if i % 2 else turned)[q] for i, q in enumerate(known)}
@@ -113,7 +113,7 @@ def runs(given: Collection) -> list[Run]:
 
 
 def ranked(name: str, *alignments: tuple[int, int, float]) -> RankedPaper:
-    """A result with (query sentence, sentence, weight) at distance 1."""
+    """Return a result with alignments (query sentence, sentence, weight), all at distance 1."""
     return RankedPaper(paper(name), -1.0, tuple(Alignment(i, j, weight, 1.0) for i, j, weight in alignments))
 
 
@@ -136,7 +136,7 @@ def written(
     rows: Sequence[Row] | None = None,
     explanations: Sequence[ExplainedRanking] = (EXPLAINED,),
 ) -> str:
-    """The report's text, of the tiny collection where nothing else is given."""
+    """Write a report, by default on the tiny collection, and return its text."""
     given = collection() if given is None else given
     systems = runs(given) if systems is None else systems
     rows = summarise(given, systems, n_resamples=100) if rows is None else rows

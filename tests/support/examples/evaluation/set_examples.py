@@ -1,4 +1,4 @@
-"""Small invented test collections in the layouts their publishers use, written into a folder."""
+"""Small invented test collections, written into a folder in the layouts of their publishers."""
 
 import gzip
 import json
@@ -13,19 +13,19 @@ ABSTRACT = "We study {0} at length. Then {0} is measured."
 
 
 def write(folder: Path, name: str, content: str) -> None:
-    """Write one file, its folder included; gzipped where ``name`` says so."""
+    """Write a file and its folder; gzipped if ``name`` ends in ``.gz``."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
 
 
 def lines(*records: Mapping[str, object]) -> str:
-    """JSON lines."""
+    """Return ``records`` as JSON lines."""
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def metadata(*names: str) -> dict[str, dict[str, object]]:
-    """SciDocs' metadata of papers called by their subject."""
+    """Return SciDocs metadata of papers with their subject as id."""
     return {
         name: {
             "paper_id": name,
@@ -41,7 +41,7 @@ def metadata(*names: str) -> dict[str, dict[str, object]]:
 
 
 def beir(folder: Path) -> None:
-    """Three documents, one without text, and three queries, of which one is unjudged."""
+    """Write four documents, one of them empty, and three queries, one of them judged only in train.tsv."""
     documents = [
         {"_id": "d1", "title": "On tides", "text": "Tides rise. Tides fall.", "metadata": {}},
         {"_id": "7", "title": "On dunes", "text": "Dunes wander."},
@@ -56,7 +56,7 @@ def beir(folder: Path) -> None:
 
 
 def csfcube(folder: Path) -> None:
-    """One query for each facet, and one candidate."""
+    """Write a query for each facet, with one candidate."""
     papers = [
         {
             "paper_id": paper_id,
@@ -77,7 +77,7 @@ def csfcube(folder: Path) -> None:
 
 
 def demo(folder: Path) -> None:
-    """Four cells of the grid."""
+    """Write four cells of the grid of problems and methods."""
     cells = [(row, column) for row in "01" for column in "01"]
     papers = (
         {
@@ -92,7 +92,7 @@ def demo(folder: Path) -> None:
 
 
 def doris_mae(folder: Path) -> None:
-    """Two questions of two and three aspects, and four abstracts, one of them without text."""
+    """Write two questions with two and three aspects, and four abstracts, one of them without text."""
     corpus = [
         {"title": TITLE.format(i), "original_abstract": ABSTRACT.format(i)}
         for i in ("tides", "dunes", "moons")
@@ -114,7 +114,7 @@ def doris_mae(folder: Path) -> None:
 
 
 def functions(folder: Path) -> None:
-    """Two abstracts with five labelled sentences."""
+    """Write two abstracts with five labelled sentences."""
     abstracts = [
         {"abstract_id": 0, "sentences": ["Seas.", "We sail."], "labels": ["background", "method"]},
         {
@@ -127,7 +127,7 @@ def functions(folder: Path) -> None:
 
 
 def iclr2022(folder: Path) -> None:
-    """Four papers; one query is in the corpus by id, the other under another id."""
+    """Write four papers; one query is in the corpus with the same id, the other with another id."""
     papers = [
         {"_id": name, "title": TITLE.format(name), "text": ABSTRACT.format(name)}
         for name in ("tides", "dunes", "moons", "winds")
@@ -139,7 +139,7 @@ def iclr2022(folder: Path) -> None:
 
 
 def pairs(folder: Path) -> None:
-    """Three pairs: two of one paper, and a short text with its paper."""
+    """Write three pairs: two with the same paper, and a short text with its paper."""
     texts = [
         {"id": name, "title": TITLE.format(name), "sentences": [ABSTRACT.format(name)]}
         for name in ("tides", "dunes", "moons")
@@ -151,7 +151,7 @@ def pairs(folder: Path) -> None:
 
 
 def relish(folder: Path) -> None:
-    """Two queries, one judged against itself too."""
+    """Write two queries, one of them also judged against itself."""
     papers = (
         {"paper_id": i, "title": TITLE.format(i), "abstract": [f"We study {i}.", f"Then {i} is measured."]}
         for i in ("11", "12", "13", "14", "15")
@@ -166,7 +166,7 @@ def relish(folder: Path) -> None:
 
 
 def scidocs(folder: Path) -> None:
-    """One query for each ranking task, two classes that words tell apart, and clicks on like titles."""
+    """Write a query for each ranking task, two classes with different words, and clicks on similar titles."""
     write(folder, "paper_metadata_view_cite_read.json", json.dumps(metadata("tides", "dunes", "moons")))
     for task in ("coview", "coread", "cite", "cocite"):
         write(folder, f"{task}/test.qrel", "tides 0 dunes 1\ntides 0 moons 0\ntides 0 tides 1\n")
@@ -186,7 +186,7 @@ def scidocs(folder: Path) -> None:
 
 
 def trec(folder: Path) -> None:
-    """Three papers in our own format, and topics that are a text, a paper, and a facet of a paper."""
+    """Write three papers in Akin's format, and topics: texts, sentences of a paper and a facet of a paper."""
     papers = [
         {
             "id": name,
@@ -208,7 +208,7 @@ def trec(folder: Path) -> None:
 
 
 def treccovid(folder: Path) -> None:
-    """What ASPIRE's authors offer: two queries of one topic, each ranking all the other papers."""
+    """Write the layout of ASPIRE's authors: two queries of a topic, each with all others as candidates."""
     papers = (
         {"paper_id": i, "title": TITLE.format(i), "abstract": [f"We study {i}."], "topic_ids": "1"}
         for i in ("a", "b", "c")
@@ -238,7 +238,7 @@ EXAMPLES: Mapping[str, Callable[[Path], None]] = {
     "treccovid-rf": treccovid,
 }
 
-# The files without which a collection cannot be loaded, as the message names them.
+# The files that a collection cannot be loaded without, by their names in the error message.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "beir": ("corpus.jsonl", "queries.jsonl"),
     "csfcube": (
@@ -259,19 +259,19 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 
 
 def reader_of(name: str) -> CollectionReader:
-    """The reader of a collection."""
+    """Return the reader of a collection."""
     reader = resolve(SETS, name, "test collection")()
     assert isinstance(reader, CollectionReader)
     return reader
 
 
 def example(name: str, folder: Path) -> Collection:
-    """The example of a collection, written and read."""
+    """Write the example of a collection and load it."""
     EXAMPLES[name](folder)
     return reader_of(name).load(folder)
 
 
 def query(collection: Collection, query_id: str) -> EvalQuery:
-    """One query of a collection."""
+    """Return a query of a collection."""
     (found,) = [query for query in collection.queries if query.id == query_id]
     return found

@@ -1,4 +1,4 @@
-"""Four invented papers, queries over them, and an encoder that counts."""
+"""Four invented papers, queries on them, a counting encoder and a simple tagger."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
 
 
 def ignore(stage: str, done: int, total: int | None) -> None:
-    """Progress nobody watches."""
+    """Ignore progress."""
 
 
 class Counting:
-    """An encoder that remembers how many papers it was given."""
+    """An encoder that counts the papers it receives."""
 
     def __init__(self, encoder: Encoder, spec: EncoderSpec | None = None) -> None:
         self._encoder = encoder
@@ -24,7 +24,7 @@ class Counting:
         self.n_papers = 0
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """As the encoder behind it, one row a paper where the unit is a document."""
+        """Encode with the wrapped encoder; return one row for each paper if the unit is a document."""
         self.n_papers += len(papers)
         encoded = self._encoder.encode(papers, layers=layers)
         if self.spec.unit is Unit.DOCUMENT:
@@ -33,7 +33,7 @@ class Counting:
 
 
 def paper(paper_id: str, title: str, *sentences: str) -> Paper:
-    """An invented paper."""
+    """Return an invented paper."""
     abstract, split = sentences_from_list(sentences)
     return Paper(id=paper_id, title=title, abstract=abstract, sentences=split)
 
@@ -53,7 +53,7 @@ OTHERS = ("same-topic", "same-method", "neither")
 
 
 def collection(*queries: EvalQuery) -> Collection:
-    """The invented papers with these queries; what is relevant does not matter here."""
+    """Return the invented papers with these queries; the judgements do not matter."""
     qrels = {query.id: {"same-topic": 1} for query in queries}
     return Collection("invented", PAPERS, queries, qrels, 1, ("P@1", "MAP"))
 
@@ -63,12 +63,12 @@ WHOLE = EvalQuery("q:whole", PAPERS["q"], OTHERS, "q")
 
 
 class LastIsMethod:
-    """A tagger to which the last sentence is the method, and all others are background."""
+    """A tagger that tags the last sentence as method, and all others as background."""
 
     spec = TaggerSpec("last", "0" * 64, None, ())
 
     def tag(self, papers: Sequence[Paper], states: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Certain of itself."""
+        """Return the facets with probability 1."""
         rows = np.eye(len(FACETS), dtype=np.float32)
         background, method = rows[FACETS.index(Facet.BACKGROUND)], rows[FACETS.index(Facet.METHOD)]
         return [np.stack([background] * (len(each.sentences) - 1) + [method]) for each in papers]

@@ -1,9 +1,9 @@
-"""What ASPIRE's own code computes for invented papers under ``write_frozen_bert``.
+"""The vectors of invented papers by ASPIRE's own code, with the weights of ``write_frozen_bert``.
 
-``aspire_vectors.json`` was derived by running ``AspireConSent`` and ``prepare_abstracts`` of
-https://github.com/allenai/aspire, examples/ex_aspire_consent.py, unaltered but for the dimension of 32 and
-for [CLS] and [SEP], which newer transformers no longer add at its call, over the folder that
-``write_frozen_bert`` writes and each of PAPERS alone; rounded to 6 digits.
+``aspire_vectors.json`` is the output of ``AspireConSent`` and ``prepare_abstracts`` of
+https://github.com/allenai/aspire, examples/ex_aspire_consent.py, on the folder of ``write_frozen_bert`` and
+each of PAPERS alone, rounded to 6 digits. Their code was only changed for the dimension of 32 and for [CLS]
+and [SEP], which newer versions of transformers no longer add at its call.
 """
 
 import json
@@ -24,5 +24,5 @@ _STORED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf
 
 
 def of(name):
-    """ASPIRE's vectors of the kept sentences and of the whole of one of PAPERS, (n_sentences dim), (dim)."""
+    """Return ASPIRE's vectors of one of PAPERS: kept sentences (n_sentences, dim) and document (dim,)."""
     return np.array(_STORED[name]["sentences"]), np.array(_STORED[name]["cls"])

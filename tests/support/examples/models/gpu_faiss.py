@@ -1,8 +1,8 @@
-"""A stand-in for faiss-gpu: its names and its limits, over the CPU's indexes.
+"""A fake of faiss-gpu with its names and limits, on the indexes of faiss-cpu.
 
-What a GPU refuses is refused here too: selectors, more than 2,048 rows or lists, a device that is not there,
-two calls at once of one device's resources, and more bytes than a device has.
-tests/trials/test_gpus.py asks the real package for the same names and arguments.
+It refuses what a GPU refuses: selectors, more than 2,048 rows or lists, a missing device, two simultaneous
+calls with the resources of one device, and more bytes than a device has.
+tests/trials/test_gpus.py checks that the real package has the same names and arguments.
 """
 
 import threading
@@ -17,28 +17,28 @@ GIB = 2**30
 
 
 class FaissOnGpus:
-    """The module: everything of faiss-cpu, and what faiss-gpu has beside it."""
+    """The module: everything in faiss-cpu, and the additional names of faiss-gpu."""
 
     def __init__(self, memory: list[int], temporary: int = GIB) -> None:
         self.memory, self.temporary = memory, temporary
         self.taken = [0] * len(memory)
         self.resources: list[StandardGpuResources] = []
         self.calls: list[tuple[int, int]] = []  # device, queries
-        self.added: list[int] = []  # rows of each call that adds some to a flat index
+        self.added: list[int] = []  # rows of each call that adds to a flat index
 
     def __getattr__(self, name: str) -> Any:
         return getattr(faiss, name)
 
     def get_num_gpus(self) -> int:
-        """The devices."""
+        """Return the number of devices."""
         return len(self.memory)
 
     def free(self, number: int) -> int:
-        """Bytes, as torch tells them."""
+        """Return the free bytes of a device, as torch does."""
         return self.memory[number] - self.taken[number]
 
     def take(self, number: int, n_bytes: int) -> None:
-        """Memory of a device, for good; FAISS's error where there is not so much."""
+        """Take memory of a device for good; raises FAISS's error if there is too little."""
         if self.free(number) < n_bytes:
             raise RuntimeError(
                 "StandardGpuResources: alloc fail type FlatData dev 0: (cudaMalloc error out of memory [2])"
@@ -46,7 +46,7 @@ class FaissOnGpus:
         self.taken[number] += n_bytes
 
     def StandardGpuResources(self) -> "StandardGpuResources":  # noqa: N802 - FAISS's name
-        """Kept, for the tests to count."""
+        """Return new resources, which are also kept for the tests to count."""
         self.resources.append(StandardGpuResources(self))
         return self.resources[-1]
 
@@ -56,18 +56,18 @@ class FaissOnGpus:
     )
 
     def GpuIndexFlatL2(self, resources: "StandardGpuResources", dim: int, config: Any) -> "GpuIndexFlatL2":  # noqa: N802
-        """An empty index."""
+        """Return an empty index."""
         return GpuIndexFlatL2(resources, dim, config)
 
     def GpuIndexIVFScalarQuantizer(  # noqa: N802
         self, resources: "StandardGpuResources", index: Any, config: Any
     ) -> "GpuIndexIVFScalarQuantizer":
-        """A copy of ``index``."""
+        """Return a copy of ``index``."""
         return GpuIndexIVFScalarQuantizer(resources, index, config)
 
 
 class StandardGpuResources:
-    """Temporary memory of a device: a second call while one runs is an error of ours."""
+    """The temporary memory of a device; a second call during another one is a bug in our code."""
 
     def __init__(self, module: FaissOnGpus) -> None:
         self.module = module
@@ -75,7 +75,7 @@ class StandardGpuResources:
 
     @contextmanager
     def call(self, device: int, n_queries: int, n_bytes: int) -> Iterator[None]:
-        """One call of FAISS."""
+        """Run a call of FAISS, which records ``n_queries`` and needs ``n_bytes`` of temporary memory."""
         assert self._busy.acquire(blocking=False), "two calls at once"
         try:
             if n_bytes > self.module.temporary:
@@ -87,9 +87,9 @@ class StandardGpuResources:
 
 
 class GpuIndexFlatL2(faiss.IndexFlatL2):
-    """A CPU's index, as FAISS's k-means and lists take no other; searched within a GPU's limits."""
+    """A CPU index, because FAISS's k-means and lists accept no other; searched within a GPU's limits."""
 
-    resources: Any = None  # FAISS's indexes take no attribute that their class has not
+    resources: Any = None  # FAISS's indexes refuse attributes that are not in their class
     device = 0
 
     def __init__(self, resources: StandardGpuResources, dim: int, config: Any) -> None:
@@ -98,13 +98,13 @@ class GpuIndexFlatL2(faiss.IndexFlatL2):
         self.resources, self.device = resources, config.device
 
     def add(self, rows: np.ndarray) -> None:
-        """Rows, of which each takes memory."""
+        """Add rows, which take memory of the device."""
         self.resources.module.added.append(len(rows))
         self.resources.module.take(self.device, rows.nbytes)
         super().add(rows)
 
     def search(self, queries: np.ndarray, k: int, *, params: Any = None) -> Any:
-        """Within a GPU's limits."""
+        """Search within the limits of a GPU."""
         assert params is None
         assert k <= 2048
         with self.resources.call(self.device, len(queries), 8 * len(queries) * k):
@@ -112,7 +112,7 @@ class GpuIndexFlatL2(faiss.IndexFlatL2):
 
 
 class GpuIndexIVFScalarQuantizer:
-    """A copy of a CPU's index."""
+    """A copy of a CPU index."""
 
     def __init__(self, resources: StandardGpuResources, index: Any, config: Any) -> None:
         assert config.device < resources.module.get_num_gpus()
@@ -122,7 +122,7 @@ class GpuIndexIVFScalarQuantizer:
         self.referenced_objects = [index]
 
     def search(self, queries: np.ndarray, k: int, *, params: Any = None) -> Any:
-        """Within a GPU's limits."""
+        """Search within the limits of a GPU."""
         assert params.sel is None
         assert max(k, params.nprobe) <= 2048
         with self.resources.call(self.device, len(queries), 8 * len(queries) * k):

@@ -1,6 +1,6 @@
-"""A tiny random BERT on disk, and a deliberately plain re-computation of what an encoder makes of a paper.
+"""A tiny random BERT on disk, and a deliberately simple reimplementation of the encoder.
 
-transformers takes seconds to load, so functions load it: many more tests know the papers than read them.
+transformers takes seconds to load, so functions import it: most tests need only the papers of this module.
 """
 
 import json
@@ -57,7 +57,7 @@ def write_tiny_bert(folder, *, max_position_embeddings=512, seed=0):
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.add_special_tokens(SPECIALS)
-    # As all-MiniLM-L6-v2 has them: an encoder that respects these truncates every sentence.
+    # As in all-MiniLM-L6-v2: an encoder that uses these settings would truncate every sentence.
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=4)
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -70,7 +70,7 @@ def write_frozen_bert(folder):
     from safetensors.torch import load_file, save_file
 
     write_tiny_bert(folder)
-    draw = np.random.RandomState(7)  # its stream is frozen, a Generator's is not
+    draw = np.random.RandomState(7)  # numpy guarantees its stream, but not that of a Generator
     tensors = load_file(folder / "model.safetensors")
     for name in sorted(tensors):
         scale, mean = (0.1, 1.0) if name.endswith("LayerNorm.weight") else (0.4, 0.0)
@@ -81,12 +81,12 @@ def write_frozen_bert(folder):
 
 
 def paper(title, *sentences, paper_id="p"):
-    """A paper whose abstract is ``sentences`` joined by spaces."""
+    """Return a paper with the abstract ``sentences``, joined by spaces."""
     return Paper(paper_id, title, " ".join(sentences), tuple(Sentence(text, 0, 0) for text in sentences))
 
 
 class PlainEncoder:
-    """Semantics 3.1 and 3.2, one paper at a time, without padding, batches or tricks."""
+    """An encoder by semantics 3.1 and 3.2 for one paper at a time, without padding or batches."""
 
     def __init__(self, folder: Path, *, max_tokens: int = 500) -> None:
         from transformers import BertModel
@@ -98,7 +98,7 @@ class PlainEncoder:
         self.max_tokens = max_tokens
 
     def wordpieces(self, text):
-        """Greedy longest match over ASCII text, a literal [SEP] being the token."""
+        """Return WordPieces of ASCII text by greedy longest match; a literal [SEP] is the token."""
         pieces = []
         for part in re.split(r"(\[SEP\])", text):
             if part == "[SEP]":
@@ -109,7 +109,7 @@ class PlainEncoder:
         return pieces
 
     def split_word(self, word):
-        """One word as the longest pieces of the vocabulary, from the left; [UNK] where that fails."""
+        """Return a word as the longest pieces of the vocabulary, from the left; [UNK] if that fails."""
         pieces, start = [], 0
         while start < len(word):
             for stop in range(len(word), start, -1):
@@ -123,7 +123,7 @@ class PlainEncoder:
         return pieces
 
     def hidden_states(self, tokens):
-        """All layers' states, embeddings first, for ``tokens`` between [CLS] and [SEP]; float64."""
+        """Return the states of all layers in float64, embeddings first, for [CLS] ``tokens`` [SEP]."""
         import torch
 
         ids = [self.vocabulary[token] for token in ["[CLS]", *tokens, "[SEP]"]]
@@ -132,7 +132,7 @@ class PlainEncoder:
         return [states[0].double().numpy() for states in output.hidden_states]
 
     def segments(self, given):
-        """Tokens of title and sentences under the limit, and each kept sentence's positions among them."""
+        """Return the tokens of title and sentences within the limit, and each kept sentence's positions."""
         title = self.wordpieces(given.title)
         if len(title) + 1 >= self.max_tokens:
             title = title[: self.max_tokens // 2 - 1]
@@ -149,7 +149,7 @@ class PlainEncoder:
         return tokens, positions
 
     def encode(self, given):
-        """Sentence vectors (n_kept, dim), CLS vector, mean over all tokens, number of dropped sentences."""
+        """Return sentence vectors (n_kept, dim), CLS vector, mean over all tokens, and number dropped."""
         tokens, positions = self.segments(given)
         last = self.hidden_states(tokens)[-1]
         rows = [sum(last[position] for position in own) / len(own) for own in positions]
@@ -160,7 +160,7 @@ LONG = " ".join(WORDS * 10)  # 120 WordPieces
 
 
 def text(n_words, seed=0):
-    """Random words of the tiny vocabulary, some of them in several pieces, some unknown."""
+    """Return random words of the tiny vocabulary, some of them of several pieces, some unknown."""
     words = [*WORDS, "encoders", "encoding", "xx", "qq", "papers."]
     return " ".join(np.random.default_rng(seed).choice(words, n_words))
 

@@ -1,4 +1,4 @@
-"""A tiny training set on disk: papers of a few words, two of each topic belonging together."""
+"""A tiny training set on disk: papers of a few words, of which two of each topic belong together."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,10 @@ LOW_RANK = "[low_rank]\nrank = 2\nalpha = 4\n"
 
 
 def write_run(folder: Path, *, extra: str = "", steps: str = "") -> Path:
-    """Write an encoder, a set of ten pairs and a configuration; ``extra`` and ``steps`` are TOML."""
+    """Write an encoder, a set of ten pairs and a configuration; return the path of the configuration.
+
+    ``extra`` and ``steps`` are TOML.
+    """
     write_tiny_bert(folder / "encoder")
     (folder / "encoder" / "akin.json").write_text('{"normalise": true, "document": "mean"}')
     write_set(folder / "set")
@@ -55,13 +58,13 @@ def write_set(folder: Path, n_pairs: int = 10) -> None:
 
 
 def write_lines(path: Path, rows: list[dict[str, object]]) -> Path:
-    """Write JSON lines; returns the path."""
+    """Write JSON lines and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 def citing_sentences(n_papers: int) -> list[dict[str, object]]:
-    """Sentences that cite paper 2i alone, and sentences that cite papers 2i and 2i + 1."""
+    """Return sentences that cite only paper 2i, and sentences that cite papers 2i and 2i + 1."""
     rows: list[dict[str, object]] = []
     for i in range(0, n_papers, 2):
         words = " ".join("abcdefgh"[int(digit)] for digit in f"{i:05o}")

@@ -15,12 +15,13 @@ def clustered_vectors(
 ) -> tuple[
     Float32[np.ndarray, "n_query dim"], Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]
 ]:
-    """A query and ``n_papers`` candidates: query vectors, candidates' rows end to end, their offsets.
+    """Return a query and ``n_papers`` candidates: query vectors, candidate rows end to end, their offsets.
 
-    Every sentence is the sum of what all text shares, its paper's topic and its own content; candidates lean
-    towards the query's topic to different degrees, and one sentence in three towards a query sentence.
-    ``norm`` 1 gives distances of about 0.3 to 1.2, as normalised encoders do; ``norm`` 12 gives 4 to 14, as
-    un-normalised BERT does. ``n_sentences`` is the range of sentences of a candidate, both ends included.
+    Every sentence is the sum of a component shared by all text, its paper's topic and its own content. The
+    candidates are close to the query's topic to different degrees, and one sentence in three is close to a
+    query sentence. ``norm`` 1 gives distances of about 0.3 to 1.2, as normalised encoders do; ``norm`` 12
+    gives 4 to 14, as un-normalised BERT does. ``n_sentences`` is the range of sentences per candidate, both
+    ends included.
     """
     rng = np.random.default_rng(seed)
 
