@@ -1,4 +1,4 @@
-"""Work on spare cores: in order, never on more cores than are idle, and errors are raised."""
+"""Work on spare cores: results in order, no more threads than idle cores, and errors raised."""
 
 import contextlib
 import contextvars
@@ -21,7 +21,7 @@ ASKED: contextvars.ContextVar[str] = contextvars.ContextVar("asked", default="no
 
 
 def threads_of(n_tasks: int, idle: Semaphore) -> int:
-    """How many threads do so many tasks, each of which waits until so many are under way as there can be."""
+    """Return how many threads do ``n_tasks`` tasks, each waiting until as many as possible run together."""
     n_idle = idle._value
     together = Barrier(min(n_tasks, max(n_idle, 1)))
 
@@ -34,14 +34,14 @@ def threads_of(n_tasks: int, idle: Semaphore) -> int:
 
 @pytest.mark.parametrize(("n_idle", "n_threads"), [(0, 1), (1, 1), (2, 2), (3, 3), (9, 6)])
 def test_no_more_threads_than_idle_cores_or_tasks(n_idle: int, n_threads: int) -> None:
-    """This one counts as one of them; all are idle again at the end."""
+    """The calling thread counts as one core, and all cores are idle again at the end."""
     idle = Semaphore(n_idle)
     assert n_threads == threads_of(6, idle)
     assert n_idle == idle._value
 
 
 def test_what_is_found_comes_in_order_and_in_the_context_of_who_asks() -> None:
-    """Whichever thread found it; a deadline or a request's name is that of the caller."""
+    """Results come in order, and tasks see the context variables of the caller."""
     ASKED.set("me")
     tasks: list[Callable[[], tuple[int, str]]] = [lambda own=own: (own, ASKED.get()) for own in range(50)]  # type: ignore[misc]  # a default binds it
     assert [(own, "me") for own in range(50)] == on_spare_cores(tasks, idle=Semaphore(4))
@@ -50,7 +50,7 @@ def test_what_is_found_comes_in_order_and_in_the_context_of_who_asks() -> None:
 
 @pytest.mark.parametrize("place", [0, 3, 7])
 def test_an_error_is_raised_and_the_cores_are_idle_again(place: int) -> None:
-    """Also one of a helper, and one of a kind that looping itself raises."""
+    """An error in any task is raised, and all cores are idle again."""
     idle = Semaphore(3)
 
     def task(number: int) -> int:
@@ -65,7 +65,7 @@ def test_an_error_is_raised_and_the_cores_are_idle_again(place: int) -> None:
 
 
 def test_work_within_work_counts_its_thread_once() -> None:
-    """A task that has a core does not take another one for itself, so the last idle one helps it."""
+    """A task that starts tasks does not take a second core for its own thread."""
     idle = Semaphore(2)
 
     def outer() -> int:
@@ -81,7 +81,7 @@ def test_work_within_work_counts_its_thread_once() -> None:
 
 
 def test_an_interruption_leaves_every_core_idle() -> None:
-    """As Ctrl-C in a notebook does."""
+    """A KeyboardInterrupt leaves every core idle."""
     idle = Semaphore(2)
 
     def interrupted() -> None:
@@ -93,10 +93,10 @@ def test_an_interruption_leaves_every_core_idle() -> None:
 
 
 def test_an_error_keeps_nothing_that_the_tasks_use() -> None:
-    """A search that is stopped by its deadline lets its snapshot go at once, not at the next collection."""
+    """After an error, objects that the tasks used are freed at once, without a garbage collection."""
 
     class Used:
-        """What a task refers to."""
+        """An object that tasks refer to."""
 
     def fails(used: Used) -> None:
         assert not used
@@ -114,7 +114,7 @@ def test_an_error_keeps_nothing_that_the_tasks_use() -> None:
 
 
 def test_segments_that_are_searched_at_once_give_the_same() -> None:
-    """Bit by bit as one after the other."""
+    """Segments searched in parallel return the same hits, bit for bit, as one after the other."""
     rows = np.random.default_rng(0).normal(size=(5_000, 16)).astype(np.float32)
     own = np.split(rows, [900, 1_000, 3_000, 4_500])
     indexes, n_rows = [*map(ExactIndex, own)], [*map(len, own)]
@@ -128,7 +128,7 @@ def test_segments_that_are_searched_at_once_give_the_same() -> None:
 @pytest.mark.parametrize("n_most", [0, 1, 2, 7, 40, 300])
 @pytest.mark.parametrize("n_values", [2, 5, 1_000])
 def test_the_nearest_by_words_are_those_of_sorting_all(n_most: int, n_values: int) -> None:
-    """Of equal ones the first; those without a word or not allowed are none of them."""
+    """If papers are equal, the first are kept; papers without a word or not allowed are left out."""
     generator = np.random.default_rng(n_values)
     sums = generator.integers(0, n_values, size=300) / n_values
     norms, allowed = generator.choice([1.0, 2.0, 4.0], size=300), generator.random(300) < 0.8
@@ -141,7 +141,7 @@ def test_the_nearest_by_words_are_those_of_sorting_all(n_most: int, n_values: in
 
 
 def test_of_equal_papers_the_first_stay() -> None:
-    """When a nearer one comes, the last of the least goes."""
+    """A nearer paper replaces the last of the equal, least near ones."""
     places, cosines = np.empty(3, dtype=np.int64), np.empty(3)
     sums = np.array([1.0, 1.0, 1.0, 2.0, 1.0, 2.0])
     assert 3 == nearest_of(sums, np.ones(6), np.ones(6, dtype=bool), places, cosines)

@@ -16,5 +16,5 @@ from models.counts import counted
     ],
 )
 def test_one_is_not_several(n: int, plural: str, expected: str) -> None:
-    """What is named has an s, or its own plural, unless there is one of it."""
+    """A count of one has the singular, any other count an s or the given plural."""
     assert expected == counted(n, "paper", plural)

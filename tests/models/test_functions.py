@@ -1,4 +1,4 @@
-"""The function encoder: its vectors, its weights file, and which encoder it belongs to."""
+"""The function encoder: its vectors, its weights file, and the encoder it belongs to."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ TOLD = {"encoder": SPEC.fingerprint, "encoder_name": "tiny", "layers": [1, 3], "
 
 
 def head(dim: int = 3, *, n_inputs: int = 8, seed: int = 0) -> Head:
-    """A random head that reads two layers of four numbers."""
+    """Return a random head that reads two layers of four numbers."""
     rng = np.random.default_rng(seed)
     return Head(
         rng.standard_normal((dim, n_inputs), dtype=np.float32), rng.standard_normal(dim, dtype=np.float32)
@@ -34,18 +34,18 @@ def head(dim: int = 3, *, n_inputs: int = 8, seed: int = 0) -> Head:
 
 
 def layers(n_sentences: int) -> np.ndarray:
-    """Random hidden layers of sentences."""
+    """Return random hidden layers of sentences."""
     return np.random.default_rng(1).standard_normal((2, n_sentences, 4), dtype=np.float32)
 
 
 def write(path: Path, **told: object) -> Path:
-    """A weights file."""
+    """Write a weights file and return its path."""
     path.write_bytes(weights_content(head(), {**TOLD, **told}))
     return path
 
 
 def test_a_sentence_becomes_a_linear_map_of_its_layers_at_unit_norm() -> None:
-    """Layers are laid end to end in their order, sentence by sentence."""
+    """The layers of a sentence are concatenated in order, mapped linearly and normalised."""
     given, tried = layers(5), head()
     vectors = tried.vectors(given)
     for number in range(5):
@@ -56,7 +56,7 @@ def test_a_sentence_becomes_a_linear_map_of_its_layers_at_unit_norm() -> None:
 
 
 def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
-    """What is written is read again, to the rounding of float16, with all that a snapshot must remember."""
+    """Weights are read back to the rounding of float16, with all metadata of the spec."""
     read = TrainedFunctionEncoder(write(tmp_path / "mine.safetensors"), SPEC)
     assert isinstance(read, FunctionEncoder)
     assert head().vectors(layers(9)) == pytest.approx(read.vectors(layers(9)), abs=2e-3)
@@ -66,21 +66,21 @@ def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
 
 
 def test_equal_weights_are_equal_files() -> None:
-    """So that a fingerprint names what was trained, and a training can be repeated to the byte."""
+    """Equal weights and metadata give equal bytes, and other weights give others."""
     contents = {weights_content(head(), {**TOLD, "a": 1, "b": 2, "c": 3}) for _ in range(10)}
     assert 1 == len(contents)
     assert weights_content(head(seed=1), TOLD) != weights_content(head(), TOLD)
 
 
 def test_weights_of_another_encoder_are_refused(tmp_path: Path) -> None:
-    """By fingerprint, whatever the name; the message names both."""
+    """Weights for an encoder with another fingerprint are refused, even if the name is the same."""
     other = replace(SPEC, fingerprint="e" * 64)
     with pytest.raises(EncoderError, match=r"'tiny' \(ffffffffffff\), not of 'tiny' \(eeeeeeeeeeee\)"):
         TrainedFunctionEncoder(write(tmp_path / "x.safetensors"), other)
 
 
 def test_what_is_no_function_encoder_is_refused(tmp_path: Path) -> None:
-    """Neither text, nor other weights, nor a map that does not fit its layers."""
+    """Text, other weights and a map that does not fit its layers are refused."""
     path = tmp_path / "x.safetensors"
     path.write_text("words")
     with pytest.raises(WeightsError, match="does not hold the weights of a function encoder"):
@@ -99,7 +99,7 @@ def test_what_is_no_function_encoder_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_shipped_encoder_is_found_by_the_encoder_it_reads(tmp_path: Path) -> None:
-    """Whatever the encoder is called; None where nothing was trained on it."""
+    """The function encoder is found by the encoder's fingerprint, or ``None`` if there is none for it."""
     assert load_function_encoder(SPEC, weights=tmp_path) is None
     write(tmp_path / "functions-other.safetensors", encoder="e" * 64)
     write(tmp_path / "functions-tiny.safetensors")
@@ -109,7 +109,7 @@ def test_the_shipped_encoder_is_found_by_the_encoder_it_reads(tmp_path: Path) ->
 
 
 def test_the_default_encoder_has_one(minilm: Encoder) -> None:
-    """Its weights are in the package, small, and made for the very encoder that is pinned."""
+    """The package has small function weights for the pinned default encoder."""
     found = load_function_encoder(minilm.spec)
     assert found is not None
     assert ("functions-minilm", 128) == (found.spec.name, found.spec.dim)

@@ -1,4 +1,4 @@
-"""Tests of telling abstracts in other languages."""
+"""Tests for recognising abstracts in other languages."""
 
 import pytest
 
@@ -24,5 +24,5 @@ from models.text.language import other_language
     ],
 )
 def test_languages_are_told(text: str, language: str | None) -> None:
-    """What is certainly not English is named; what is uncertain, or not text at all, counts as English."""
+    """Text that is certainly not English gets its language; anything uncertain counts as English."""
     assert language == other_language(text)

@@ -1,4 +1,4 @@
-"""Sentence splitting: exact offsets, the cases the merge layer is for, hostile input."""
+"""Sentence splitting: exact offsets, the cases for which the merge layer exists, hostile input."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from models.text.sentences import MAX_SENTENCE_CHARS, sentences_from_list, split
 from models.types import Facet, Sentence
 from tests.support.growing import grows_too_fast
 
-# Pieces that meet every rule of the splitter more often than random characters do.
+# Pieces that trigger the rules of the splitter more often than random characters do.
 PIECES = st.sampled_from(
     ["We ", "see", " ", "\n", "\n\n", "\r\n", ". ", ".", "? ", '"', "”", "(", ")", "[", "$", "e.g. ", "Fig. ",
      "3", "al. ", "A. ", "a", "é", "e\u0301", "你好。", "😀", "\u200b", "\u2028", "\ud800", "\0", "- ", "1) ",
@@ -48,12 +48,12 @@ HOSTILE = {
 
 
 def texts_of(text: str) -> list[str]:
-    """The sentences without their offsets."""
+    """Return the sentences without their offsets."""
     return [sentence.text for sentence in split_sentences(text)]
 
 
 def assert_invariants(text: str) -> None:
-    """What holds of the sentences of any text."""
+    """Assert what is true of the sentences of any text."""
     sentences = split_sentences(text)
     end = 0
     for sentence in sentences:
@@ -67,13 +67,13 @@ def assert_invariants(text: str) -> None:
 
 @given(TEXTS)
 def test_every_character_belongs_to_one_sentence_at_its_offsets(text: str) -> None:
-    """Sentences are exact, stripped, capped slices in order, and between them is only white space."""
+    """Sentences are exact, stripped, capped slices in order, with only white space between them."""
     assert_invariants(text)
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_split_exactly_in_linear_time(unit: str) -> None:
-    """Four times as much of anything takes about four times as long."""
+    """Time grows about linearly with any hostile text, and offsets stay exact."""
     assert not grows_too_fast(split_sentences, lambda size: (unit * size)[:size])
     assert_invariants((unit * 16_384)[:16_384])
 
@@ -97,7 +97,7 @@ def test_hostile_text_is_split_exactly_in_linear_time(unit: str) -> None:
     ],
 )
 def test_stops_that_end_no_sentence(text: str) -> None:
-    """Abbreviations, initials, numbers, maths, brackets and lower case behind a stop end no sentence."""
+    """Stops of abbreviations, initials, numbers, maths and brackets, or before lower case, end nothing."""
     assert [text] == texts_of(text)
 
 
@@ -130,12 +130,12 @@ def test_boundaries(text: str, expected: list[str]) -> None:
 
 
 def test_nothing_to_split() -> None:
-    """A text without any character but white space has no sentences."""
+    """A text of only white space has no sentences."""
     assert () == split_sentences("") == split_sentences(" \n\t ")
 
 
 def test_too_long_a_sentence_is_cut_at_white_space() -> None:
-    """A sentence over the cap ends at the last white space that keeps it within the cap."""
+    """A sentence over the cap is cut at the last white space within the cap."""
     words = "word " * 900
     assert [1999, 1999, 499] == [len(text) for text in texts_of(words)]
 
@@ -146,7 +146,7 @@ def test_too_long_a_word_is_cut_at_the_cap() -> None:
 
 
 def test_a_list_is_joined_by_single_spaces() -> None:
-    """Given sentences are stripped and joined by one space; empty ones go, with their facets."""
+    """Given sentences are stripped and joined by one space; empty ones are dropped with their facets."""
     abstract, sentences = sentences_from_list(
         [" We ask. ", "", "We answer."], [Facet.OBJECTIVE, Facet.OTHER, None]
     )
@@ -155,7 +155,7 @@ def test_a_list_is_joined_by_single_spaces() -> None:
 
 
 def test_a_list_needs_one_facet_for_each_sentence() -> None:
-    """Another number of facets than of sentences is refused."""
+    """A number of facets other than that of sentences is refused."""
     with pytest.raises(InputError, match="1 facets for 2 sentences"):
         sentences_from_list(["One.", "Two."], [None])
 

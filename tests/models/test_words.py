@@ -1,4 +1,4 @@
-"""The words of texts: what counts as one, what is the same, and where it stands."""
+"""The words of texts: what counts as a word, which words are equal, and where they are."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from models.text.words import MAX_WORD_CHARS, count_words, phrases, places, plai
     ("text", "expected"),
     [
         ("", []),
-        ("a I ? 5", []),  # one character is no word
+        ("a I ? 5", []),  # one character is not a word
         ("The and of", []),
         ("Networks, network's NETWORK", ["network", "network", "network"]),
         ("BERT-base on COVID-19", ["bert", "base", "covid", "19", "covid19"]),
@@ -34,17 +34,17 @@ from models.text.words import MAX_WORD_CHARS, count_words, phrases, places, plai
     ],
 )
 def test_what_a_word_is(text: str, expected: list[str]) -> None:
-    """Letters and digits side by side, whatever their case and form; unspaced scripts give pairs."""
+    """A word is a run of letters and digits in any case and form; unspaced scripts give pairs."""
     assert expected == stems(text)
 
 
 def test_a_title_counts_twice() -> None:
-    """So do its words that the abstract has too."""
+    """Words of the title count twice, also if the abstract has them."""
     assert {"flood": 3, "river": 1} == count_words("Floods", "Rivers flood.")
 
 
 def test_words_are_shown_as_they_are_written() -> None:
-    """The form that a text has most often, the first of those as often; what it lacks is not there."""
+    """A word is shown in its most frequent form, the first one if several are; a missing word is left out."""
     text = "Training trains. We trained, trained and tested BERT."
     assert {"train": "trained", "bert": "BERT"} == written_as(text, {"train", "bert", "flood"})
     assert {"gpt": "GPT", "gpt4": "GPT-4"} == written_as("GPT-4 is no GPT-3.", {"gpt", "gpt4"})
@@ -62,7 +62,7 @@ def test_words_are_shown_as_they_are_written() -> None:
     ],
 )
 def test_what_is_quoted(text: str, expected: list[str]) -> None:
-    """What stands between quotation marks, where it says anything and the second is not far."""
+    """Text between nearby quotation marks is a phrase if it has a word that counts."""
     assert expected == phrases(text)
 
 
@@ -79,14 +79,14 @@ def test_what_is_quoted(text: str, expected: list[str]) -> None:
     ],
 )
 def test_a_phrase_is_in_a_text_where_its_plain_form_is(text: str, phrase: str, expected: bool) -> None:
-    """Letter for letter, but for case, hyphens and what stands between words."""
+    """A phrase matches letter for letter, except for case, hyphens and the space between words."""
     assert expected is (plain(phrase) in plain(text))
 
 
 @settings(max_examples=200)
 @given(st.text(max_size=300) | st.text(st.sampled_from("aZé\u0301用9 -\u2011+#."), max_size=60))
 def test_words_stand_where_they_are_said_to(text: str) -> None:
-    """Of any text every stem is found again in it, by the same stem."""
+    """Every stem of any text is found at its places in the text."""
     found = places(text, frozenset(stems(text)))
     assert sorted(stems(text)) == sorted(stem for _, _, stem in found)
     assert sorted(found, key=lambda each: (each[0], -each[1])) == found
@@ -97,13 +97,13 @@ def test_words_stand_where_they_are_said_to(text: str) -> None:
 @settings(max_examples=200)
 @given(st.text(st.sampled_from("abdeilntyzABDEILNTYZ019 _-'.+#"), max_size=200))
 def test_words_of_plain_text_stand_where_they_are_said_to(text: str) -> None:
-    """The same where all characters are ASCII, which has a way of its own."""
+    """Every stem of ASCII text, which has a separate code path, is found at its places."""
     assert sorted(stems(text)) == sorted(stem for _, _, stem in places(text, frozenset(stems(text))))
 
 
 @pytest.mark.parametrize("text", ["dying lying tying skies", "idly gently ugly early only", "b9 YB AED"])
 def test_words_whose_stems_are_exceptions_are_found(text: str) -> None:
-    """The stemmer changes a few words more than others."""
+    """Words with an exceptional stem are found at their places."""
     assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
     assert {*stems(text)} == {*written_as(text, frozenset(stems(text)))}
     assert [] == places(text, frozenset())

@@ -1,4 +1,4 @@
-"""The catalog keeps every paper exactly as given, in SQLite and in PostgreSQL alike."""
+"""The catalog stores every paper exactly as given, in SQLite and in PostgreSQL."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -35,26 +35,26 @@ BARE = Paper(id="b", title="", abstract="One.", sentences=(Sentence("One.", 0, 4
 
 
 def titled(paper_id: str, title: str) -> Paper:
-    """A paper of which only id and title matter."""
+    """Return a paper of which only the id and the title matter."""
     return dataclasses.replace(BARE, id=paper_id, title=title)
 
 
 @pytest.fixture
 def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
-    """An empty catalog."""
+    """Yield an empty catalog."""
     with Catalog.open(catalog_place) as catalog:
         yield catalog
 
 
 def test_papers_come_back_as_they_were_given(catalog: Catalog) -> None:
-    """Every field, sentence offset and facet survives, and so does what was left out."""
+    """Every field, sentence offset and facet is read back as stored, and a field left out stays empty."""
     assert catalog.add([CALLISTO, BARE]).n_new == 2
     assert paper_in(catalog, "a") == CALLISTO
     assert paper_in(catalog, "b") == BARE
 
 
 def test_adding_again_changes_nothing(catalog: Catalog) -> None:
-    """A paper that is there already is neither new nor counted twice, in one batch or in two."""
+    """A paper that is already stored is neither new nor counted twice, in one batch or in two."""
     assert catalog.add([CALLISTO, CALLISTO]).n_new == 1
     assert catalog.add([BARE, CALLISTO]).n_new == 1
     assert catalog.add([]).n_new == 0
@@ -63,7 +63,7 @@ def test_adding_again_changes_nothing(catalog: Catalog) -> None:
 
 
 def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
-    """The newest version is current; the row of the older one stays what it was."""
+    """The newest version of a paper is current, and the row of the older version is unchanged."""
     statement = select(PaperRow.__table__).where(PaperRow.content_hash == content_hash(CALLISTO))
     catalog.add([CALLISTO])
     with catalog.database.reading() as connection:
@@ -77,7 +77,7 @@ def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
 
 
 def test_going_back_to_older_content_makes_it_current(catalog: Catalog) -> None:
-    """Content that returns is current again without a second copy of it."""
+    """Adding an older version of a paper again makes it current without storing it twice."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     catalog.add([CALLISTO])
     catalog.add([changed])
@@ -86,7 +86,7 @@ def test_going_back_to_older_content_makes_it_current(catalog: Catalog) -> None:
 
 
 def test_last_of_several_versions_in_one_batch_is_current(catalog: Catalog) -> None:
-    """The order of the batch decides which version of an id is current, even where the first returns."""
+    """The last version of an id in a batch is current, even if the first version comes again at the end."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     assert catalog.add([CALLISTO, changed]).n_new == 2
     assert paper_in(catalog, "a") == changed
@@ -97,7 +97,7 @@ def test_last_of_several_versions_in_one_batch_is_current(catalog: Catalog) -> N
 
 
 def test_current_papers_come_in_the_order_in_which_they_came_in(catalog: Catalog) -> None:
-    """Page by page, each in its current version; a version that came before comes where it came then."""
+    """Current papers are listed, over many pages, in the order in which their version was first stored."""
     catalog.add([titled(f"p{i}", f"Paper {i}") for i in range(2_200)])
     catalog.add([titled("p3", "Changed")])
     catalog.delete(["p4"])
@@ -118,14 +118,14 @@ def test_current_papers_come_in_the_order_in_which_they_came_in(catalog: Catalog
     ],
 )
 def test_paper_that_would_not_come_back_is_refused(catalog: Catalog, broken: Paper, reason: str) -> None:
-    """What one of the databases would refuse or change is refused by both, and nothing is added."""
+    """A paper that one of the databases would refuse or alter is refused by both, with its whole batch."""
     with pytest.raises(InputError, match=reason):
         catalog.add([CALLISTO, broken])
     assert catalog.count() == 0
 
 
 def test_failure_midway_leaves_nothing(catalog: Catalog) -> None:
-    """A batch whose sentences cannot be written leaves no paper of it behind."""
+    """If the sentences of a batch cannot be written, none of its papers is stored."""
     twice = dataclasses.replace(CALLISTO, id="c")
 
     def break_sentences(_c: object, _cursor: object, statement: str, *_: object) -> tuple[str, object]:
@@ -141,16 +141,16 @@ def test_failure_midway_leaves_nothing(catalog: Catalog) -> None:
 
 
 def test_content_hash_is_the_same_in_every_process() -> None:
-    """A hash computed once and written down here stays what it is: rows of old catalogs depend on it."""
+    """Content hashes stay equal to the recorded ones, because rows of older catalogs depend on them."""
     assert content_hash(CALLISTO) == "9fe3203f50f56d55b4ab32c73aa4f65f405824735aa01f9599076f538236ff55"
     assert content_hash(BARE) == "db437dd182777e0cacdfee6b06f919b65dd1f81256287e4bd6cc4043303b9b76"
 
 
 def test_content_hash_covers_every_field() -> None:
-    """Another value in any one field of a paper or of a sentence gives another hash."""
+    """A different value in any one field of a paper or sentence gives a different hash."""
     other: dict[str, object] = {"sentences": CALLISTO.sentences[:1], "year": 1611, "authors": ("Galileo",)}
     other["fields"] = ("physics",)
-    kept = {field.name for field in dataclasses.fields(Paper)} - {"author_ids"}  # which no collection keeps
+    kept = {field.name for field in dataclasses.fields(Paper)} - {"author_ids"}  # no collection stores them
     hashes = {
         content_hash(dataclasses.replace(CALLISTO, **{name: other.get(name, "other")})) for name in kept
     }
@@ -167,7 +167,7 @@ def test_content_hash_covers_every_field() -> None:
 
 
 def test_thousand_papers_take_few_statements(tmp_path: Path) -> None:
-    """Papers and sentences are written many at a time: a statement for each would be 9,000."""
+    """Papers and sentences are written in batches; one statement for each would be 9,000."""
     abstract = " ".join(["A sentence of fair length about moons."] * 8)
     sentences = tuple(Sentence(abstract[i * 39 : i * 39 + 38], i * 39, i * 39 + 38) for i in range(8))
     papers = [Paper(str(i), f"Paper {i}", abstract, sentences) for i in range(1000)]
@@ -181,7 +181,7 @@ def test_thousand_papers_take_few_statements(tmp_path: Path) -> None:
 
 
 def test_what_changed_is_found_without_reading_all(tmp_path: Path) -> None:
-    """SQLite looks the changes up by their index: what a publication costs must not grow with the catalog."""
+    """SQLite finds changes by their index, so the cost of publishing does not grow with the catalog."""
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         catalog.add([titled(str(i), f"Paper {i}") for i in range(100)])
         asked: list[tuple[Any, ...]] = []
@@ -194,7 +194,7 @@ def test_what_changed_is_found_without_reading_all(tmp_path: Path) -> None:
 
 
 def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None:
-    """A deleted paper is neither counted nor found; added again, it is there without a second copy."""
+    """A deleted paper is neither counted nor found; adding it again restores it without a second copy."""
     catalog.add([CALLISTO, BARE])
     catalog.delete(["a", "never there"])
     assert [*papers_in(catalog)] == ["b"]
@@ -206,7 +206,7 @@ def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None
 
 
 def test_changes_are_numbered_and_told(catalog: Catalog) -> None:
-    """Each transaction that changes a paper gets the next number; a reader is told what changed after one."""
+    """Each transaction that changes papers gets the next number, and readers can list later changes."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     assert catalog.last_change() == 0
     assert catalog.add([CALLISTO, BARE]) == Change(0, 1, n_changed=2, n_new=2)
@@ -220,7 +220,7 @@ def test_changes_are_numbered_and_told(catalog: Catalog) -> None:
 
 
 def test_older_versions_can_be_restored(catalog: Catalog) -> None:
-    """Versions are made current by their hashes, and papers deleted that had none."""
+    """Restoring makes a version current by its hash, and deletes a paper if its hash is ``None``."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     catalog.add([CALLISTO])
     catalog.add([changed, BARE])

@@ -1,4 +1,4 @@
-"""The catalog's database: its schema over time, several users at once, and failures of disk and server."""
+"""The catalog's database: schema migrations, concurrent users, and failures of disk and server."""
 
 import gc
 import os
@@ -28,19 +28,19 @@ from tests.support.builds import ROOT, paper_in
 
 
 def titled(paper_id: str, title: str = "") -> Paper:
-    """A paper of which only id and title matter."""
+    """Return a paper of which only the id and the title matter."""
     return Paper(id=paper_id, title=title, abstract="One.", sentences=(Sentence("One.", 0, 4),))
 
 
 @pytest.fixture
 def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
-    """An empty catalog."""
+    """Yield an empty catalog."""
     with Catalog.open(catalog_place) as catalog:
         yield catalog
 
 
 def schema_of(connection: Connection) -> dict[str, Any]:
-    """All that the database says of our tables, whatever order they were made in."""
+    """Return all that the database reports about our tables, independent of the order they were made in."""
     inspector = inspect(connection)
     described = {}
     for table in Base.metadata.tables:
@@ -62,7 +62,7 @@ def schema_of(connection: Connection) -> dict[str, Any]:
 
 
 def test_migrations_make_what_a_new_catalog_has(catalog_place: str | Path) -> None:
-    """A catalog that went through every version has the schema of a new one, as the models describe it."""
+    """A catalog migrated through every version has the schema of a new one and of the table models."""
     database = Database(catalog_place)
     with database.writing() as connection:
         scripts.upgrade(connection)
@@ -79,7 +79,7 @@ def test_migrations_make_what_a_new_catalog_has(catalog_place: str | Path) -> No
 
 
 def test_a_reader_sees_one_state(catalog_place: str | Path) -> None:
-    """What others commit while it reads shows in its next transaction, in none of its statements before."""
+    """A read transaction does not see what others commit meanwhile; the next one does."""
     count = text("SELECT count(*) FROM papers")
     with Catalog.open(catalog_place) as catalog, Catalog.open(catalog_place) as other:
         with catalog.database.reading() as connection:
@@ -90,7 +90,7 @@ def test_a_reader_sees_one_state(catalog_place: str | Path) -> None:
 
 
 def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
-    """From nothing to the newest schema, back to nothing, and up again to a catalog that works."""
+    """Migrating down to nothing and up again gives a catalog that works."""
     with Catalog.open(catalog_place) as catalog:
         catalog.add([titled("a")])
         with catalog.database.writing() as connection:
@@ -103,7 +103,7 @@ def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
 
 
 def test_failed_migration_leaves_the_schema_as_it_was(catalog_place: str | Path) -> None:
-    """A migration that breaks off halfway takes back the tables it had already made."""
+    """A migration that fails halfway rolls back the tables that it had already made."""
     database = Database(catalog_place)
     with database.writing() as connection:
         connection.execute(text("CREATE TABLE sentences (mine INTEGER)"))
@@ -115,7 +115,7 @@ def test_failed_migration_leaves_the_schema_as_it_was(catalog_place: str | Path)
 
 
 def test_catalog_of_a_newer_version_is_refused(catalog_place: str | Path) -> None:
-    """A schema that this version does not know is left alone, and the message says to upgrade."""
+    """A catalog with a newer schema is refused, and the message says to upgrade."""
     with Catalog.open(catalog_place) as catalog, catalog.database.writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(StorageError, match=r"schema 9999.*upgrade this one"):
@@ -123,7 +123,7 @@ def test_catalog_of_a_newer_version_is_refused(catalog_place: str | Path) -> Non
 
 
 def run_python(code: str, *arguments: str) -> "subprocess.Popen[str]":
-    """Starts another process on the same code."""
+    """Start another process that runs ``code`` with this source tree."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
@@ -148,7 +148,7 @@ with Catalog.open(sys.argv[1]) as catalog:
 
 @pytest.mark.system
 def test_several_processes_may_open_and_add_at_once(catalog_place: str | Path) -> None:
-    """Processes that create one catalog and add the same papers at once all succeed, each row once."""
+    """Processes that create one catalog and add the same papers at once succeed; each paper is added once."""
     processes = [run_python(OPEN_AND_ADD, str(catalog_place), str(number)) for number in range(3)]
     for process in processes:
         assert process.stdout is not None
@@ -165,7 +165,7 @@ def test_several_processes_may_open_and_add_at_once(catalog_place: str | Path) -
 
 
 def test_several_threads_may_open_at_once(tmp_path: Path) -> None:
-    """Threads of one process that create catalogs at the same time, the same or others, all get theirs."""
+    """Threads of one process can create the same catalog or different catalogs at the same time."""
     counts: list[int] = []
     barrier = threading.Barrier(8)
 
@@ -183,7 +183,7 @@ def test_several_threads_may_open_at_once(tmp_path: Path) -> None:
 
 
 def test_opening_waits_for_another_that_uses_the_new_file(tmp_path: Path) -> None:
-    """A file that another process is just making is opened once that is done, not refused at once."""
+    """Opening a file that another connection is just creating waits for it instead of failing at once."""
     file = tmp_path / CATALOG_FILE
     other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
@@ -195,7 +195,7 @@ def test_opening_waits_for_another_that_uses_the_new_file(tmp_path: Path) -> Non
 
 
 def test_what_was_acknowledged_survives_a_kill(catalog_place: str | Path) -> None:
-    """A process killed right after ``add`` returned has lost nothing."""
+    """A process killed right after ``add`` returned loses nothing."""
     code = OPEN_AND_ADD + "    import os; os.kill(os.getpid(), 9)\n"
     process = run_python(code, str(catalog_place), "0")
     process.communicate("go\n", timeout=30)
@@ -205,7 +205,7 @@ def test_what_was_acknowledged_survives_a_kill(catalog_place: str | Path) -> Non
 
 
 def test_readers_do_not_wait_for_the_writer(catalog: Catalog) -> None:
-    """While one transaction writes, others read the state before it."""
+    """While one transaction writes, readers see the state before it without waiting."""
     catalog.add([titled("a")])
     with catalog.database.writing() as connection:
         connection.execute(text("DELETE FROM current_papers"))
@@ -214,7 +214,7 @@ def test_readers_do_not_wait_for_the_writer(catalog: Catalog) -> None:
 
 
 def test_sqlite_keeps_what_it_acknowledges(tmp_path: Path) -> None:
-    """Each connection synchronises at every commit, writes ahead and enforces foreign keys."""
+    """Each connection syncs at every commit, uses a write-ahead log and enforces foreign keys."""
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog, catalog.database.reading() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
@@ -224,7 +224,7 @@ def test_sqlite_keeps_what_it_acknowledges(tmp_path: Path) -> None:
 
 
 def test_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
-    """A disk that fills up during ``add`` is a StorageError that says so; the catalog is as before."""
+    """A disk that fills up during ``add`` raises a StorageError saying so, and the catalog is unchanged."""
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         catalog.add([titled("a")])
         limit = "PRAGMA max_page_count = 20"
@@ -236,7 +236,7 @@ def test_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
 
 
 def test_read_only_catalog_can_be_read(tmp_path: Path) -> None:
-    """A catalog opened read-only answers; adding to it says what is needed."""
+    """A catalog opened read-only can be read; adding to it raises an error with the remedy."""
     file = tmp_path / CATALOG_FILE
     with Catalog.open(file) as catalog:
         catalog.add([titled("a")])
@@ -247,14 +247,14 @@ def test_read_only_catalog_can_be_read(tmp_path: Path) -> None:
 
 
 def garbage(folder: Path) -> Path:
-    """A file that is no database."""
+    """Return a file that is not a database."""
     file = folder / CATALOG_FILE
     file.write_bytes(b"not a database " * 1000)
     return file
 
 
 def damaged(folder: Path) -> Path:
-    """A catalog overwritten in the middle."""
+    """Return a catalog file that is overwritten in the middle."""
     file = folder / CATALOG_FILE
     with Catalog.open(file) as catalog:
         catalog.add([titled(str(i), "title " * 20) for i in range(100)])
@@ -276,7 +276,7 @@ def damaged(folder: Path) -> Path:
 def test_unusable_file_is_named_with_the_remedy(
     tmp_path: Path, make: Callable[[Path], Path], reason: str
 ) -> None:
-    """A file that SQLite cannot use is a StorageError with its path and what to do."""
+    """A file that SQLite cannot use raises a StorageError with its path and the remedy."""
     file = make(tmp_path)
     with pytest.raises(StorageError, match=reason) as caught, Catalog.open(file) as catalog:
         catalog.count()
@@ -296,7 +296,7 @@ def test_file_that_another_process_keeps_busy_is_named(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_waits_for_no_time_gives_up_at_once(catalog_place: str | Path) -> None:
-    """In either database, while another transaction writes."""
+    """With a busy timeout of 0, a writer fails while another transaction writes, in either database."""
     with Catalog.open(catalog_place) as other, Catalog.open(catalog_place, busy_timeout_s=0) as catalog:
         with other.database.writing(), pytest.raises(StorageError, match="another process is still writing"):
             catalog.add([titled("a")])
@@ -305,14 +305,14 @@ def test_a_writer_that_waits_for_no_time_gives_up_at_once(catalog_place: str | P
 
 @pytest.mark.parametrize("url", ["mysql://u:secret@h/d", "postgresql://u:secret@h:port/d", "://secret"])
 def test_url_of_another_kind_is_refused(url: str) -> None:
-    """A URL that is neither SQLite's nor PostgreSQL's is refused without repeating its password."""
+    """A URL of neither SQLite nor PostgreSQL is refused without repeating its password."""
     with pytest.raises(InputError, match="expected a file path") as caught:
         Catalog.open(url)
     assert "secret" not in str(caught.value)
 
 
 def test_server_that_is_away_is_named_without_its_password() -> None:
-    """A PostgreSQL that does not answer is a StorageError that shows where, not how, one signs in."""
+    """A PostgreSQL server that does not answer raises a StorageError with its address but no password."""
     pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
     with pytest.raises(StorageError, match="check that the database server runs") as caught:
         Catalog.open("postgresql://akin:secret@127.0.0.1:1/papers")
@@ -321,14 +321,14 @@ def test_server_that_is_away_is_named_without_its_password() -> None:
 
 
 def test_missing_driver_names_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL without its driver says what to install."""
+    """PostgreSQL without its driver raises an error that says what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingPackageError, match=r'pip install "akin\[postgres\]"'):
         Catalog.open("postgresql://localhost/papers")
 
 
 def test_empty_environment_is_enough() -> None:
-    """Importing the catalog reads no environment and opens no file."""
+    """Importing the catalog works with an almost empty environment and gives no warning."""
     code = "import indexer.catalog.catalog, indexer.catalog.migrations.scripts"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -341,7 +341,7 @@ def test_empty_environment_is_enough() -> None:
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str, *, begun: bool) -> None:
-    """Its cursor is closed with it where the server ends the connection, or the driver would warn of it."""
+    """If the server ends the connection, the cursor of a list is closed; otherwise the driver would warn."""
     with Catalog.open(postgres_url) as catalog, Catalog.open(postgres_url) as other:
         catalog.add([titled("a")])
 
@@ -353,17 +353,17 @@ def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str, *, begun:
                     next(listed)
                 ending.exec_driver_sql(f"SELECT pg_terminate_backend({own}, 5000)")
                 if begun:
-                    listed.close()  # without a look at the rest
+                    listed.close()  # without reading the rest
                     connection.exec_driver_sql("SELECT 1")
                 list(listed)
 
         with pytest.raises(StorageError):
             broken_off()
-        gc.collect()  # what is left open would be noticed now
+        gc.collect()  # a cursor left open would give a warning now
 
 
 def test_options_in_the_url_are_kept(postgres_url: str) -> None:
-    """A schema that the URL names holds the tables, and writers wait for others as long as they are told."""
+    """Options in the URL (a schema, timeouts) are kept, and the default lock timeout applies with them."""
     url = make_url(postgres_url)
     database = Database(postgres_url)
     with database.writing() as connection:

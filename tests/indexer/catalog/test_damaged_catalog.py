@@ -1,4 +1,4 @@
-"""A damaged row of the catalog is found when it is read, never published, written again with its paper."""
+"""A damaged row of the catalog is found when read, never published, and mended by adding its paper again."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ DAMAGE = [
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_row_is_found_and_mended(catalog_place: str | Path, damage: str) -> None:
-    """Reading the paper is refused with the remedy, which works; others are read on."""
+    """Reading a damaged paper raises an error with a remedy that works, and other papers stay readable."""
     with Catalog.open(catalog_place) as catalog:
         catalog.add([WHALES])
         catalog.add([SEALS])
@@ -53,7 +53,7 @@ def test_a_damaged_row_is_found_and_mended(catalog_place: str | Path, damage: st
 
 
 def test_a_flipped_bit_in_the_file_is_not_published(tmp_path: Path, hashing: Encoder) -> None:
-    """`akin reindex` names the damaged paper instead of giving it a new hash; mended, it goes on."""
+    """A reindex names a paper with a flipped bit instead of publishing it, and succeeds once it is mended."""
     data, corpus = tmp_path / "data", write_corpus(tmp_path / "c.jsonl", many_papers(20))
     build_quietly(corpus, data, hashing)
     content = (data / CATALOG_FILE).read_bytes()

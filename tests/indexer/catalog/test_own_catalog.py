@@ -1,4 +1,4 @@
-"""A collection and its catalog belong together: any other catalog is refused before anything is changed."""
+"""A collection belongs to one catalog: any other catalog is refused before anything is changed."""
 
 import shutil
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from tests.support.commands import run
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A folder with a corpus and its collection, of two generations: p3 is deleted."""
+    """Return a folder with a corpus and its collection, which has two generations because p3 was deleted."""
     folder = tmp_path_factory.mktemp("own")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(20)), folder / "data", hashing)
     with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
@@ -35,13 +35,13 @@ def template(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path
 
 @pytest.fixture
 def data(template: Path, tmp_path: Path) -> Path:
-    """A copy of the collection."""
+    """Return a copy of the collection."""
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     return tmp_path / "data"
 
 
 def fill(catalog: Catalog) -> None:
-    """Ten changes, more than the collections here have had."""
+    """Make ten changes to a catalog, more than the collections here have had."""
     for number in range(10):
         text = f"Whale {number} sings."
         catalog.add([Paper("p5", "Whales", text, (Sentence(text, 0, len(text)),))])
@@ -60,7 +60,7 @@ COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
 
 
 def refused(data: Path, command: str, *options: str | Path) -> str:
-    """What a command says that is refused."""
+    """Run a command that must fail, and return its output."""
     arguments = [*COMMANDS[command](data), "--data", data, *options]
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert 1 == result.exit_code
@@ -69,7 +69,7 @@ def refused(data: Path, command: str, *options: str | Path) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_another_catalog_is_refused(data: Path, tmp_path: Path, command: str) -> None:
-    """However many changes another catalog has seen: no command reads it, writes to it or publishes."""
+    """No command reads, writes or publishes with another catalog, even if that one has seen more changes."""
     with Catalog.open(tmp_path / "other.sqlite3") as other:
         fill(other)
         assert "--catalog" in refused(data, command, "--catalog", tmp_path / "other.sqlite3")
@@ -80,7 +80,7 @@ def test_another_catalog_is_refused(data: Path, tmp_path: Path, command: str) ->
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_catalog_is_made_where_the_collection_has_another(data: Path, command: str) -> None:
-    """Where --catalog is forgotten, or misspelt, there is no empty catalog afterwards."""
+    """If --catalog is forgotten, no empty catalog is created."""
     (data / CATALOG_FILE).rename(data.parent / "elsewhere.sqlite3")
     assert "--catalog" in refused(data, command)
     assert not (data / CATALOG_FILE).exists()
@@ -88,7 +88,7 @@ def test_no_catalog_is_made_where_the_collection_has_another(data: Path, command
 
 @pytest.mark.parametrize("command", ["delete", "rollback", "index", "index --replace", "reindex"])
 def test_an_older_copy_of_the_catalog_is_refused(data: Path, tmp_path: Path, command: str) -> None:
-    """A copy knows itself as the collection's own, but has not come as far."""
+    """A copy with the collection's catalog id but fewer changes than the collection is refused."""
     shutil.copy(data / CATALOG_FILE, tmp_path / "older.sqlite3")
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["p4"], catalog, keep=KEEP)
@@ -96,14 +96,14 @@ def test_an_older_copy_of_the_catalog_is_refused(data: Path, tmp_path: Path, com
 
 
 def test_a_copy_of_the_catalog_is_the_collections_own(data: Path, tmp_path: Path) -> None:
-    """A catalog may move."""
+    """A catalog can be moved to another file and used from there."""
     shutil.copy(data / CATALOG_FILE, tmp_path / "moved.sqlite3")
     with Catalog.open(tmp_path / "moved.sqlite3") as catalog:
         assert 1 == delete_papers(data, ["p4"], catalog, keep=KEEP).n_deleted
 
 
 def test_the_id_stays_and_differs_between_catalogs(catalog_place: str | Path, tmp_path: Path) -> None:
-    """Each catalog gets one id when it is made."""
+    """A catalog gets an id when created, which stays the same and differs from those of other catalogs."""
     with Catalog.open(catalog_place) as one, Catalog.open(tmp_path / "other.sqlite3") as other:
         first = one.identity()
         assert 32 == len(first) == len(other.identity())
@@ -113,7 +113,7 @@ def test_the_id_stays_and_differs_between_catalogs(catalog_place: str | Path, tm
 
 
 def test_an_older_catalog_gets_an_id(catalog_place: str | Path) -> None:
-    """A catalog of the schema before keeps its papers and is given an id by `akin migrate`, once."""
+    """`akin migrate` gives an id to a catalog with an older schema, and can be run again."""
     database = Database(catalog_place)
     with database.writing() as connection:
         scripts.upgrade(connection, "0004")
@@ -127,13 +127,13 @@ def test_an_older_catalog_gets_an_id(catalog_place: str | Path) -> None:
 
 
 def test_a_catalog_that_is_not_there_is_not_migrated(tmp_path: Path) -> None:
-    """It is not made either."""
+    """Migrating a missing catalog fails and does not create one."""
     assert "nothing is indexed here" in run("migrate", "--data", tmp_path, status=1)
     assert [] == list(tmp_path.iterdir())
 
 
 def test_an_older_collection_takes_the_id_up(data: Path, tmp_path: Path) -> None:
-    """It is opened as before, knows its catalog by the number of changes, once published by its id."""
+    """A collection without a catalog id compares numbers of changes until a publication stores the id."""
     written_before(data, "catalog")
     assert read_manifest(data, "000002").catalog is None
     assert 19 == len(open_snapshot(data))

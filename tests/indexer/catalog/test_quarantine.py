@@ -1,4 +1,4 @@
-"""Papers that cannot be encoded: each is quarantined with its reason, and holds no other paper up."""
+"""Papers that cannot be encoded are quarantined with the reason, and do not delay other papers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,18 +32,18 @@ MODELS = "a" * 64
 
 
 def paper(paper_id: str, text: str = "Whales sing.") -> Paper:
-    """A paper of one sentence."""
+    """Return a paper of one sentence."""
     return Paper(paper_id, "Whales", text, (Sentence(text, 0, len(text)),))
 
 
 def poison(paper_id: str) -> Paper:
-    """A paper that ``Refusing`` cannot encode."""
+    """Return a paper that ``Refusing`` cannot encode."""
     return paper(paper_id, "POISON sings.")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A folder with a corpus of 20 papers and the collection of them; treat it as read-only."""
+    """Return a folder with a corpus of 20 papers and their collection; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(20)), folder / "data", hashing)
     return folder
@@ -51,36 +51,36 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of the collection, with its corpus beside it."""
+    """Return a copy of the collection, with its corpus next to it."""
     return copytree(made, tmp_path, dirs_exist_ok=True) / "data"
 
 
 def add(data: Path, papers: Sequence[Paper]) -> None:
-    """Put papers into the catalog."""
+    """Add papers to the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(papers)
 
 
 def absorbed(data: Path, encoder: Encoder) -> Absorbed:
-    """Bring what is served in line with the catalog."""
+    """Bring the served generation in line with the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
 def quarantine(data: Path) -> Quarantine:
-    """What is in quarantine under the models of what is served."""
+    """Return the quarantined papers under the models of the served generation."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return catalog.quarantine(open_snapshot(data).manifest.models_key, limit=10)
 
 
 def ids(data: Path) -> set[str]:
-    """The ids of what is served."""
+    """Return the ids of the served papers."""
     snapshot = open_snapshot(data)
     return {snapshot.paper(int(position)).id for position in snapshot.positions}
 
 
 def test_the_papers_that_fail_are_found_among_many(hashing: Encoder) -> None:
-    """Two of 300 are refused, each by its place; the others get the vectors that they get alone."""
+    """The 2 failing papers of 300 are refused by position; the others keep the vectors they get alone."""
     papers = [poison(f"p{i}") if i in (0, 200) else paper(f"p{i}", f"Whale {i} sings.") for i in range(300)]
     encoder = Refusing(hashing)
     done: list[int] = []
@@ -89,12 +89,12 @@ def test_the_papers_that_fail_are_found_among_many(hashing: Encoder) -> None:
     assert (298, 300) == (len(embedded.vectors.offsets) - 1, sum(done))
     whole = embed(papers[1:3], annotated(hashing), dtype="float32", on_progress=done.append)
     assert whole.vectors.rows.tolist() == embedded.vectors.rows[:2].tolist()
-    assert encoder.n_given < 300 * 5  # halving, not one by one for every batch
+    assert encoder.n_given < 300 * 5  # batches are halved, not encoded paper by paper
 
 
 @pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, TypeError, AssertionError])
 def test_an_error_of_any_class_refuses_its_paper_alone(hashing: Encoder, kind: type[Exception]) -> None:
-    """Other people's encoders raise what they like; the reason names the class and the text."""
+    """An exception of any class refuses only its paper, with the class and the message as the reason."""
     embedded = embed(
         [paper("a"), poison("b"), paper("c")],
         annotated(Refusing(hashing, kind=kind)),
@@ -108,7 +108,7 @@ def test_an_error_of_any_class_refuses_its_paper_alone(hashing: Encoder, kind: t
 
 @pytest.mark.parametrize("kind", [MemoryError, OSError, StorageError, DeadlineError, KeyboardInterrupt])
 def test_what_is_no_papers_fault_refuses_none(hashing: Encoder, kind: type[BaseException]) -> None:
-    """Want of memory, a disk that fails and an interruption end the whole as they are."""
+    """Running out of memory, a failing disk or an interruption ends the encoding with that exception."""
     with pytest.raises(kind, match="a sequence cannot be encoded"):
         embed(
             [paper("a"), poison("b")],
@@ -121,7 +121,7 @@ def test_what_is_no_papers_fault_refuses_none(hashing: Encoder, kind: type[BaseE
 def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
     hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What float16 cannot hold is the fault of one paper; the reason names it."""
+    """A vector that float16 cannot hold refuses only its paper, and the reason says so."""
     encode = hashing.encode
 
     def overflowing(papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> object:
@@ -143,7 +143,7 @@ def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
 def test_an_encoder_that_encodes_nothing_fails_as_a_whole(
     hashing: Encoder, word: str, kind: type[Exception]
 ) -> None:
-    """Where a plain paper cannot be encoded either, no paper is to blame and none is refused."""
+    """If a plain paper cannot be encoded either, the encoder is at fault and no paper is refused."""
     with pytest.raises(EncoderError, match="a sequence cannot be encoded"):
         embed(
             [paper("a", "We study whales."), paper("b", "We study.")],
@@ -154,7 +154,7 @@ def test_an_encoder_that_encodes_nothing_fails_as_a_whole(
 
 
 def test_an_encoder_that_dies_while_papers_are_looked_through_fails_as_a_whole(hashing: Encoder) -> None:
-    """What fails after the device is gone is not put down to its papers."""
+    """If the device fails during the search for the failing paper, no paper is refused."""
     encoder = Refusing(hashing)
     real = encoder.encode
 
@@ -170,7 +170,7 @@ def test_an_encoder_that_dies_while_papers_are_looked_through_fails_as_a_whole(h
 
 
 def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Damaged or missing weights fail the whole at once."""
+    """A WeightsError ends the encoding at once and refuses no paper."""
 
     def without(papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> object:
         if len(papers) == 1 and papers[0].id == "probe":
@@ -184,7 +184,7 @@ def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pyte
 
 
 def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: Encoder) -> None:
-    """What was added with it shows at once, it alone does not, and the catalog has the reason."""
+    """Papers added with a failing one are served at once; the failing one is quarantined and not retried."""
     add(data, [paper("before"), poison("bad"), paper("after")])
     encoder = Refusing(hashing)
     manifest = absorbed(data, encoder).manifest
@@ -198,11 +198,11 @@ def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: E
     )
     given = encoder.n_given
     assert manifest == absorbed(data, encoder).manifest
-    assert given == encoder.n_given  # not tried again and again
+    assert given == encoder.n_given  # not retried
 
 
 def test_a_paper_that_fails_alone_publishes_nothing(data: Path, hashing: Encoder) -> None:
-    """No generation is made for it; later papers show, and it is tried no more."""
+    """If the only new paper fails, no generation is made, and papers added later are served."""
     add(data, [poison("bad")])
     last = absorbed(data, Refusing(hashing))
     assert (["000001"], 20) == (DataFolder(data).generations(), last.manifest.n_papers)
@@ -213,7 +213,7 @@ def test_a_paper_that_fails_alone_publishes_nothing(data: Path, hashing: Encoder
 
 
 def test_text_that_can_be_encoded_ends_the_quarantine(data: Path, hashing: Encoder) -> None:
-    """A paper that is written again shows, and one that is deleted is forgotten."""
+    """A quarantined paper with new text is served, and a deleted one leaves the quarantine."""
     add(data, [poison("bad"), poison("worse")])
     absorbed(data, Refusing(hashing))
     assert 2 == quarantine(data).n_papers
@@ -228,7 +228,7 @@ def test_text_that_can_be_encoded_ends_the_quarantine(data: Path, hashing: Encod
 def test_a_paper_keeps_its_older_text_until_the_new_one_can_be_encoded(
     data: Path, hashing: Encoder, tmp_path: Path
 ) -> None:
-    """The version before goes on showing; a corpus that has it makes it the current one again."""
+    """The older version of a paper stays served; a corpus that contains it makes it current again."""
     add(data, [poison("p3")])
     absorbed(data, Refusing(hashing))
     assert 20 == len(ids(data))
@@ -241,8 +241,8 @@ def test_a_paper_keeps_its_older_text_until_the_new_one_can_be_encoded(
 def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The build names it with the reason and goes on; given again, the corpus brings it once it can be."""
-    alone = Bounds(part=1)  # one part holds nothing but the paper
+    """A build reports a failing paper with the reason and goes on; a later build adds it if it can."""
+    alone = Bounds(part=1)  # one part holds only the failing paper
     papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
     report = build_quietly(corpus, data, Refusing(hashing), bounds=alone)
@@ -257,7 +257,7 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
 def test_a_collection_begins_with_the_first_portion_that_has_a_paper(
     tmp_path: Path, hashing: Encoder
 ) -> None:
-    """Portions of which nothing can be encoded do not stop the build: their papers are quarantined."""
+    """Portions in which no paper can be encoded do not stop a build; their papers are quarantined."""
     bad = [{"id": f"bad{i}", "title": "Bad", "abstract": [f"POISON sings {i}."]} for i in range(3)]
     corpus = write_corpus(tmp_path / "c.jsonl", [*bad[:2], *many_papers(3), bad[2]])
     report = build_quietly(corpus, tmp_path / "data", Refusing(hashing), bounds=Bounds(publish_every=1))
@@ -267,7 +267,7 @@ def test_a_collection_begins_with_the_first_portion_that_has_a_paper(
 
 
 def test_a_collection_is_not_begun_with_nothing(tmp_path: Path, hashing: Encoder) -> None:
-    """Where no paper of a first corpus can be encoded, the build fails and says why."""
+    """If no paper of a first corpus can be encoded, the build fails and says why."""
     corpus = write_corpus(
         tmp_path / "c.jsonl", [{"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     )
@@ -277,7 +277,7 @@ def test_a_collection_is_not_begun_with_nothing(tmp_path: Path, hashing: Encoder
 
 
 def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder) -> None:
-    """The new generation has all other papers; with an encoder that can, the paper is back."""
+    """A reindex leaves out papers it cannot encode; one with an encoder that can brings them back."""
     add(data, [poison("bad")])
     absorbed(data, hashing)
     arguments, before = BuildArguments(encoder="hashing", device="cpu", dtype="float32"), []
@@ -289,13 +289,13 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
             manifest = publish_prepared(data, prepared, models, catalog, keep=KEEP)
         assert n_papers == manifest.n_papers
         assert 21 - n_papers == quarantine(data).n_papers == len(prepared.quarantined)
-    assert [0, 1] == before  # to prepare changes nothing of what is served
+    assert [0, 1] == before  # preparing does not change the served generation
 
 
 def test_a_reindex_keeps_the_older_text_where_the_new_one_cannot_be_encoded(
     data: Path, hashing: Encoder
 ) -> None:
-    """A paper that changed after all were encoded shows as it was then."""
+    """If a paper's text changes during a reindex and cannot be encoded, the encoded version is published."""
     arguments, models = BuildArguments(encoder="hashing", device="cpu", dtype="float32"), Refusing(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         prepared = prepare(data, annotated(models), catalog, arguments=arguments, on_progress=quiet)
@@ -308,7 +308,7 @@ def test_a_reindex_keeps_the_older_text_where_the_new_one_cannot_be_encoded(
 
 
 def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
-    """In both databases: only current versions are kept, by what could not encode them, until they change."""
+    """The catalog stores refused current versions by models key until they are encoded or deleted."""
     with Catalog.open(catalog_place) as catalog:
         catalog.add([paper("a"), paper("b"), paper("c")])
         hashes = {key: str(digest) for key, digest in catalog.changed_since(0).items()}
@@ -335,7 +335,7 @@ def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
 def test_a_service_says_what_is_in_quarantine(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`/readyz` has how many papers, for anybody, not which; others are served; it ends with the fault."""
+    """`/readyz` reports the number of quarantined papers, not their ids, until all of them can be encoded."""
     refusing = Refusing(SimpleNamespace(spec=hashing.spec, encode=hashing.encode))
     monkeypatch.setattr(hashing, "encode", refusing.encode)
     monkeypatch.setattr("service.collection.generations.load_annotator", lambda *_, **__: annotated(hashing))
@@ -355,7 +355,7 @@ def test_a_service_says_what_is_in_quarantine(
 def test_the_command_names_what_it_could_not_encode(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`akin index` prints the ids with the reasons, and succeeds."""
+    """`akin index` prints the quarantined ids with the reasons, and succeeds."""
     monkeypatch.setattr(
         "indexer.encoding.arguments.load_annotator", lambda *_, **__: annotated(Refusing(hashing))
     )

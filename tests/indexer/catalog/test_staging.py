@@ -1,4 +1,4 @@
-"""Papers that wait in the catalog: nothing shows them, and those of a load that is given up leave no text."""
+"""Papers staged in the catalog are not shown, and a load that is given up leaves no text behind."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -17,29 +17,29 @@ from tests.support.builds import papers_in
 
 @pytest.fixture
 def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
-    """A catalog with two papers, ``a`` and ``b``."""
+    """Yield a catalog with two papers, ``a`` and ``b``."""
     with Catalog.open(catalog_place) as catalog:
         catalog.add([titled("a"), titled("b")])
         yield catalog
 
 
 def titled(paper_id: str, title: str = "") -> Paper:
-    """A paper of which only id and title matter."""
+    """Return a paper of which only the id and the title matter."""
     return Paper(id=paper_id, title=title, abstract="One.", sentences=(Sentence("One.", 0, 4),))
 
 
 def waiting(catalog: Catalog, load: str = "load") -> list[str]:
-    """The ids of what is staged."""
+    """Return the ids of the staged papers."""
     return [each.paper_id for each in catalog.staged(load)]
 
 
 def known(catalog: Catalog, *papers: Paper) -> list[str]:
-    """The ids of those whose text the catalog has."""
+    """Return the ids of the papers whose text is in the catalog."""
     return [paper.id for paper in catalog.versions(map(content_hash, papers))]
 
 
 def test_staged_papers_do_not_show(catalog: Catalog) -> None:
-    """They are read by their hashes, in their order, however often they are staged."""
+    """Staged papers are not current; they are listed once, in order, and read by their hashes."""
     new = [titled(f"p{i}") for i in range(2_500)]
     for _ in range(2):
         for start in range(0, len(new), 1_000):
@@ -51,7 +51,7 @@ def test_staged_papers_do_not_show(catalog: Catalog) -> None:
 
 
 def test_a_portion_is_published_in_one_change(catalog: Catalog) -> None:
-    """Those up to a key become current, in place of older versions; the others go on waiting."""
+    """Staged papers up to a key become current in one change; the others stay staged."""
     changed = titled("a", "Changed")
     catalog.stage("load", [changed, titled("c"), titled("d")])
     key = [each.key for each in catalog.staged("load")][1]
@@ -64,7 +64,7 @@ def test_a_portion_is_published_in_one_change(catalog: Catalog) -> None:
 
 
 def test_a_load_may_replace_all(catalog: Catalog) -> None:
-    """What it does not bring is deleted in the same change."""
+    """With ``replace``, publishing a load deletes all other papers in the same change."""
     catalog.stage("load", [titled("b"), titled("c")])
     assert Change(1, 2, n_changed=2, n_new=0) == catalog.publish("load", 2**31 - 1, replace=True)
     assert ["b", "c"] == [*papers_in(catalog)]
@@ -72,7 +72,7 @@ def test_a_load_may_replace_all(catalog: Catalog) -> None:
 
 
 def test_a_load_that_is_given_up_leaves_no_text(catalog: Catalog) -> None:
-    """What it alone brought goes; what a paper has, or had, and what another load has stays."""
+    """Forgetting a load removes text that only this load brought; text of current and past papers stays."""
     given = [titled("a"), titled("c"), titled("d"), titled("e")]
     catalog.stage("load", given)
     catalog.add([given[2]])
@@ -86,7 +86,7 @@ def test_a_load_that_is_given_up_leaves_no_text(catalog: Catalog) -> None:
 
 
 def test_others_write_while_a_load_is_given_up(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some papers a transaction, not all in one."""
+    """A load is forgotten in several transactions, a batch of papers in each."""
     monkeypatch.setattr("indexer.catalog.staging.BATCH_PAPERS", 2)
     catalog.stage("load", [titled(f"p{i}") for i in range(5)])
     writing, n_transactions = catalog.database.writing, []
@@ -101,7 +101,7 @@ def test_others_write_while_a_load_is_given_up(catalog: Catalog, monkeypatch: py
 
 
 def test_a_purge_takes_staged_text_too(catalog: Catalog) -> None:
-    """Nothing of the paper waits any more; the others do."""
+    """A purge removes the staged text of a paper, and other papers stay staged."""
     catalog.stage("load", [titled("a", "New"), titled("c")])
     catalog.purge(["a"])
     assert ["c"] == waiting(catalog)
@@ -111,7 +111,7 @@ def test_a_purge_takes_staged_text_too(catalog: Catalog) -> None:
 
 
 def test_what_cannot_be_stored_is_not_staged(catalog: Catalog) -> None:
-    """As with papers that are added; of two versions of one paper the last is kept."""
+    """Staging refuses papers that cannot be stored, and keeps the last of two versions of a paper."""
     with pytest.raises(InputError, match="NUL"):
         catalog.stage("load", [titled("c"), titled("nul\0")])
     assert [] == waiting(catalog)

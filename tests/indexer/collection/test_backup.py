@@ -1,4 +1,4 @@
-"""Backups as docs/how-to/collections.md describes them: taken, restored elsewhere, complete."""
+"""Backups as docs/how-to/collections.md describes them: complete, and restored elsewhere."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ N_PAPERS = 60
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some papers, one deleted, some added; treat it as read-only."""
+    """Return a collection with one paper deleted and some added; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     data = folder / "data"
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), data, hashing)
@@ -52,24 +52,24 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of ``made``."""
     return shutil.copytree(made, tmp_path / "data")
 
 
 def in_line(data: Path, place: str | Path) -> Manifest:
-    """What is served after the next command, in line with the catalog."""
+    """Bring a collection in line with the catalog, as the next command does, and return its manifest."""
     with Catalog.open(place) as catalog:
         return absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def shown(data: Path) -> set[str]:
-    """The papers that are served."""
+    """Return the ids of the served papers."""
     snapshot = open_snapshot(data)
     return {snapshot.paper(int(position)).id for position in snapshot.positions}
 
 
 def test_a_copy_of_a_quiet_folder_is_the_collection(data: Path, tmp_path: Path) -> None:
-    """`cp -r` while nothing writes: the copy is whole, served as the original, and goes on by itself."""
+    """A `cp -r` of a collection without writers is complete, serves the same papers and can be added to."""
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", data, copy], check=True)  # noqa: S607 - as the page says
     assert open_snapshot(data).manifest == verify(copy, open_snapshot(copy).generation)
@@ -83,7 +83,7 @@ def test_a_copy_of_a_quiet_folder_is_the_collection(data: Path, tmp_path: Path) 
 
 @contextmanager
 def service(data: Path, **settings: str) -> Iterator[TestClient]:
-    """A service over a collection."""
+    """Yield a client of a service over a collection."""
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     given = Settings(data=data, keyless="write", device="cpu", rate=0, **settings)  # type: ignore[arg-type]  # keywords pass through
     with TestClient(create_app(given, engine)) as client:
@@ -91,13 +91,13 @@ def service(data: Path, **settings: str) -> Iterator[TestClient]:
 
 
 def add(client: TestClient, paper_id: str) -> int:
-    """Add a paper; returns the status."""
+    """Add a paper and return the HTTP status."""
     paper = {"id": paper_id, "title": paper_id, "abstract": f"Paper {paper_id} sings."}
     return client.post("/v1/papers", json={"papers": [paper]}).status_code
 
 
 def test_a_copy_taken_while_papers_come_and_go_loses_nothing(data: Path, tmp_path: Path) -> None:
-    """`akin backup` of a collection that is written to: all that was acknowledged before is in the copy."""
+    """A backup of a collection that is being written to has every change acknowledged before it."""
     copy, ended = tmp_path / "copy", threading.Event()
     added: list[str] = []
     deleted: list[str] = []
@@ -131,7 +131,7 @@ def test_a_copy_taken_while_papers_come_and_go_loses_nothing(data: Path, tmp_pat
 
 
 def akin(*arguments: str | Path) -> str:
-    """What a command prints."""
+    """Run a command and return its output."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert 0 == result.exit_code, result.output
     return result.output
@@ -140,7 +140,7 @@ def akin(*arguments: str | Path) -> str:
 def test_what_is_copied_stays_until_it_is_copied(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Generations published and cleared away while the files are copied take nothing from the copy."""
+    """Generations published or removed while files are copied do not affect the backup."""
     before, copied = shown(data), shutil.copytree
     generation = open_snapshot(data).generation
 
@@ -165,7 +165,7 @@ def test_what_is_copied_stays_until_it_is_copied(
 
 
 def test_a_backup_goes_nowhere_else(data: Path, tmp_path: Path) -> None:
-    """Into a folder that holds something, or without the catalog, no backup is made."""
+    """No backup is made into a non-empty folder or without the catalog."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(InputError, match="not empty"):
@@ -177,7 +177,7 @@ def test_a_backup_goes_nowhere_else(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["data/copy", "data", ".", "data/segments/copy"])
 def test_a_collection_is_not_copied_into_itself(data: Path, place: str) -> None:
-    """Nor a folder that holds it taken for the backup; nothing is written."""
+    """A backup into the collection itself or a folder that contains it is refused, and writes nothing."""
     before = sorted(data.rglob("*"))
     with pytest.raises(InputError, match=r"one in the other|not empty"):
         back_up(data, data.parent / place, catalog=data / CATALOG_FILE)
@@ -187,7 +187,7 @@ def test_a_collection_is_not_copied_into_itself(data: Path, place: str) -> None:
 
 @pytest.mark.parametrize("name", ["thesis.tex", "building"])
 def test_no_folder_but_of_a_backup_is_cleared(data: Path, tmp_path: Path, name: str) -> None:
-    """What bears the name of an unfinished backup and is none stays as it is."""
+    """A folder named like an unfinished backup but with other files in it stays unchanged."""
     other = tmp_path / "copy.unfinished"
     (other / "segments").mkdir(parents=True)
     (other / name).mkdir()
@@ -199,7 +199,7 @@ def test_no_folder_but_of_a_backup_is_cleared(data: Path, tmp_path: Path, name: 
 def test_a_killed_backup_does_not_hinder_the_next(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a backup left that ended in the middle is no backup, and the same command makes one."""
+    """A killed backup leaves no backup behind, and running the same command again makes one."""
 
     def die(*given: object) -> None:
         raise KeyboardInterrupt
@@ -215,7 +215,7 @@ def test_a_killed_backup_does_not_hinder_the_next(
 
 
 def test_a_catalog_alone_brings_all_back(data: Path, tmp_path: Path) -> None:
-    """Where the files are lost, `akin reindex` makes them anew from a copy of the catalog."""
+    """If the other files are lost, `akin reindex` rebuilds the collection from a copy of the catalog."""
     copy = tmp_path / "copy"
     akin("backup", copy, "--data", data)
     for name in ("snapshots", "segments"):
@@ -227,7 +227,7 @@ def test_a_catalog_alone_brings_all_back(data: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def other_postgres_url(postgres_url: str) -> Iterator[str]:
-    """A second empty database on the same server."""
+    """Yield the URL of a second empty database on the same server."""
     url = make_url(postgres_url)
     name = f"{url.database}_b"
     engine = create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT")
@@ -239,7 +239,7 @@ def other_postgres_url(postgres_url: str) -> Iterator[str]:
 
 
 def program(name: str) -> str:
-    """A program of PostgreSQL, of the server's version where the tests start it."""
+    """Return the path of a PostgreSQL program, of the server's version if the tests start the server."""
     folder = None if "AKIN_TEST_POSTGRES_URL" in os.environ else find_programs()
     found = shutil.which(name, path=None if folder is None else str(folder))
     if found is None:
@@ -250,7 +250,7 @@ def program(name: str) -> str:
 def test_a_dump_of_postgresql_restored_elsewhere(
     postgres_url: str, other_postgres_url: str, tmp_path: Path
 ) -> None:
-    """`akin backup`, then `pg_dump`, while the service runs; restored into another database all is there."""
+    """`akin backup`, then `pg_dump`, during service: all papers are there in another database."""
     data, copy = tmp_path / "data", tmp_path / "copy"
     build(
         [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
@@ -286,7 +286,7 @@ def test_a_dump_of_postgresql_restored_elsewhere(
 def test_what_was_copied_is_not_copied_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backup that was stopped goes on with what is missing or not whole; the rest of it goes."""
+    """A stopped backup resumes with files that are missing or incomplete, and removes stray ones."""
     unfinished, copied = tmp_path / "copy.unfinished", list[str]()
     copyfile = shutil.copyfile
 
@@ -315,7 +315,7 @@ def test_what_was_copied_is_not_copied_again(
 
 
 def test_a_collection_without_papers_is_copied(data: Path, tmp_path: Path) -> None:
-    """There is nothing in it, but it can be restored and added to."""
+    """A collection without papers can be backed up and opened."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, [each.paper_id for each in catalog.current()], catalog, keep=KEEP)
     assert 0 == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).n_papers
@@ -325,7 +325,7 @@ def test_a_collection_without_papers_is_copied(data: Path, tmp_path: Path) -> No
 def test_two_backups_to_one_place_do_not_mix(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second is refused while the first is at it, at its last step too."""
+    """A second backup to the same place is refused while the first runs, even in its last step."""
     refused: list[str] = []
     publish = backup.publish_folder
 
@@ -342,7 +342,7 @@ def test_two_backups_to_one_place_do_not_mix(
 
 
 def test_a_file_left_from_another_segment_is_not_in_the_copy(data: Path, tmp_path: Path) -> None:
-    """Names of segments come round again; what an older one had and this one has not goes."""
+    """A file left by an older segment of the same name is not in the backup."""
     left = tmp_path / "copy.unfinished" / "segments" / "000001"
     left.mkdir(parents=True)
     (left / "functions.npy").touch()

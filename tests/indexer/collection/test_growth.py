@@ -1,4 +1,4 @@
-"""A collection that grows and shrinks: it answers as one built anew, and nothing is encoded twice."""
+"""A collection that grows and shrinks answers as a new build would, and encodes nothing twice."""
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ from tests.support.servers.patience import soon
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of 60 papers; treat it as read-only."""
+    """Return a collection of 60 papers; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     build_quietly(write_corpus(folder / "first.jsonl", many_papers(60)), folder / "data", hashing)
     return folder / "data"
@@ -52,12 +52,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of ``made``."""
     return shutil.copytree(made, tmp_path / "data")
 
 
 def add(data: Path, papers: Sequence[dict[str, object]], encoder: Encoder | None = None) -> int:
-    """Index papers into a collection; returns how many were encoded."""
+    """Index papers into a collection, and return how many were encoded."""
     counting = Counting(encoder or load_encoder("hashing"))
     build_quietly(write_corpus(data.parent / "more.jsonl", papers), data, counting)
     return counting.n_encoded
@@ -70,14 +70,14 @@ def delete(data: Path, ids: Sequence[str]) -> Deletion:
 
 
 def absorb_into(data: Path, encoder: Encoder) -> Absorbed:
-    """Bring what is served in line with the catalog."""
+    """Bring a collection in line with the catalog."""
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
 
 
 def test_only_what_is_new_is_encoded(data: Path) -> None:
-    """Of a corpus that overlaps the collection the new papers alone are encoded; all are found."""
+    """If a corpus overlaps the collection, only the new papers are encoded, and all are found."""
     assert add(data, many_papers(70)) == 10
     snapshot = open_snapshot(data)
     assert (70, "000002") == (len(snapshot), snapshot.generation)
@@ -86,7 +86,7 @@ def test_only_what_is_new_is_encoded(data: Path) -> None:
 
 
 def test_what_is_there_already_makes_no_generation(data: Path) -> None:
-    """The same corpus again publishes nothing and says so."""
+    """Indexing the same corpus again publishes nothing, and the report says so."""
     report = build_quietly(
         write_corpus(data.parent / "c.jsonl", many_papers(60)), data, load_encoder("hashing")
     )
@@ -99,7 +99,7 @@ def test_what_is_there_already_makes_no_generation(data: Path) -> None:
 
 
 def test_a_paper_with_new_content_replaces_the_old_one(data: Path) -> None:
-    """A changed abstract is what is found under the id, and the old vectors answer no more."""
+    """A changed paper is found under its id, and its old vectors are no longer searched."""
     changed = {**many_papers(8)[7], "abstract": ["Whales sing.", "We count whales."]}
     assert add(data, [changed]) == 1
     snapshot = open_snapshot(data)
@@ -112,7 +112,7 @@ def test_a_paper_with_new_content_replaces_the_old_one(data: Path) -> None:
 
 
 def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
-    """Deleted papers are not found, counted, suggested or named by any column; unknown ids are told."""
+    """Deleted papers are not found, counted or suggested, and unknown ids are reported."""
     done = delete(data, ["p3", "p4", "nobody", "p3"])
     assert (2, ("nobody",)) == (done.n_deleted, done.unknown)
     snapshot = open_snapshot(data)
@@ -131,7 +131,7 @@ def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
 def test_a_paper_that_others_add_while_it_is_deleted_stays(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is added after the catalog has deleted it is there, whoever publishes first."""
+    """A paper added again while its deletion is being published is served."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         versions, deleted = catalog.current_hashes(["p5"]), catalog.delete
 
@@ -154,7 +154,7 @@ def test_a_paper_that_others_add_while_it_is_deleted_stays(
 def test_a_deletion_beside_a_merge_takes_the_right_papers(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where papers stand has changed between the catalog and the lock."""
+    """A deletion removes the right papers although a merge changed their positions meanwhile."""
     delete(data, ["p3"])
     with Catalog.open(data / CATALOG_FILE) as catalog:
         deleted = catalog.delete
@@ -173,7 +173,7 @@ def test_a_deletion_beside_a_merge_takes_the_right_papers(
 def test_a_deletion_that_cannot_be_published_says_that_it_stands(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in the catalog, and the next publication shows it."""
+    """A deletion that cannot be published says that it is in the catalog; the next publication shows it."""
 
     def locked(*_: object) -> None:
         raise BuildLockedError("somebody builds")
@@ -189,7 +189,7 @@ def test_a_deletion_that_cannot_be_published_says_that_it_stands(
 def test_a_paper_that_others_publish_beside_a_build_is_not_lost(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Published after the build's own version came into the catalog, theirs stays."""
+    """A newer version published by another process during a build is kept."""
     publish = Catalog.publish
 
     def publish_and_change(self: Catalog, load: str, up_to: int, **given: bool) -> Change:
@@ -210,7 +210,7 @@ def test_a_paper_that_others_publish_beside_a_build_is_not_lost(
 
 
 def test_everything_may_be_deleted_and_come_back(data: Path) -> None:
-    """An empty collection answers with nothing, and grows again; from its first paper on it is served."""
+    """A collection without papers can be searched, and grows again."""
     delete(data, [f"p{i}" for i in range(60)])
     snapshot = open_snapshot(data)
     assert (0, 0) == (len(snapshot), len(snapshot.segments))
@@ -222,7 +222,7 @@ def test_everything_may_be_deleted_and_come_back(data: Path) -> None:
 
 
 def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path, hashing: Encoder) -> None:
-    """After additions, replacements and deletions, in several segments or compacted: as if built at once."""
+    """After changes, in several segments or compacted, a collection answers as if built at once."""
     papers = many_papers(100)
     replaced = {**papers[11], "abstract": papers[12]["abstract"]}
     add(data, papers[60:90])
@@ -241,7 +241,7 @@ def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path
 
 
 def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encoder) -> None:
-    """Twenty papers added one by one, and merged as the service does, stand in few; every one is there."""
+    """Twenty papers added one by one and merged as a service does end in few segments, with none lost."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         for i in range(20):
             text = f"Paper {i} counts whales."
@@ -255,7 +255,7 @@ def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encode
 
 
 def test_changes_of_the_catalog_are_taken_up(data: Path, hashing: Encoder) -> None:
-    """What the catalog gained and lost since is served afterwards; doing it again changes nothing."""
+    """Papers added to or deleted from the catalog are served so; absorbing again changes nothing."""
     text = "Whales sing."
     new = Paper("whales", "Whales", text, (Sentence(text, 0, len(text)),))
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -269,7 +269,7 @@ def test_changes_of_the_catalog_are_taken_up(data: Path, hashing: Encoder) -> No
 
 
 class Interrupted(Counting):
-    """An encoder during whose work something happens, the first time or every time."""
+    """An encoder that calls ``happen`` before its first ``times`` calls."""
 
     def __init__(self, encoder: Encoder, happen: Callable[[int], object], *, times: int = 1) -> None:
         super().__init__(encoder)
@@ -278,7 +278,7 @@ class Interrupted(Counting):
         self.n_times = 0
 
     def encode(self, papers, *, layers=()):  # type: ignore[no-untyped-def]  # as the class it stands for
-        """Encode after that happened."""
+        """Call ``happen`` if it is due, then encode."""
         self.n_times += 1
         if self.n_times <= self._times:
             self._happen(self.n_times)
@@ -286,19 +286,19 @@ class Interrupted(Counting):
 
 
 def paper_of(paper_id: str, text: str) -> Paper:
-    """A paper of one sentence."""
+    """Return a paper of one sentence."""
     return Paper(paper_id, text, text, (Sentence(text, 0, len(text)),))
 
 
 def replace_all(data: Path) -> None:
-    """As `akin index --replace` does before it serves what it brings."""
+    """Replace all papers in the catalog, as `akin index --replace` does before it publishes."""
     with Catalog.open(data / CATALOG_FILE) as other:
         other.stage("load", [paper_of("new", "New.")])
         other.publish("load", 1 << 30, replace=True)
 
 
 def test_papers_added_while_all_is_replaced_hide_no_others(data: Path, hashing: Encoder) -> None:
-    """Who publishes once the catalog has the replacement does so with the own papers alone."""
+    """An addition published during a replacement hides none of the papers to be replaced."""
     before = len(open_snapshot(data))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper_of("whales", "Sing.")])
@@ -309,7 +309,7 @@ def test_papers_added_while_all_is_replaced_hide_no_others(data: Path, hashing: 
 def test_a_deletion_while_all_is_replaced_hides_no_others(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The paper is hidden; what replaces the others is not served yet, so they are."""
+    """A deletion during a replacement hides only its paper; the others stay served until the end."""
     before, delete = len(open_snapshot(data)), Catalog.delete
 
     def deleting(catalog: Catalog, ids: Iterable[str]) -> Change:
@@ -324,7 +324,7 @@ def test_a_deletion_while_all_is_replaced_hides_no_others(
 
 
 def test_a_paper_that_never_rests_keeps_no_other_waiting(data: Path, hashing: Encoder) -> None:
-    """A paper that changes whenever it is encoded is served as it was, then as it is; others at once."""
+    """A paper that changes while it is encoded is served in its older version, and delays no other paper."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper_of("hot", "Hot."), paper_of("cold", "Cold.")])
         restless = Interrupted(
@@ -342,7 +342,7 @@ def test_a_paper_that_never_rests_keeps_no_other_waiting(data: Path, hashing: En
 
 
 def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing: Encoder) -> None:
-    """Papers encoded beside one that is deleted meanwhile are served, that one is not."""
+    """A paper deleted while it is encoded is not served; the papers encoded with it are."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper_of("gone", "Gone."), paper_of("p3", "Gone too."), paper_of("new", "New.")])
         counting = Interrupted(hashing, lambda number: catalog.delete(["gone", "p3"]))
@@ -358,9 +358,9 @@ def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing
 
 
 def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: Encoder) -> None:
-    """A version read before `akin index` published a newer one does not take its place."""
+    """An older version that was being encoded does not replace a newer one published meanwhile."""
     newer = {"id": "p3", "title": "Newer", "abstract": ["It is newer."]}
-    with ThreadPoolExecutor(1) as threads:  # in the end it waits for its turn to absorb
+    with ThreadPoolExecutor(1) as threads:  # the other process waits at its end until it may absorb
 
         def index(number: int) -> None:
             threads.submit(add, data, [newer])
@@ -376,7 +376,7 @@ def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: 
 def test_what_was_encoded_in_vain_is_removed(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing can be published, the papers encoded for the last attempt remain, not those before."""
+    """If publishing fails again and again, only the papers encoded last are kept in the work folder."""
 
     def full(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
@@ -391,7 +391,7 @@ def test_what_was_encoded_in_vain_is_removed(
 
 
 def test_what_others_added_meanwhile_is_not_lost_by_a_build(data: Path, hashing: Encoder) -> None:
-    """Papers that come in while a corpus is being encoded are served with it."""
+    """Papers added or deleted while a corpus is encoded are served so after the build."""
 
     def happen(number: int) -> None:
         with Catalog.open(data / CATALOG_FILE) as other:
@@ -406,7 +406,7 @@ def test_what_others_added_meanwhile_is_not_lost_by_a_build(data: Path, hashing:
 
 
 def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
-    """After a rollback the catalog holds what the generation holds, so that nothing undone comes back."""
+    """After a rollback, the catalog has the papers of the generation, so undone changes do not return."""
     add(data, [*many_papers(70)[60:], {**many_papers(1)[0], "title": "Another title"}])
     delete(data, ["p7"])
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -419,13 +419,13 @@ def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
 
 
 def test_what_was_undone_stays_undone(data: Path) -> None:
-    """A rollback goes to what the served generation was made from, never to what an earlier one took back."""
+    """A rollback goes to the base of the served generation, never to one that was undone."""
     for i in range(3):
         add(data, many_papers(61 + i))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert "000003" == rollback(data, catalog=catalog).manifest.generation
         add(data, [*many_papers(70)[69:]])
-        # The one that was undone goes first.
+        # The undone generation is removed first.
         assert ["000002", "000003", "000005"] == DataFolder(data).generations()
         assert "000003" == open_snapshot(data).manifest.base
         assert "000003" == rollback(data, catalog=catalog).manifest.generation
@@ -436,7 +436,7 @@ def test_what_was_undone_stays_undone(data: Path) -> None:
 
 
 def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
-    """Where manifests do not say what they were made from, the generation before is the one that is older."""
+    """If manifests do not name their base, a rollback goes to the next older generation."""
     add(data, many_papers(61))
     add(data, many_papers(62))
     written_before(data, "base", "catalog")
@@ -447,7 +447,7 @@ def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
 
 
 def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
-    """The newest few generations remain, and one in use; segments that no generation names are cleared."""
+    """The newest generations and those in use are kept; segments that none of them names are removed."""
     read = open_snapshot(data)
     for i in range(6):
         add(data, many_papers(62 + i))
@@ -462,7 +462,7 @@ def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
 
 
 def test_segments_in_common_are_opened_once(data: Path) -> None:
-    """A generation opened beside an older one shares its unchanged segments, and trusts them."""
+    """A generation opened with ``beside`` shares the unchanged segments of the older one."""
     old = open_snapshot(data)
     add(data, many_papers(70))
     new = open_snapshot(data, beside=old)
@@ -470,16 +470,16 @@ def test_segments_in_common_are_opened_once(data: Path) -> None:
 
 
 class OfAnotherKind(Counting):
-    """An encoder that says to be another than it is."""
+    """An encoder with the spec of a different one."""
 
     @property
     def spec(self) -> EncoderSpec:
-        """With a fingerprint of its own."""
+        """The spec with a different fingerprint."""
         return replace(super().spec, fingerprint="0" * 64)
 
 
 def test_papers_of_other_models_are_refused(data: Path, hashing: Encoder) -> None:
-    """Papers that would not be comparable are refused before anything is encoded, with the remedy."""
+    """Another encoder or dtype is refused before anything is encoded, and the error says what to do."""
     corpus, other = write_corpus(data.parent / "c.jsonl", many_papers(70)), OfAnotherKind(hashing)
     with pytest.raises(EncoderMismatchError, match="index the corpus"):
         build_quietly(corpus, data, other)
@@ -489,7 +489,7 @@ def test_papers_of_other_models_are_refused(data: Path, hashing: Encoder) -> Non
 
 
 def test_a_corpus_may_become_the_whole_collection(data: Path) -> None:
-    """With ``replace`` what the corpus does not hold is gone, from the catalog too."""
+    """With ``replace``, papers that are not in the corpus leave the collection and the catalog."""
     build_quietly(
         write_corpus(data.parent / "c.jsonl", many_papers(70)[65:]),
         data,
@@ -504,7 +504,7 @@ def test_a_corpus_may_become_the_whole_collection(data: Path) -> None:
 
 
 def test_a_joined_index_is_that_of_all_rows(data: Path) -> None:
-    """Searching several segments finds what one index over all their rows finds, filtered or not."""
+    """Searching several segments finds what one index over all rows finds, filtered or not."""
     add(data, many_papers(100))
     snapshot = open_snapshot(data)
     rows, _ = snapshot.gather(np.arange(len(snapshot.living)))
@@ -523,7 +523,7 @@ def test_a_joined_index_is_that_of_all_rows(data: Path) -> None:
 
 
 def test_a_collection_may_be_copied(data: Path, tmp_path: Path) -> None:
-    """A copied data folder is a collection of its own."""
+    """A copied data folder is an independent collection."""
     add(data, many_papers(70))
     shutil.copytree(data, tmp_path / "copy")
     add(tmp_path / "copy", many_papers(80))
@@ -531,7 +531,7 @@ def test_a_collection_may_be_copied(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_rollback_tells_what_it_takes_back(data: Path) -> None:
-    """Papers removed and restored are counted, those apart that no search showed; the same is left alone."""
+    """A rollback counts removed and restored papers, and those that were never searchable."""
     add(data, [*many_papers(62)[60:], {**many_papers(1)[0], "title": "Another title"}])
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper("unseen", "A title", "Text.", (Sentence("Text.", 0, 5),))])
@@ -552,7 +552,7 @@ def test_a_rollback_tells_what_it_takes_back(data: Path) -> None:
 
 
 def test_what_was_never_searchable_is_not_told_where_nobody_knows(data: Path) -> None:
-    """Where the served manifest is damaged, papers that were searched do not count as never searchable."""
+    """With a damaged served manifest, a rollback does not count papers that were never searchable."""
     add(data, many_papers(62)[60:])
     add(data, many_papers(63)[62:])
     DataFolder(data).manifest("000003").write_text("{")
@@ -562,7 +562,7 @@ def test_what_was_never_searchable_is_not_told_where_nobody_knows(data: Path) ->
 
 
 def test_a_pointer_that_is_gone(data: Path) -> None:
-    """A folder with generations but without CURRENT is told from an empty one, and is served again."""
+    """If CURRENT is missing, the error names the rollback that serves a generation again."""
     (data / "CURRENT").unlink()
     with pytest.raises(SnapshotMissingError, match=r"CURRENT is missing.*snapshot rollback --to 000001"):
         current_generation(data)

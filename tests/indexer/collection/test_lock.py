@@ -1,4 +1,4 @@
-"""The writer's lock is held to swap generations: nothing is read, encoded or removed meanwhile."""
+"""The writer's lock is held only to swap generations: nothing is read, encoded or removed meanwhile."""
 
 import shutil
 import threading
@@ -31,7 +31,7 @@ Command = Callable[[Path, Catalog], object]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection in two segments of which some papers are deleted; treat it as read-only."""
+    """Return a collection of two segments with some papers deleted; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     for n in (12, 24):
         build_quietly(write_corpus(folder / f"{n}.jsonl", many_papers(n)), folder / "data", hashing)
@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of it, of which no file counts as compared."""
+    """Return a copy of the collection without the record of verified files."""
     copy = Path(shutil.copytree(made, tmp_path / "data"))
     DataFolder(copy).verified.unlink(missing_ok=True)
     return copy
@@ -50,9 +50,9 @@ def data(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What is read, removed or taken back while the lock is held, by name."""
+    """Return a list that gets the files and versions read, removed or restored while the lock is held."""
     seen: list[str] = []
-    one_at_a_time = threading.Lock()  # files are compared in threads, of which one would see another's probe
+    one_at_a_time = threading.Lock()  # files are compared in threads, which would see each other's probes
 
     def watch(owner: object, name: str) -> None:
         original = getattr(owner, name)
@@ -62,7 +62,7 @@ def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
                 with one_at_a_time, writer_lock(data / "LOCK"):
                     pass
             except BuildLockedError:
-                if path != DataFolder(data).next_snapshot:  # some numbers, left by a process that was killed
+                if path != DataFolder(data).next_snapshot:  # small files of a killed process
                     seen.append(f"{name} {path}")
             return original(path, *given, **named)
 
@@ -76,14 +76,14 @@ def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
 
 
 def reindexed(data: Path, catalog: Catalog) -> None:
-    """Encode all anew, and serve it."""
+    """Encode all papers again, and publish the result."""
     arguments = BuildArguments(encoder="hashing", backend="exact", device="cpu")
     prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
     publish_prepared(data, prepared, hashing_annotator(), catalog, keep=1)
 
 
 def absorbed(data: Path, catalog: Catalog) -> None:
-    """Serve two papers of which the catalog got one while the other was encoded."""
+    """Publish two papers, one of them added to the catalog while the first is encoded."""
     given = list(catalog.versions(catalog.current_hashes(["p3", "p4"]).values()))
     catalog.add([replace(given[0], id="first")])
     last_change = catalog.last_change
@@ -112,7 +112,7 @@ COMMANDS: dict[str, Command] = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_file_is_read_or_removed_while_others_wait(data: Path, name: str, under_lock: list[str]) -> None:
-    """Checksums are compared, and versions taken back, before the lock is taken; old files leave after it."""
+    """Files are compared and versions restored before the lock is taken, and old files removed after it."""
     before = len(DataFolder(data).generations())
     with Catalog.open(data / CATALOG_FILE) as catalog:
         COMMANDS[name](data, catalog)

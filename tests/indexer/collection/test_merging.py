@@ -1,4 +1,4 @@
-"""Segments are merged beside the lock: answers stay, and what happens meanwhile is not lost."""
+"""Segments are merged without holding the lock: answers stay the same, and concurrent changes are kept."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -31,23 +31,23 @@ from tests.support.servers.patience import soon
 
 PAIRS = Tiers(fewest=2)
 ASKED = [f"p{i}" for i in (0, 31, 50, 71)]
-SIZES = (24, 20, 18, 16)  # of segments: each smaller than the one before, so that none is taken over
+SIZES = (24, 20, 18, 16)  # of segments: each is smaller than the one before, so none is merged yet
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection in four segments of like size; treat it as read-only."""
+    """Return a collection of four segments of similar size; treat it as read-only."""
     return in_segments(tmp_path_factory.mktemp("made"), SIZES, hashing)
 
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of ``made``."""
     return Path(shutil.copytree(made, tmp_path / "data"))
 
 
 def in_segments(folder: Path, sizes: Sequence[int], encoder: Encoder) -> Path:
-    """A collection that was indexed in as many steps."""
+    """Return a collection that was indexed in one step per size."""
     for number in range(len(sizes)):
         corpus = write_corpus(folder / f"{number}.jsonl", many_papers(sum(sizes[: number + 1])))
         build_quietly(corpus, folder / "data", encoder)
@@ -61,7 +61,7 @@ def delete(data: Path, *ids: str) -> Manifest:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
-    """Something happens once, when the next merged segment was written and is not yet published."""
+    """Call ``happen`` once, after the next merged segment is written and before it is published."""
     write, times = merging.prepare_segments, [happen]
 
     def writing(*args: object, **named: object) -> object:
@@ -74,7 +74,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> 
 
 
 def test_neighbours_of_like_size_become_one(data: Path) -> None:
-    """As often as two are of one tier; every search finds the same with the same scores."""
+    """Merging joins neighbours of similar size, and every search returns the same rows and scores."""
     before = open_snapshot(data)
     assert list(SIZES) == [len(segment) for segment in before.segments]
     manifest = merge(data, tiers=PAIRS, keep=KEEP)
@@ -96,7 +96,7 @@ def test_neighbours_of_like_size_become_one(data: Path) -> None:
     ],
 )
 def test_which_are_due(data: Path, tiers: Tiers, expected: range | None) -> None:
-    """The first neighbours that are enough, of one tier, and together within the bound."""
+    """The first run of enough neighbours of one tier within the bound is due for a merge."""
     assert expected == tiers.due(open_snapshot(data))
 
 
@@ -111,7 +111,7 @@ def test_which_are_due(data: Path, tiers: Tiers, expected: range | None) -> None
     ids=["single papers", "in turns", "seldom many", "any"],
 )
 def test_segments_stay_few_whatever_is_added(drawn: Callable[[Random, int], int]) -> None:
-    """However sizes follow each other, their number grows with the logarithm; no vector is copied often."""
+    """For any sequence of sizes, the number of segments and of copied vectors stays small."""
     draw, sizes, n_added, n_copied, most = Random(0), [2_000_000], 0, 0, 0
     for number in range(2_000):
         sizes.append(drawn(draw, number))
@@ -127,7 +127,7 @@ def test_segments_stay_few_whatever_is_added(drawn: Callable[[Random, int], int]
 
 @pytest.mark.parametrize("largest", [20, 300, 4_000])
 def test_segments_are_filled_up_to_their_bound(largest: int) -> None:
-    """Where a bound ends the merging, most segments are half full at least, and then rest."""
+    """With a bound on vectors per segment, segments are filled well and rarely copied."""
     draw, tiers, sizes, n_added, n_copied = Random(0), Tiers(most_rows=5_000), list[int](), 0, 0
     while n_added < 100_000:
         sizes.append(draw.randint(1, largest))
@@ -142,7 +142,7 @@ def test_segments_are_filled_up_to_their_bound(largest: int) -> None:
 
 
 def test_what_is_mostly_deleted_is_written_anew(data: Path) -> None:
-    """A segment that lost more than half of its vectors, alone; one that lost all of its papers goes."""
+    """A segment with more than half of its vectors deleted is rewritten alone."""
     delete(data, *(f"p{i}" for i in range(28, 44)))
     assert range(1, 2) == Tiers().due(open_snapshot(data))
     manifest = merge(data, keep=KEEP)
@@ -153,7 +153,7 @@ def test_what_is_mostly_deleted_is_written_anew(data: Path) -> None:
 
 
 def test_papers_deleted_meanwhile_stay_deleted(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their text is in the merged segment, and no answer has it."""
+    """Papers deleted during a merge are in no answer, although the merged segment holds their text."""
     meanwhile(monkeypatch, lambda: delete(data, "p3", "p30", "p70"))
     compact(data, open_snapshot(data), device="cpu", keep=KEEP)
     snapshot = open_snapshot(data)
@@ -165,7 +165,7 @@ def test_papers_deleted_meanwhile_stay_deleted(data: Path, monkeypatch: pytest.M
 def test_papers_that_come_meanwhile_are_there(
     data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """New papers, and another content of one that is being merged, show after it as before it."""
+    """Papers added or replaced during a merge are served after it."""
     changed = {**many_papers(1)[0], "abstract": ["Whales sing.", "We count whales."]}
     new = [{**many_papers(1)[0], "id": "new"}, changed]
     meanwhile(
@@ -182,7 +182,7 @@ def test_papers_that_come_meanwhile_are_there(
 
 
 def test_a_rollback_meanwhile_wins(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A paper that came back has no place in the merged segment: it is thrown away, and merged anew."""
+    """If a rollback restores a paper during a merge, the merged segment is discarded; a later merge works."""
     delete(data, "p5")
 
     def go_back() -> None:
@@ -199,7 +199,7 @@ def test_a_rollback_meanwhile_wins(data: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_next_merge_takes_away_what_a_killed_one_left(data: Path) -> None:
-    """Also where the killed one had published, so that nothing is due any more."""
+    """A merge with nothing to do removes the folder that a killed one left."""
     left = data / "building" / "merge" / "segment-of-before"
     left.mkdir(parents=True)
     assert merge(data, tiers=Tiers(fewest=5), keep=KEEP) is None
@@ -207,7 +207,7 @@ def test_the_next_merge_takes_away_what_a_killed_one_left(data: Path) -> None:
 
 
 def test_a_compaction_takes_it_away_from_a_compact_collection_too(data: Path) -> None:
-    """Where nothing is to be merged, nothing is published, and what a killed one left goes all the same."""
+    """A compaction with nothing to do removes the folder of a killed one and publishes nothing."""
     assert "into one of 78 papers" in run("compact", "--data", data, "--device", "cpu")
     left = data / "building" / "merge" / "segment-of-before"
     left.mkdir(parents=True)
@@ -218,7 +218,7 @@ def test_a_compaction_takes_it_away_from_a_compact_collection_too(data: Path) ->
 
 
 def test_a_purge_takes_what_a_stopped_merge_left(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text of a purged paper is not in the folder of the merge either."""
+    """A purge removes the segment that a stopped merge left."""
 
     def stop() -> None:
         raise KeyboardInterrupt
@@ -234,7 +234,7 @@ def test_a_purge_takes_what_a_stopped_merge_left(data: Path, monkeypatch: pytest
 
 
 def test_many_corpora_of_like_size_are_merged_by_the_last(tmp_path: Path, hashing: Encoder) -> None:
-    """`akin index` merges when eight segments of like size stand beside each other."""
+    """`akin index` merges eight neighbouring segments of similar size."""
     sizes = [28 - i for i in range(8)]
     data = in_segments(tmp_path, sizes[:7], hashing)
     assert sizes[:7] == [len(segment) for segment in open_snapshot(data).segments]
@@ -243,7 +243,7 @@ def test_many_corpora_of_like_size_are_merged_by_the_last(tmp_path: Path, hashin
 
 
 def test_a_service_merges_by_itself(tmp_path: Path, hashing: Encoder) -> None:
-    """What it is given makes an eighth segment of like size: beside its requests they become one."""
+    """A service that receives an eighth segment of similar size merges them while it answers requests."""
     sizes = [28 - i for i in range(8)]
     data = in_segments(tmp_path, sizes[:7], hashing)
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)

@@ -1,4 +1,4 @@
-"""Changes that were acknowledged and are not served yet, when a command comes that is newer than they are."""
+"""Acknowledged changes that are not served yet, when a newer command runs."""
 
 import threading
 from contextlib import AbstractContextManager
@@ -25,19 +25,19 @@ PAPERS = many_papers(30)
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """A corpus of 30 papers."""
+    """Return a corpus of 30 papers."""
     return write_corpus(tmp_path / "c.jsonl", PAPERS)
 
 
 @pytest.fixture
 def data(tmp_path: Path, corpus: Path, hashing: Encoder) -> Path:
-    """A collection of the papers of the corpus."""
+    """Return a collection of the papers of the corpus."""
     build_quietly(corpus, tmp_path / "data", hashing)
     return tmp_path / "data"
 
 
 def titles(data: Path) -> dict[str, str]:
-    """What is served."""
+    """Return the titles of the served papers by id."""
     snapshot = open_snapshot(data)
     return {(paper := snapshot.paper(int(position))).id: paper.title for position in snapshot.positions}
 
@@ -45,7 +45,7 @@ def titles(data: Path) -> dict[str, str]:
 def test_a_corpus_is_newer_than_what_was_pending(
     data: Path, corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """Papers deleted or replaced before, not published yet, are there again as the corpus has them."""
+    """Indexing a corpus restores papers with pending deletions or changes, as the corpus has them."""
     before = titles(data)
     changed = [{**PAPERS[3], "title": "Changed"}, {**PAPERS[4], "title": "Kept"}]
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -60,7 +60,7 @@ def test_a_corpus_is_newer_than_what_was_pending(
 def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it put into the catalog is pending then; the same command takes up what it had encoded of it."""
+    """A build that failed to publish reuses all its encoded papers when run again."""
 
     def full(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
@@ -81,7 +81,7 @@ def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
 def test_a_first_build_that_was_killed_as_it_published_is_whole_the_second_time(
     tmp_path: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that the catalog has is shown then, and the generation says so."""
+    """A first build killed while publishing serves all papers of the catalog when run again."""
     with monkeypatch.context() as broken:
         broken.setattr("indexer.collection.growth.grow", stop)
         with pytest.raises(KeyboardInterrupt):
@@ -94,7 +94,7 @@ def test_a_first_build_that_was_killed_as_it_published_is_whole_the_second_time(
 def test_a_first_build_does_not_replace_what_others_began(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says so; given again, it adds to that."""
+    """A first build fails if another process began the collection meanwhile; run again, it adds to it."""
     current = DataFolder(data).current
     pointer = current.read_bytes()
     current.unlink()
@@ -117,7 +117,7 @@ def test_a_first_build_does_not_replace_what_others_began(
 def test_others_write_while_a_corpus_is_added(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is added and deleted between two portions of a corpus is served, and shows in what comes after."""
+    """Papers added and deleted between two portions of a corpus stay added and deleted."""
 
     def meanwhile(*given: object, **named: object) -> Manifest:
         with Catalog.open(data / CATALOG_FILE) as other:
@@ -138,7 +138,7 @@ def test_others_write_while_a_corpus_is_added(
 def test_what_others_change_before_a_corpus_is_served(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, *, replace: bool
 ) -> None:
-    """Papers deleted once the catalog has the corpus show in no generation; newer versions come last."""
+    """Papers deleted before a corpus is published are in no generation, and newer versions win."""
     publish, before = Catalog.publish, DataFolder(data).generations()
 
     def then_others(catalog: Catalog, *given: object, **named: object) -> Change:
@@ -162,7 +162,7 @@ def test_what_others_change_before_a_corpus_is_served(
 def test_what_others_publish_while_all_is_replaced_stays(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A paper that came once the catalog was replaced, and is served, is in the next generation too."""
+    """A paper published during a replacement is still served after it."""
     publish = Catalog.publish
 
     def then_others(catalog: Catalog, *given: object, **named: object) -> Change:
@@ -190,7 +190,7 @@ def test_what_others_publish_while_all_is_replaced_stays(
 
 
 def test_a_build_waits_while_a_service_tidies(data: Path, corpus: Path, hashing: Encoder) -> None:
-    """The lock of builds is held for a moment by whoever removes what a killed build left."""
+    """A build waits for a service that holds its lock for a moment to tidy up."""
     folder, held, over = DataFolder(data), threading.Event(), threading.Event()
 
     def tidying() -> None:
@@ -209,7 +209,7 @@ def test_a_build_waits_while_a_service_tidies(data: Path, corpus: Path, hashing:
 def test_nothing_to_tidy_locks_no_build_out(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changes are served without the lock of builds where no build has left anything."""
+    """If no build has left files, absorbing changes does not take the lock of builds."""
     working, taken = DataFolder.working, []
 
     def noting(folder: DataFolder, work: Work, **named: float) -> AbstractContextManager[None]:
@@ -223,12 +223,12 @@ def test_nothing_to_tidy_locks_no_build_out(
 
 
 def stop(*_: object, **__: object) -> None:
-    """Ends a build."""
+    """Stop a build."""
     raise KeyboardInterrupt
 
 
 def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
-    """Builds, or changes, end after ``n`` publications; how many papers were served after each."""
+    """Stop builds after ``n`` publications; return a list of the papers served after each."""
     served: list[int] = []
 
     def stopping(*given: object, **named: object) -> Manifest:
@@ -245,7 +245,7 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
 def test_portions_are_joined_by_the_next_run_where_one_was_killed(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped once all is published, the same command encodes nothing and makes one segment of them."""
+    """A build killed before it merges its portions merges them when run again, without encoding."""
     write_corpus(corpus, many_papers(75))
     portions = Bounds(publish_every=20, part=10)
     with monkeypatch.context() as broken:
@@ -262,7 +262,7 @@ def test_portions_are_joined_by_the_next_run_where_one_was_killed(
 def test_a_collection_is_searched_while_it_is_indexed(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Portion by portion the papers show, nobody encodes those that wait; in the end there is one segment."""
+    """Papers are served portion by portion, and a service does not encode those of the build again."""
     write_corpus(corpus, many_papers(75))
     portions = Bounds(publish_every=20, part=10)
     with monkeypatch.context() as patched:
@@ -273,7 +273,7 @@ def test_a_collection_is_searched_while_it_is_indexed(
     assert {f"p{number}" for number in range(70)} == titles(data).keys()
     counting = Counting(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        # The third portion is current by then; its papers are encoded, and nobody encodes them again.
+        # The third portion is current by then; its papers are encoded, and not encoded again.
         absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
         assert 75 == len(titles(data))
         assert (0, 0) == (counting.n_encoded, catalog.count_staged())
@@ -284,7 +284,7 @@ def test_a_collection_is_searched_while_it_is_indexed(
 def test_what_waits_is_nobodys_to_encode(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A build that died before a portion was current leaves it staged: a service does not see its papers."""
+    """Papers staged by a killed build are not encoded by a service, and the next build reuses them."""
     write_corpus(corpus, many_papers(60))
     with monkeypatch.context() as patched:
         patched.setattr(Catalog, "publish", stop)
@@ -301,7 +301,7 @@ def test_what_waits_is_nobodys_to_encode(
 def test_what_is_pending_is_published_some_at_a_time(
     data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much waits: deletions first; who was killed in between left a generation that says so."""
+    """Pending changes are published in batches; an interrupted generation keeps the older change number."""
     more = write_corpus(tmp_path / "more.jsonl", many_papers(55)[30:])
     counting = annotated(Counting(hashing))
     before = open_snapshot(data).manifest.change
@@ -322,7 +322,7 @@ def test_what_is_pending_is_published_some_at_a_time(
 
 
 def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Encoder) -> None:
-    """One publication, many, or a replacement: none has more vectors than the bound, and few are smaller."""
+    """No segment of a build exceeds the bound on vectors, and segments are half full on average."""
     write_corpus(corpus, many_papers(90))
     for number, every in enumerate((0, 5, 0)):
         folder = data.parent / f"bounded{number}"
@@ -337,7 +337,7 @@ def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Enco
 def test_another_corpus_makes_what_waits_forgotten(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its text leaves the catalog, but for what somebody else gave too."""
+    """Indexing another corpus forgets the staged papers, except text that somebody else added too."""
     write_corpus(corpus, many_papers(34))
     with monkeypatch.context() as patched:
         patched.setattr("indexer.collection.build.encode_versions", stop)

@@ -1,4 +1,4 @@
-"""A purge: the text of papers leaves the catalog, every generation and unfinished work, on the disk too."""
+"""A purge removes the text of papers from the catalog, every generation and unfinished work, on disk too."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ MARK = "Zyzzogeton"
 
 
 def secret(version: str = "", paper_id: str = "p7") -> Paper:
-    """A paper whose title and abstract must leave."""
+    """Return a paper with a title and an abstract that must be removed."""
     text = f"{MARK}{version} flies far. It is {MARK} again."
     end = text.index(".") + 1
     sentences = (Sentence(text[:end], 0, end), Sentence(text[end + 1 :], end + 1, len(text)))
@@ -56,7 +56,7 @@ def purge(data: Path, *ids: str, busy_timeout_s: float = 30) -> Purge:
 
 
 def batch(jobs: Jobs, owner: str) -> str:
-    """The id of a batch of two chunks, the first of which is done; its results hold the text."""
+    """Add a batch of two chunks, the first of them finished with the text in its results; return its id."""
     chunks = [ChunkContent(1, b"first"), ChunkContent(1, f"pasted {MARK}".encode())]
     job = jobs.add(NewJob(owner, None, owner, "000001", b"", chunks), most=9, most_of_owner=9)
     chunk = jobs.claim()
@@ -66,7 +66,7 @@ def batch(jobs: Jobs, owner: str) -> str:
 
 
 def places(data: Path, text: str = MARK) -> list[str]:
-    """Every file below a folder that has a text in it, whatever its case."""
+    """Return every file below a folder that contains a text in any case."""
     wanted = text.lower().encode()
     return sorted(
         str(path.relative_to(data))
@@ -77,7 +77,7 @@ def places(data: Path, text: str = MARK) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of 30 papers, one of which has had two versions with the text; treat it as read-only."""
+    """Return a collection of 30 papers, one with two versions of the text; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     build_quietly(write_corpus(folder / "c.jsonl", many_papers(30)), folder / "data", hashing)
     for version in ("one", "two"):
@@ -87,12 +87,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of ``made``."""
     return copytree(made, tmp_path / "data")
 
 
 def test_nothing_below_the_folder_has_the_text_any_more(data: Path) -> None:
-    """Two versions in three generations are gone from every file; all other papers are served as before."""
+    """A purge removes the text from every file and generation, and all other papers stay served."""
     before = open_snapshot(data)
     others = {before.paper(int(i)).id for i in before.positions} - {"p7"}
     del before
@@ -108,7 +108,7 @@ def test_nothing_below_the_folder_has_the_text_any_more(data: Path) -> None:
 
 
 def test_a_paper_deleted_long_ago_is_purged_too(data: Path) -> None:
-    """What `akin delete` took out of the answers is still in files, and leaves them by a purge."""
+    """The text of a paper deleted by `akin delete` stays in files until a purge removes it."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["p7"], catalog, keep=1)
     assert places(data)
@@ -118,18 +118,18 @@ def test_a_paper_deleted_long_ago_is_purged_too(data: Path) -> None:
 
 
 def test_only_segments_that_hold_it_are_written_anew(data: Path, hashing: Encoder) -> None:
-    """A segment without the paper stays the same files; nothing is encoded again."""
+    """Segments and generations without the purged paper are kept."""
     add(data, [secret("three", "other")], hashing)
     (first, *_) = open_snapshot(data).segments
     assert first.position("other") is None
     done = purge(data, "other")
     assert first.entry.name in [entry.name for entry in done.manifest.segments]
-    assert "000001" in DataFolder(data).generations()  # it never held that paper
+    assert "000001" in DataFolder(data).generations()  # a generation that never held the paper
     assert 30 == done.manifest.n_papers
 
 
 def test_unfinished_work_is_looked_through(data: Path, tmp_path: Path, hashing: Encoder) -> None:
-    """A build that was killed loses what it has encoded and staged of the paper, and of no other."""
+    """A killed build loses what it has encoded and staged of the purged paper, and nothing else."""
     others = [paper for paper in many_papers(40) if paper["id"] != "p7"]
     corpus = [{"id": "late", "title": MARK, "abstract": [f"{MARK} flies."]}, *others]
     write_corpus(tmp_path / "d.jsonl", corpus)
@@ -145,13 +145,13 @@ def test_unfinished_work_is_looked_through(data: Path, tmp_path: Path, hashing: 
 
 
 def test_what_was_looked_up_leaves_too(data: Path) -> None:
-    """Also ids that were not found, known by the title of any version, and lines that were superseded."""
+    """Looked-up records are purged by id and by the title of any version, also superseded lines."""
     lookups = DataFolder(data).lookups
     found = FoundPapers(lookups)
     lamps = RawPaper("doi:10.5/lamps", "Lamps", "Lamps are dim.", lookup="doi:10.5/lamps")
     by_title = RawPaper("doi:10.5/z", f"on  {MARK.lower()} ONE", f"{MARK} flies.", lookup="doi:10.5/z")
     by_id = RawPaper("p7", None, f"{MARK} flies.", lookup="doi:10.5/y")
-    with Catalog.open(data / CATALOG_FILE) as catalog:  # a title that a table of cells writes otherwise
+    with Catalog.open(data / CATALOG_FILE) as catalog:  # a title that the table escapes
         catalog.add([replace(secret("three"), title=f"-{MARK} three")])
     found.add({str(paper.lookup): paper for paper in (lamps, by_title, by_id)})
     found.add({"doi:10.5/lamps": replace(lamps, abstract="Lamps are bright.")})
@@ -167,7 +167,7 @@ def test_what_was_looked_up_leaves_too(data: Path) -> None:
 
 
 def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
-    """As long as somebody reads one with the paper it is not removed; once it is let go, it is."""
+    """A generation that a process still reads is reported, and removed by the next purge after that."""
     reader = open_snapshot(data)
     done = purge(data, "p7")
     assert ((reader.generation,), True) == (done.leased, bool(places(data)))
@@ -184,21 +184,21 @@ def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
 
 
 def test_a_damaged_generation_is_removed(data: Path) -> None:
-    """What an older generation names cannot be known where its manifest is damaged: it goes."""
+    """An older generation with a damaged manifest is removed, because its papers cannot be known."""
     DataFolder(data).manifest("000002").write_text("{}")
     assert "000002" in purge(data, "p7").removed
     assert [] == places(data)
 
 
 def test_a_purge_waits_for_nobody_who_indexes(data: Path) -> None:
-    """While a build is under way it is refused, before anything is changed."""
+    """While a build runs, a purge is refused before anything is changed."""
     with writer_lock(data / "building" / "corpus.lock"), pytest.raises(BuildLockedError):
         purge(data, "p7")
     assert open_snapshot(data).find("p7") is not None
 
 
 def test_a_purge_that_was_killed_is_finished_by_the_next(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped before the catalog is cleared, the same command still finds what is left."""
+    """After a purge killed before it removes old generations, the same command removes the rest."""
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -214,7 +214,7 @@ def test_a_purge_that_was_killed_is_finished_by_the_next(data: Path, monkeypatch
 
 
 def test_what_a_purge_had_merged_that_was_killed_goes(data: Path) -> None:
-    """The next has nothing to merge, and tidies up all the same."""
+    """A purge removes the merge folder of a killed one, even if it has nothing to merge."""
     purge(data, "p7")
     left = DataFolder(data).work(Work.MERGE)
     (left / "segment-begun").mkdir(parents=True)
@@ -223,14 +223,14 @@ def test_what_a_purge_had_merged_that_was_killed_goes(data: Path) -> None:
 
 
 def test_a_purged_paper_may_come_again(data: Path, hashing: Encoder) -> None:
-    """Its deletion is remembered, its versions are not; given again it is a new paper."""
+    """A purged paper that is added again is served as a new paper."""
     purge(data, "p7")
     add(data, [secret("two")], hashing)
     assert open_snapshot(data).find("p7") is not None
 
 
 def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:
-    """No generation is made for them, and none is removed."""
+    """If all ids are unknown, no generation is made or removed, and the command fails with their names."""
     before = DataFolder(data).generations()
     done = purge(data, "nobody", "")
     assert (0, (), before) == (done.n_versions, done.removed, DataFolder(data).generations())
@@ -243,7 +243,7 @@ def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:
 
 
 def test_ids_that_nobody_knows_are_named_beside_others(data: Path) -> None:
-    """One that is known is purged; again it is no stranger, and no new generation is claimed."""
+    """Unknown ids are named while known ones are purged, and a repeated purge publishes no generation."""
     command = ["purge", "p7", "nobody", "--data", str(data)]
     first, second = CliRunner().invoke(app, command), CliRunner().invoke(app, command)
     for shown, since in ((first, "from now on"), (second, "as before")):
@@ -252,7 +252,7 @@ def test_ids_that_nobody_knows_are_named_beside_others(data: Path) -> None:
 
 
 def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
-    """In both databases no row of a purged paper is left but that it was deleted; others stay."""
+    """In both databases, only the deletion of a purged paper is left, and other papers stay."""
     with Catalog.open(catalog_place) as catalog:
         for paper in (secret("one"), secret("two"), secret("other", "p8")):
             catalog.add([paper])
@@ -269,7 +269,7 @@ def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
 
 
 def test_batches_leave_with_their_queries_and_results(catalog_place: str | Path) -> None:
-    """In both databases every batch is gone, whosever and however far; what is under way does not count."""
+    """In both databases, a purge removes every batch of any owner; chunks being computed cannot finish."""
     with Catalog.open(catalog_place) as catalog, Jobs.open(catalog_place) as jobs:
         catalog.add([secret()])
         ids = [batch(jobs, owner) for owner in ("a", "b")]
@@ -286,11 +286,11 @@ def test_batches_leave_with_their_queries_and_results(catalog_place: str | Path)
         assert not jobs.finish(under_way, MARK.encode(), n_problems=0)
         assert (set(), None) == (jobs.generations(), jobs.claim())
         batch(jobs, "a")
-        assert Purged(0, 1, 0) == catalog.purge(["p7"])  # as when a purge is repeated
+        assert Purged(0, 1, 0) == catalog.purge(["p7"])  # a repeated purge
 
 
 def test_the_file_keeps_no_byte_of_batches(data: Path) -> None:
-    """The results are gone from the pages of SQLite too, and the command counts the batches."""
+    """Results of batches are removed from SQLite's pages too, and the command counts the batches."""
     with Jobs.open(data / CATALOG_FILE) as jobs:
         batch(jobs, "a")
         assert places(data, f"{MARK} of a")
@@ -301,7 +301,7 @@ def test_the_file_keeps_no_byte_of_batches(data: Path) -> None:
 
 
 def test_a_log_that_somebody_reads_is_named(data: Path) -> None:
-    """While another process reads the catalog its log cannot be cleared: the purge says so."""
+    """While another process reads the catalog, its log cannot be cleared, and the purge says so."""
     with closing(sqlite3.connect(data / CATALOG_FILE)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM papers").fetchone()
@@ -312,7 +312,7 @@ def test_a_log_that_somebody_reads_is_named(data: Path) -> None:
 
 
 def test_free_pages_of_the_catalog_are_cleared(data: Path) -> None:
-    """What was deleted before and stands in pages of SQLite that nothing uses is gone by a purge too."""
+    """A purge also clears text in unused pages of SQLite."""
     purge(data, "p7")
     with closing(sqlite3.connect(data / CATALOG_FILE)) as other:
         other.execute("PRAGMA secure_delete = OFF")
@@ -327,7 +327,7 @@ def test_free_pages_of_the_catalog_are_cleared(data: Path) -> None:
 
 
 def test_the_command_says_what_it_did(data: Path) -> None:
-    """`akin purge` counts versions and generations and reminds of backups."""
+    """`akin purge` counts versions and generations, and reminds of backups."""
     done = CliRunner().invoke(app, ["purge", "p7", "--data", str(data)])
     assert 0 == done.exit_code
     assert "Removed 3 versions from the catalog and 3 older generations" in " ".join(done.stdout.split())

@@ -1,4 +1,4 @@
-"""A collection encoded anew: beside what is served, nothing lost, nothing encoded twice, then swapped."""
+"""Re-indexing: all papers are encoded again while the old generation is served, then swapped in."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -42,19 +42,19 @@ TENS = Bounds(part=10)
 
 
 def paper(paper_id: str, text: str) -> Paper:
-    """A paper of one sentence."""
+    """Return a paper of one sentence."""
     return Paper(paper_id, paper_id.title(), text, (Sentence(text, 0, len(text)),))
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    """A random BERT."""
+    """Return a random BERT."""
     return load_encoder(str(write_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")), device="cpu")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection under the hashing encoder, of which one paper is deleted; treat it as read-only."""
+    """Return a collection under the hashing encoder with one paper deleted; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     corpus, data = write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), folder / "data"
     build_quietly(corpus, data, hashing, bounds=TENS)
@@ -65,13 +65,13 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of ``made``."""
     return copytree(made, tmp_path / "data")
 
 
 @pytest.fixture
 def catalog(data: Path) -> Iterator[Catalog]:
-    """Its catalog."""
+    """Yield the catalog of ``data``."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         yield catalog
 
@@ -79,7 +79,7 @@ def catalog(data: Path) -> Iterator[Catalog]:
 def prepared(
     data: Path, encoder: Encoder, catalog: Catalog, *, bounds: Bounds = TENS, **arguments: str
 ) -> Prepared:
-    """The collection encoded anew, not served."""
+    """Encode the collection again without publishing it."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     with reindex_lock(data):
         return prepare(
@@ -93,18 +93,18 @@ def prepared(
 
 
 def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: Bounds = TENS) -> Manifest:
-    """The collection encoded anew and served."""
+    """Encode the collection again and publish it."""
     done = prepared(data, encoder, catalog, bounds=bounds)
     return publish_prepared(data, done, annotated(encoder), catalog, keep=KEEP)
 
 
 def absorbed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
-    """What is served, in line with the catalog."""
+    """Bring a collection in line with the catalog, and return its manifest."""
     return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def ids_of(data: Path) -> set[str]:
-    """The papers that are served."""
+    """Return the ids of the served papers."""
     snapshot = open_snapshot(data)
     return {snapshot.paper(int(position)).id for position in snapshot.positions}
 
@@ -112,7 +112,7 @@ def ids_of(data: Path) -> set[str]:
 def test_facets_are_told_anew_by_another_tagger(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after an update of Akin: nothing else is asked for; facets that the corpus gives stay."""
+    """A re-index with another tagger updates its facets and keeps those that the corpus gave."""
     text = {"title": "t", "abstract": ["Lakes rise.", "We count ducks."]}
     rows = [{**text, "id": "told"}, {**text, "id": "given", "facets": ["other", "result"]}]
     build_quietly(write_corpus(tmp_path / "c.jsonl", rows), tmp_path, hashing)
@@ -136,21 +136,21 @@ def test_facets_are_told_anew_by_another_tagger(
 
 
 class Busy(Counting):
-    """An encoder during each of whose first calls something else happens."""
+    """An encoder that calls one of ``events`` at the start of each of its first calls."""
 
     def __init__(self, encoder: Encoder, events: Sequence[Callable[[], object]]) -> None:
         super().__init__(encoder)
         self._events = list(events)
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Something happens, then the papers are encoded."""
+        """Call the next event, then encode the papers."""
         if self._events:
             self._events.pop(0)()
         return super().encode(papers, layers=layers)
 
 
 def test_every_paper_is_encoded_anew_and_served(data: Path, tiny: Encoder, catalog: Catalog) -> None:
-    """The papers of the catalog stand in one new segment with the new encoder's vectors."""
+    """A re-index publishes all papers of the catalog in one segment with the new encoder's vectors."""
     before = ids_of(data)
     manifest = reindexed(data, tiny, catalog)
     assert ("000003", tiny.spec, 1) == (manifest.generation, manifest.encoder, len(manifest.segments))
@@ -163,7 +163,7 @@ def test_every_paper_is_encoded_anew_and_served(data: Path, tiny: Encoder, catal
 
 
 def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catalog, tmp_path: Path) -> None:
-    """Columns, vectors and index are byte for byte those of a collection indexed so from the beginning."""
+    """The files of a re-index are equal, byte for byte, to those of a new build of the same papers."""
     manifest = reindexed(data, tiny, catalog)
     papers = [one for one in many_papers(N_PAPERS) if one["id"] != "p3"]
     build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, bounds=TENS)
@@ -172,7 +172,7 @@ def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catal
 
 
 def test_an_interrupted_run_goes_on(data: Path, tiny: Encoder, catalog: Catalog) -> None:
-    """What was encoded before an interruption is not encoded again, and what was served stays served."""
+    """A re-index run again reuses the encoded papers, and the old generation stays served until then."""
     with pytest.raises(KeyboardInterrupt):
         prepared(data, Counting(tiny, stop_after=25), catalog)
     assert "000002" == current_generation(data)
@@ -182,7 +182,7 @@ def test_an_interrupted_run_goes_on(data: Path, tiny: Encoder, catalog: Catalog)
 
 
 def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encoder, catalog: Catalog) -> None:
-    """A second run encodes only what has changed since; until then nothing is swapped."""
+    """Publishing a prepared re-index encodes only the papers that changed since."""
     assert N_PAPERS - 1 == len(prepared(data, tiny, catalog).snapshot)
     assert "000002" == current_generation(data)
     catalog.add([paper("whales", "Whales sing."), paper("p5", "Another text.")])
@@ -203,7 +203,7 @@ def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encod
 def test_nothing_that_changes_meanwhile_is_lost(
     tmp_path: Path, hashing: Encoder, tiny: Encoder, catalog_place: str | Path
 ) -> None:
-    """Papers that come, change and go at any moment of it, served or not, are served so afterwards."""
+    """Papers added, changed or deleted during a re-index, served or not, are right afterwards."""
     data = tmp_path / "data"
     build(
         [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
@@ -229,7 +229,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
             catalog.delete(["p7"])
 
         encoder = Busy(tiny, [served_meanwhile, only_accepted, at_the_last_moment])
-        # All that was accepted before the swap; the last came while it was under way.
+        # The manifest has all changes accepted before the swap; the last came during it.
         assert 4 == reindexed(data, encoder, catalog, BOUNDS).change
         assert {"one", "two", "p7"} < ids_of(data)
         assert {"p6", "p8"}.isdisjoint(ids_of(data))
@@ -248,7 +248,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
 def test_few_papers_that_change_under_the_lock_are_encoded_alone(
     data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What changed before is not encoded again while others wait to publish, nor does it show as it was."""
+    """Only papers that change again under the lock are encoded there, and no outdated version is served."""
     done = prepared(data, tiny, catalog)
     catalog.add([paper("one", "One."), paper("two", "Two."), paper("p5", "Five.")])
     last_change, counting = catalog.last_change, Counting(tiny)
@@ -257,7 +257,7 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
 
     def changed_again() -> int:
         asked.append(1)
-        if len(asked) == 2:  # under the lock
+        if len(asked) == 2:  # now the lock is held
             catalog.add([paper("two", "Two again."), paper("p6", "Six.")])
             catalog.delete(["one"])
         return last_change()
@@ -275,7 +275,7 @@ def test_few_papers_that_change_under_the_lock_are_encoded_alone(
 def test_each_attempt_writes_only_what_changed_since_the_one_before(
     data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much others change, it ends: each attempt may write twice as much under the lock."""
+    """Publishing ends although papers keep coming, and each attempt writes only the new ones."""
     done = prepared(data, tiny, catalog)
     last_change, asked, written = catalog.last_change, [], []
 
@@ -297,7 +297,7 @@ def test_each_attempt_writes_only_what_changed_since_the_one_before(
 def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     data: Path, hashing: Encoder, tiny: Encoder, catalog: Catalog
 ) -> None:
-    """Papers encoded for the old generation are not added to one that was swapped in meanwhile."""
+    """Papers encoded for the old generation are not added to a new one swapped in meanwhile."""
     catalog.add([paper("whales", "Whales sing.")])
     with pytest.raises(EncoderMismatchError, match="hashing"):
         absorbed(data, Busy(hashing, [lambda: reindexed(data, tiny, catalog)]), catalog)
@@ -314,7 +314,7 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
 
 
 def test_a_damaged_preparation_is_made_again(data: Path, tiny: Encoder, catalog: Catalog) -> None:
-    """A segment that was damaged while it waited is made anew from its parts, without encoding."""
+    """A prepared segment that was damaged is made again from its parts, without encoding."""
     prepared(data, tiny, catalog)
     (rows,) = data.glob("building/reindex/segment-*/vectors.npy")
     content = bytearray(rows.read_bytes())
@@ -328,7 +328,7 @@ def test_a_damaged_preparation_is_made_again(data: Path, tiny: Encoder, catalog:
 def test_one_that_died_between_moving_and_publishing_goes_on(
     data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that ends after its segment has its place publishes at the next call; none is left over."""
+    """A re-index killed before it publishes its segment is published by the next, and leaves no other."""
 
     def die(*given: object, **named: object) -> None:
         raise KeyboardInterrupt
@@ -344,7 +344,7 @@ def test_one_that_died_between_moving_and_publishing_goes_on(
 
 
 def test_a_lost_generation_comes_back_from_the_catalog(data: Path, tiny: Encoder, catalog: Catalog) -> None:
-    """With the catalog alone, or what is served damaged, everything can be encoded anew."""
+    """If the served vectors are damaged, a re-index encodes all papers of the catalog."""
     before = ids_of(data)
     for path in (data / "segments").rglob("vectors.npy"):
         path.write_bytes(b"damaged")
@@ -354,7 +354,7 @@ def test_a_lost_generation_comes_back_from_the_catalog(data: Path, tiny: Encoder
 
 
 def test_another_catalog_is_refused(data: Path, tiny: Encoder, tmp_path: Path) -> None:
-    """An empty catalog, or an older copy, would make papers vanish: refused, naming the option."""
+    """An empty or foreign catalog is refused, and the error names ``--catalog``."""
     with Catalog.open(tmp_path / "other.sqlite3") as other:
         with pytest.raises(InputError, match="--catalog"):
             prepared(data, tiny, other)
@@ -365,13 +365,13 @@ def test_another_catalog_is_refused(data: Path, tiny: Encoder, tmp_path: Path) -
 
 
 def test_one_at_a_time(data: Path, tiny: Encoder, catalog: Catalog) -> None:
-    """A second process says that another is at it."""
+    """A second re-index at the same time raises BuildLockedError."""
     with reindex_lock(data), pytest.raises(BuildLockedError):
         prepared(data, tiny, catalog)
 
 
 def test_rankings_are_compared() -> None:
-    """Overlap is the share in common; correlation is 1 for the same order, -1 for its reverse."""
+    """Overlap is the share in common; correlation is 1 for the same order and -1 for its reverse."""
     assert 0.5 == overlap(["a", "b", "c", "d"], ["b", "a", "x", "y"], depth=4)
     assert (1.0, 0.0, 1.0) == (
         overlap([], [], depth=9),
@@ -383,7 +383,7 @@ def test_rankings_are_compared() -> None:
 
 
 def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: Catalog) -> None:
-    """The same encoder again gives the same answers, whatever the segments; half as many papers, fewer."""
+    """A re-index with the same encoder gives the same answers in a comparison."""
     old = SearchEngine(open_snapshot(data), lambda: annotated(hashing), n_candidates=200)
     new = SearchEngine(
         prepared(data, hashing, catalog, dtype="float32").snapshot,
@@ -398,7 +398,7 @@ def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: 
 
 
 def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
-    """`akin reindex` shows both generations side by side; with --compare-only the old one stays."""
+    """`akin reindex` compares two generations; with --compare-only the old one stays served."""
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200"})
@@ -417,13 +417,13 @@ def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
     assert "Generation 000002 with 30 papers is served" in shown
     assert "30 papers were encoded by an earlier run" in shown
     assert folder == open_snapshot(Path(data)).manifest.arguments["encoder"]
-    # What is not given stays as it is.
+    # Options that are not given stay unchanged.
     assert "Generation 000003" in run("reindex", "--data", data, "--device", "cpu", "--sample", "0")
     assert folder == open_snapshot(Path(data)).manifest.encoder.name
 
 
 def test_a_damaged_manifest_is_no_hindrance(data: Path, catalog: Catalog) -> None:
-    """The command asks for the encoder that it cannot read, and makes everything anew once it is named."""
+    """With a damaged manifest, the command requires --encoder, and then encodes everything again."""
 
     def run(*options: str) -> Result:
         return CliRunner().invoke(app, ["reindex", "--data", str(data), "--device", "cpu", *options])

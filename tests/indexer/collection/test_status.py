@@ -1,4 +1,4 @@
-"""`akin status`: what a collection is made of."""
+"""`akin status`: the segments, generations, disk use and pending papers of a collection."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.support.commands import flat, run
 
 @pytest.fixture
 def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of twenty papers and five more: two segments, of which the first lost a paper."""
+    """Return a collection of two segments, of 20 and 5 papers, with a paper of the first deleted."""
     data = tmp_path / "data"
     build_quietly(write_corpus(tmp_path / "a.jsonl", many_papers(20)), data, hashing)
     build_quietly(write_corpus(tmp_path / "b.jsonl", many_papers(25)), data, hashing)
@@ -31,18 +31,18 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
 
 
 def paper(paper_id: str) -> Paper:
-    """A paper that no segment holds."""
+    """Return a paper that is in no segment."""
     return Paper(id=paper_id, title="New", abstract="One.", sentences=(Sentence("One.", 0, 4),))
 
 
 def status(data: Path) -> Status:
-    """What the collection is made of."""
+    """Return the status of a collection."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return status_of(data, catalog, data / CATALOG_FILE)
 
 
 def test_segments_generations_and_disk_are_those_there(data: Path) -> None:
-    """Papers and sizes are those of the files, deleted papers are counted, a merge would free their share."""
+    """Papers and sizes match the files, and the share of deleted papers is what a merge would free."""
     found = status(data)
     assert [("000001", 20, 1), ("000002", 5, 0)] == [
         (each.name, each.n_papers, each.n_deleted) for each in found.segments
@@ -60,7 +60,7 @@ def test_segments_generations_and_disk_are_those_there(data: Path) -> None:
 
 
 def test_what_waits_is_counted_until_it_shows(data: Path) -> None:
-    """Papers that the catalog has otherwise than what is served are pending; one changed back is not."""
+    """Papers that differ between catalog and served generation are pending; a change taken back is not."""
     assert 0 == status(data).pending
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper("new"), paper("newer")])
@@ -70,14 +70,14 @@ def test_what_waits_is_counted_until_it_shows(data: Path) -> None:
 
 
 def test_a_generation_that_cannot_be_read_is_named(data: Path) -> None:
-    """An older generation without its manifest is listed with what is wrong."""
+    """An older generation with an unreadable manifest is listed with its problem."""
     DataFolder(data).manifest("000001").write_text("{}")
     assert [True, False, False] == [bool(each.problem) for each in status(data).generations]
     assert "cannot be read" in run("status", "--data", data)
 
 
 def test_the_command_prints_tables_and_json(data: Path) -> None:
-    """Both say the same; quarantined papers are named with their reasons, markup and all."""
+    """Table and JSON agree, and show quarantined papers with their reasons, with markup unchanged."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper("[red]bad")])
         digest = catalog.changed_since(0)["[red]bad"]
@@ -94,7 +94,7 @@ def test_the_command_prints_tables_and_json(data: Path) -> None:
 
 
 def test_all_of_a_long_quarantine_are_listed_as_json(data: Path) -> None:
-    """The table names ten, and says how many others there are."""
+    """The table lists ten quarantined papers and the number of the others; JSON lists all."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         bad = [paper(f"bad{number:02}") for number in range(12)]
         change = catalog.add(bad).previous
@@ -107,7 +107,7 @@ def test_all_of_a_long_quarantine_are_listed_as_json(data: Path) -> None:
 
 
 def test_full_segments_stay_apart(data: Path) -> None:
-    """A merge joins neighbours as long as they fit into one segment; deleted papers do not count."""
+    """A merge joins neighbours that fit into one segment, not counting deleted papers."""
     found = status(data)
     half = replace(found.segments[0], n_papers=10, n_deleted=0, n_rows=MOST_ROWS // 2)
     more = replace(half, n_rows=half.n_rows + 1)
@@ -122,7 +122,7 @@ def test_full_segments_stay_apart(data: Path) -> None:
 
 
 def test_nothing_indexed_and_another_catalog_are_clear_errors(data: Path, tmp_path: Path) -> None:
-    """An empty folder says what to run; a catalog of another collection is refused."""
+    """An empty folder and the catalog of another collection are refused."""
     (tmp_path / "empty").mkdir()
     assert "nothing is indexed here" in flat(run("status", "--data", tmp_path / "empty", status=1))
     with Catalog.open(tmp_path / "other.sqlite3") as other, pytest.raises(StorageError):

@@ -1,4 +1,4 @@
-"""`akin tune`: the least effort with which an approximate index finds what is wished."""
+"""`akin tune`: the least effort at which an approximate index reaches the requested recall."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,21 +25,21 @@ from tests.support.examples.models.clusters import clustered
 
 @pytest.fixture(scope="module")
 def rows() -> list[np.ndarray]:
-    """The rows of two segments, so many that an index of lists is asked."""
+    """Return the rows of two segments, enough for an index of lists."""
     every = clustered(26_000, 16)
     return [every[:14_000], every[14_000:]]
 
 
 @pytest.fixture(scope="module")
 def indexes(rows: list[np.ndarray]) -> list[VectorIndex]:
-    """One of lists over each."""
+    """Return an index of lists over the rows of each segment."""
     return [build_index(own, "ivfsq", device="cpu") for own in rows]
 
 
 def test_more_effort_finds_more_until_it_is_enough(
     indexes: list[VectorIndex], rows: list[np.ndarray]
 ) -> None:
-    """Recall rises with the effort, as counted by hand; nothing is tried past what is asked for."""
+    """Recall rises with the effort, as a direct count confirms, until it reaches the requested one."""
     queries = rows[0][:40].astype(np.float32)
     tries = list(tried_efforts(indexes, rows, queries, recall=1.0))
     assert EFFORTS[: len(tries)] == tuple(each.effort for each in tries)
@@ -49,7 +49,7 @@ def test_more_effort_finds_more_until_it_is_enough(
     enough = list(tried_efforts(indexes, rows, queries, recall=wanted))
     assert enough[-1].recall >= wanted
     assert all(each.recall < wanted for each in enough[:-1])
-    # As they are left.
+    # The indexes keep the last effort that was tried.
     every = np.concatenate(rows).astype(np.float32)
     shares = []
     for query in queries:
@@ -62,7 +62,7 @@ def test_more_effort_finds_more_until_it_is_enough(
 
 
 def test_what_is_found_out_is_kept(tmp_path: Path, hashing: Encoder) -> None:
-    """In a generation of its own, in which the index is searched so; also after papers were added."""
+    """The chosen effort is stored in a new generation, and stays in use after papers are added."""
     data, papers = tmp_path / "data", many_papers(60)
     build_quietly(write_corpus(tmp_path / "a.jsonl", papers[:50]), data, hashing, backend="hnsw")
     before = current_generation(data)
@@ -89,7 +89,7 @@ def test_what_is_found_out_is_kept(tmp_path: Path, hashing: Encoder) -> None:
 def test_what_cannot_be_tuned_is_said(
     tmp_path: Path, hashed_data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where all is compared nothing is; what no effort reaches changes nothing; a recall is a share."""
+    """An exact index has nothing to tune; an unreachable recall and one above 1 are errors."""
     told = CliRunner().invoke(app, ["tune", "--data", str(hashed_data)])
     assert (0, True) == (told.exit_code, "nothing to tune" in flat(told.stdout))
     with pytest.raises(InputError, match="a recall of 98"):

@@ -1,4 +1,4 @@
-"""A collection that an older Akin made: one command brings it to today's form, and nothing is encoded."""
+"""One command upgrades a collection that an older Akin made, without encoding anything."""
 
 import json
 import shutil
@@ -27,12 +27,12 @@ from tests.support.commands import flat, run
 from tests.support.same_answers import assert_same_answers, ids_of
 from tests.support.trials.damage import flip
 
-SCHEMA = "0006"  # that of the last release without staged papers
+SCHEMA = "0006"  # the schema of the last release without staged papers
 
 
 @pytest.fixture(scope="module")
 def today(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of two segments, of which one paper is deleted; treat it as read-only."""
+    """Return a collection of two segments with one paper deleted; treat it as read-only."""
     folder = tmp_path_factory.mktemp("today")
     for number in (20, 30):
         build_quietly(write_corpus(folder / "c.jsonl", many_papers(number)), folder / "data", hashing)
@@ -42,7 +42,7 @@ def today(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 
 def strip_words(data: Path) -> None:
-    """Take the words out of every segment, and out of what manifests say."""
+    """Remove the words from every segment and manifest."""
     for path in data.glob("segments/*/words.arrow"):
         path.unlink()
     for path in data.glob("snapshots/*/manifest.json"):
@@ -56,7 +56,7 @@ def strip_words(data: Path) -> None:
 
 @pytest.fixture
 def old(today: Path, tmp_path: Path) -> Path:
-    """The same in the form of before: without words, the catalog's older schema, notes of a stopped build."""
+    """Return the collection in an older form: no words, an older schema, and files of a stopped build."""
     data = Path(shutil.copytree(today, tmp_path / "data"))
     database = Database(data / CATALOG_FILE)
     with database.writing() as connection:
@@ -73,7 +73,7 @@ def old(today: Path, tmp_path: Path) -> Path:
 
 
 def test_an_older_collection_comes_to_todays_form(old: Path, today: Path) -> None:
-    """The catalog has today's schema, every segment words; answers are those of one that always had them."""
+    """An upgrade brings the schema up to date and adds words; the answers match those of a new collection."""
     with pytest.raises(StorageError, match="akin migrate"):
         Catalog.open(old / CATALOG_FILE)
     assert open_snapshot(old).words is None
@@ -95,7 +95,7 @@ def test_an_older_collection_comes_to_todays_form(old: Path, today: Path) -> Non
 
 
 def test_a_second_upgrade_changes_nothing(old: Path) -> None:
-    """Nor does one of a collection that is of today already."""
+    """Upgrading a collection a second time changes nothing."""
     upgrade(old, old / CATALOG_FILE, keep=KEEP)
     before = DataFolder(old).generations()
     again = upgrade(old, old / CATALOG_FILE, keep=KEEP)
@@ -103,7 +103,7 @@ def test_a_second_upgrade_changes_nothing(old: Path) -> None:
 
 
 def stopped(*_: object, **__: object) -> None:
-    """In place of a stage: a stop before it."""
+    """Stop before a stage that this function replaces."""
     raise KeyboardInterrupt
 
 
@@ -119,7 +119,7 @@ def stopped(*_: object, **__: object) -> None:
 def test_an_interrupted_upgrade_goes_on(
     old: Path, today: Path, monkeypatch: pytest.MonkeyPatch, module: ModuleType, stage: str
 ) -> None:
-    """Stopped after any of its stages the older or the newer generation is served; given again it ends."""
+    """Stopped after any stage, an upgrade leaves the collection served, and succeeds when run again."""
     work = getattr(module, stage)
 
     def stop(*given: object, **named: object) -> None:
@@ -139,7 +139,7 @@ def test_an_interrupted_upgrade_goes_on(
 
 
 def test_words_alone_may_be_missing(today: Path, tmp_path: Path) -> None:
-    """Where the catalog is of today already, and known, a new generation has the words."""
+    """If only the words are missing, an upgrade publishes a generation with them."""
     data = Path(shutil.copytree(today, tmp_path / "data"))
     strip_words(data)
     done = upgrade(data, data / CATALOG_FILE, keep=KEEP)
@@ -150,7 +150,7 @@ def test_words_alone_may_be_missing(today: Path, tmp_path: Path) -> None:
 def test_words_of_older_rules_are_counted_again(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, also where a version with the older rules had begun to upgrade; one more call changes nothing."""
+    """Words of older rules are counted again once, even if an older upgrade was interrupted."""
     data = tmp_path / "data"
     with monkeypatch.context() as before:
         before.setattr("indexer.words.file.RULES", "1")
@@ -166,7 +166,7 @@ def test_words_of_older_rules_are_counted_again(
 
 
 def test_damage_is_not_given_words(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Papers that are not as they were written are named, also where they were when they were opened."""
+    """An upgrade refuses damaged papers, even if they were whole when they were opened."""
 
     def damage(*_: object) -> None:
         flip(min(old.glob("segments/*/papers.arrow")))
@@ -177,7 +177,7 @@ def test_damage_is_not_given_words(old: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_upgraded_collection_goes_on(old: Path, hashing: Encoder, tmp_path: Path) -> None:
-    """It takes papers from the service and from a corpus, without encoding what it has."""
+    """An upgraded collection takes papers from the catalog and from a corpus, and encodes only new ones."""
     upgrade(old, old / CATALOG_FILE, keep=KEEP)
     counting = Counting(hashing)
     with Catalog.open(old / CATALOG_FILE) as catalog:

@@ -1,4 +1,4 @@
-"""JSON arrays: every format of JSON lines may come as a list."""
+"""JSON arrays: every JSON lines format may also come as a list."""
 
 import gzip
 import io
@@ -17,7 +17,7 @@ from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons, r
 
 
 def elements(text: str, *, piece: int = 8_192) -> list[tuple[int, bytes | InputError]]:
-    """The elements of an array, read in pieces."""
+    """Return the elements of an array that is read in pieces of ``piece`` bytes."""
     stream = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]  # bytes are raw enough
     return list(array_elements(Lines(stream, Path("a.json")), piece))
 
@@ -33,14 +33,14 @@ values = st.recursive(
 def test_elements_are_those_of_the_array(
     given_values: list[object], indent: int | None, ascii_only: bool, piece: int
 ) -> None:
-    """Whatever stands in strings, however the list is laid out and wherever a read ends."""
+    """Elements are read whatever the strings hold, however the list is laid out and wherever a read ends."""
     text = json.dumps(given_values, indent=indent, ensure_ascii=ascii_only)
     found = [json.loads(element) for _, element in elements(text, piece=piece)]  # type: ignore[arg-type]
     assert given_values == found
 
 
 def test_lines_are_those_where_elements_begin() -> None:
-    """Also behind blank lines, and of several on one line."""
+    """An element has the number of the line on which it begins, also after blank lines."""
     text = '\n[\n\n {"a":\n 1}, {"b": 2}\n,\n{"c": "]"}\n]\n'
     assert [3 + 1, 5, 7] == [line for line, _ in elements(text)]
 
@@ -48,7 +48,7 @@ def test_lines_are_those_where_elements_begin() -> None:
 @pytest.mark.parametrize("layout", [None, 2])
 @pytest.mark.parametrize("name", ["jsonl", "arxiv", "openalex", "openreview", "s2", "unarxive"])
 def test_each_format_may_come_as_a_list(name: str, layout: int | None, tmp_path: Path) -> None:
-    """The same papers are found, plain and gzipped, pretty or on one line."""
+    """Each format is read from a gzipped list, pretty-printed or on one line."""
     example = EXAMPLES[name]
     whole = []
     for line in (CORPORA / example.file).read_text(encoding="utf-8").splitlines():
@@ -62,7 +62,7 @@ def test_each_format_may_come_as_a_list(name: str, layout: int | None, tmp_path:
 
 
 def test_a_broken_element_is_reported_and_passed_over(tmp_path: Path) -> None:
-    """Its line and reason are named, the rest is read; what is no object is none either."""
+    """A broken element or one that is not an object is reported with its line, and the rest is read."""
     path = write_lines(
         tmp_path, "[", json.dumps(row("a")) + ",", '{"id": }', ', 7, "x"', "," + json.dumps(row("b")), "]"
     )
@@ -74,7 +74,7 @@ def test_a_broken_element_is_reported_and_passed_over(tmp_path: Path) -> None:
 
 
 def test_the_first_element_may_be_broken_or_large(tmp_path: Path) -> None:
-    """The format is told by another one, or by the keys that the head holds."""
+    """The format is recognised if the first element is broken or larger than the head of the file."""
     broken = write_lines(tmp_path, '[{"id": },', json.dumps(row("b")), "]", name="broken.json")
     assert ["b"] == [found.id for found in read_corpus(broken)]
     large = write_lines(tmp_path, json.dumps([row("a", note="x" * 100_000)]), name="large.json")
@@ -91,7 +91,7 @@ def test_the_first_element_may_be_broken_or_large(tmp_path: Path) -> None:
     ],
 )
 def test_a_list_that_does_not_end_breaks_off(text: str, line: int, reason: str) -> None:
-    """What is whole is given first."""
+    """Whole elements are read before the error about a list without an end or with text after it."""
     found = array_elements(Lines(io.BufferedReader(io.BytesIO(text.encode())), Path("a.json")))  # type: ignore[arg-type]  # bytes are raw enough
     assert b"{}" == next(found)[1]
     with pytest.raises(BrokenFileError, match=reason) as caught:
@@ -100,12 +100,12 @@ def test_a_list_that_does_not_end_breaks_off(text: str, line: int, reason: str) 
 
 
 def test_a_huge_element_is_not_held(tmp_path: Path) -> None:
-    """It is one broken row, and the next paper is read."""
+    """An element over the size limit is one broken row, and the next paper is read."""
     path = write_lines(tmp_path, f'["{"x" * MAX_LINE_BYTES}",', json.dumps(row("b")), "]", name="huge.json")
     assert [(1, "the entry is longer than 8,388,608 bytes; shorten it")] == reasons(path, format_name="jsonl")
     assert ["b"] == [found.id for found in read_corpus(path, format_name="jsonl")]
 
 
 def test_an_empty_list_has_no_paper(tmp_path: Path) -> None:
-    """It ends where it begins."""
+    """An empty list has no papers."""
     assert [] == list(read_corpus(write_lines(tmp_path, "[]"), format_name="jsonl"))

@@ -1,4 +1,4 @@
-"""Reading a corpus: every way a row or a file can be broken."""
+"""Reading a corpus: every way in which a row or a file can be broken."""
 
 import gzip
 from functools import partial
@@ -16,7 +16,7 @@ from tests.support.examples.corpus_examples import WriteFn, paper, reasons, row,
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteFn:
-    """Write lines to a file."""
+    """Return a function that writes lines to a file."""
     return partial(write_lines, tmp_path)
 
 
@@ -74,7 +74,7 @@ def write(tmp_path: Path) -> WriteFn:
     ],
 )
 def test_a_broken_row_says_why(write: WriteFn, broken: object, reason: str) -> None:
-    """The row is passed over, its neighbours are read."""
+    """A broken row is skipped and reported with its reason, and its neighbours are read."""
     path = write(row("first"), broken, "", row("last"))
     report = CorpusReport()
     assert ["first", "last"] == [found.id for found in read_corpus(path, report=report)]
@@ -83,7 +83,7 @@ def test_a_broken_row_says_why(write: WriteFn, broken: object, reason: str) -> N
 
 
 def test_facets_of_a_text_go_to_its_sentences(write: WriteFn) -> None:
-    """As many labels as the text splits into are taken."""
+    """Facets of an abstract given as text go to its sentences if there are as many."""
     path = write(row(abstract="One thing.  Two\nthings.", facets=["method", None]))
     assert [paper("a", "A title", "One thing.", "Two things.", facets=[Facet.METHOD, None])] == list(
         read_corpus(path)
@@ -91,13 +91,13 @@ def test_facets_of_a_text_go_to_its_sentences(write: WriteFn) -> None:
 
 
 def test_a_number_may_be_an_id(write: WriteFn) -> None:
-    """Whole numbers become texts."""
+    """A whole number as id becomes text."""
     assert ["7"] == [found.id for found in read_corpus(write(row(7)))]
 
 
 @pytest.mark.parametrize("year", [2020, 2020.0, " 2020 ", "2020.00", " 2020.0 "])
 def test_a_year_may_have_a_decimal_point(write: WriteFn, year: object) -> None:
-    """Tables with gaps write whole numbers so."""
+    """A year may have a decimal point, as tables with gaps write whole numbers."""
     assert [2020] == [found.year for found in read_corpus(write(row(year=year)))]
 
 
@@ -105,7 +105,7 @@ def test_a_year_may_have_a_decimal_point(write: WriteFn, year: object) -> None:
     "url", ["example.org/a", "javascript:alert(1)", "", 7, ["x"], "https://" + "x" * 2_000]
 )
 def test_an_unusable_url_costs_no_paper(write: WriteFn, url: object) -> None:
-    """The link is dropped, the paper stays."""
+    """An unusable URL is dropped, and the paper stays."""
     report = CorpusReport()
     assert [None] == [found.url for found in read_corpus(write(row(url=url)), report=report)]
     assert 0 == report.broken
@@ -126,7 +126,7 @@ def test_an_unusable_url_costs_no_paper(write: WriteFn, url: object) -> None:
 def test_broken_first_rows_do_not_hide_the_format(
     write: WriteFn, broken: list[object], whole_line: object
 ) -> None:
-    """They are reported and passed over like any others, also before a row longer than the head."""
+    """Broken first rows are reported, and the format is recognised by a later row, even a very long one."""
     path = write(*broken, whole_line)
     report = CorpusReport()
     assert ["a"] == [found.id for found in read_corpus(path, report=report)]
@@ -134,26 +134,26 @@ def test_broken_first_rows_do_not_hide_the_format(
 
 
 def test_the_first_row_that_tells_the_format_decides(write: WriteFn) -> None:
-    """Later rows may look like another format."""
+    """The first row with a known format decides, even if later rows look like another format."""
     other = row("c", categories="cs.CL", submitter="Ada Quill")
     path = write({"title": "T"}, row("b"), other)
     assert ["b", "c"] == [found.id for found in read_corpus(path)]
 
 
 def test_a_json_object_is_no_table(write: WriteFn) -> None:
-    """Though a text of it may read like a header."""
+    """A JSON object is not read as a table, even if one of its strings looks like a header."""
     path = write({"note": ",id,title,abstract,"}, row("a"))
     assert ["a"] == [found.id for found in read_corpus(path)]
 
 
 def test_an_endless_line_is_read_past(write: WriteFn) -> None:
-    """A line over the cap is a broken row; the lines behind it keep their numbers."""
+    """A line over the size limit is a broken row, and later lines keep their numbers."""
     path = write(row("a"), "x" * (2 * MAX_LINE_BYTES + 10), row("c"), "{", gzipped=True)
     assert [2, 4] == [line for line, _ in reasons(path)]
 
 
 def test_a_duplicate_id_is_a_broken_row(write: WriteFn) -> None:
-    """The later row is refused, in one file and across files; the report says where the first is."""
+    """The later row with an id is refused, in one file and across files, with the place of the first."""
     first = write(row("a"), row("b"), row("a"), name="first.jsonl")
     second = write(row("c"), row("b"), name="second.jsonl")
     report = CorpusReport()
@@ -166,7 +166,7 @@ def test_a_duplicate_id_is_a_broken_row(write: WriteFn) -> None:
 
 
 def test_two_rows_on_one_line_may_be_duplicates(write: WriteFn) -> None:
-    """XML may have no line ends at all."""
+    """Duplicates on one line are found, because XML may have no line ends."""
     record = '<paper id="1"><title>T</title><abstract>A.</abstract></paper>'
     path = write(f'<collection id="J10"><volume id="1">{record}{record}</volume></collection>')
     report = CorpusReport()
@@ -176,7 +176,7 @@ def test_two_rows_on_one_line_may_be_duplicates(write: WriteFn) -> None:
 
 
 def test_the_report_stays_small(write: WriteFn) -> None:
-    """All broken rows are counted, the first ones kept."""
+    """All broken rows are counted, and only the first ones are kept."""
     report = CorpusReport()
     list(read_corpus(write(row(), *["{"] * 100), report=report))
     assert (100, MAX_REPORTED_ROWS) == (report.broken, len(report.broken_rows))
@@ -187,14 +187,14 @@ def test_the_report_stays_small(write: WriteFn) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf", gzip.compress(b"", mtime=0)])
 def test_an_empty_file(write: WriteFn, content: bytes) -> None:
-    """A file without content is no corpus."""
+    """A file without content raises a CorpusFormatError."""
     with pytest.raises(CorpusFormatError, match="is empty"):
         read_corpus(write(content))
 
 
 @pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16-le")])
 def test_a_binary_file(write: WriteFn, content: bytes) -> None:
-    """What holds NUL bytes is no text."""
+    """A file with NUL bytes is refused as not text."""
     with pytest.raises(CorpusFormatError, match="is not text"):
         read_corpus(write(content))
 
@@ -203,7 +203,7 @@ def test_a_binary_file(write: WriteFn, content: bytes) -> None:
     "content", ["hello", "<html><body/></html>", '{"name": 1}', "name,title", "[{}]", "<!--" * 9_999]
 )
 def test_an_unknown_format(write: WriteFn, content: str) -> None:
-    """The message lists the known formats."""
+    """The error about an unknown format lists the known formats."""
     with pytest.raises(
         CorpusFormatError,
         match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, nbib, openalex, openreview, pubmed",
@@ -212,20 +212,20 @@ def test_an_unknown_format(write: WriteFn, content: str) -> None:
 
 
 def test_an_unknown_format_name(write: WriteFn) -> None:
-    """A name that no reader has is refused with the nearest one."""
+    """An unknown format name is refused, and the error suggests the nearest one."""
     with pytest.raises(UnknownNameError, match="Did you mean 'pubmed'"):
         read_corpus(write(row()), format_name="pubmet")
 
 
 @pytest.mark.parametrize("name", ["", "missing.jsonl", "nul\0"])
 def test_no_file(tmp_path: Path, name: str) -> None:
-    """A folder, a missing file and an impossible name are storage errors, raised at once."""
+    """A folder, a missing file and an impossible name raise a StorageError at once."""
     with pytest.raises(StorageError):
         read_corpus(tmp_path / name)
 
 
 def test_every_thousand_rows_are_told_of(write: WriteFn, tmp_path: Path) -> None:
-    """Also those that cannot be used, over all files of a report: nobody waits before a still screen."""
+    """Progress is reported every 1,000 rows, also unusable ones, over all files of a report."""
     told: list[int] = []
     report = CorpusReport()
     ids = write(*(f"10.5555/a{n}" for n in range(2_500)))

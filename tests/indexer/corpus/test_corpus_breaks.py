@@ -1,4 +1,4 @@
-"""Reading a corpus: files that break off."""
+"""Reading a corpus: files that are damaged or cut short."""
 
 import gzip
 import json
@@ -16,12 +16,12 @@ from tests.support.examples.corpus_examples import WriteFn, row, write_lines
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteFn:
-    """Write lines to a file."""
+    """Return a function that writes lines to a file."""
     return partial(write_lines, tmp_path)
 
 
 def test_a_damaged_gzip_file(write: WriteFn) -> None:
-    """Damage inside gzip data says so; papers before it are kept. It may look like broken rows at first."""
+    """The report says that gzip data is damaged, and papers before the damage are kept."""
     content = bytearray(gzip.compress(b"".join(json.dumps(row(i)).encode() + b"\n" for i in range(5_000))))
     content[len(content) // 2 :] = bytes(len(content) // 2)
     path = write(bytes(content))
@@ -33,7 +33,7 @@ def test_a_damaged_gzip_file(write: WriteFn) -> None:
 
 
 def test_a_gzip_file_damaged_from_the_start(write: WriteFn) -> None:
-    """Nothing of it can be read: the file, its first line and the reason are named."""
+    """A gzip file with no readable data raises an error with the file, its first line and the reason."""
     path = write(gzip.compress(b"{}")[:10] + b"\xff" * 20)
     with pytest.raises(BrokenFileError, match=r":1: .*the gzip file is cut short or damaged"):
         list(read_corpus(path))
@@ -56,7 +56,7 @@ ACL_HEAD = '<collection id="J10"><volume id="1"><paper id="1"><title>T</title><a
     ],
 )
 def test_broken_xml(write: WriteFn, content: str, reason: str) -> None:
-    """Papers before the break are read, then the line of the break is named or reported."""
+    """Papers before a break in the XML are read, and the line of the break is raised or reported."""
     path = write(content)
     papers = read_corpus(path, on_error="fail")
     assert "acl:J10-1001" == next(papers).id
@@ -85,14 +85,14 @@ def test_entities_are_never_expanded(write: WriteFn, declaration: str) -> None:
 
 
 def test_an_unreadable_encoding(write: WriteFn) -> None:
-    """An encoding nobody knows is named."""
+    """An XML file with an unknown encoding raises a BrokenFileError."""
     path = write(f'<?xml version="1.0" encoding="bogus"?>{ACL_HEAD}</volume></collection>')
     with pytest.raises(BrokenFileError, match=r"encoding|broken"):
         list(read_corpus(path, on_error="fail"))
 
 
 def test_the_next_file_is_read(write: WriteFn) -> None:
-    """One file that breaks off does not end the reading of a corpus of several."""
+    """A file that is cut short does not end the reading of a corpus of several files."""
     report = CorpusReport()
     first = write(f"{ACL_HEAD}\n<paper", name="first.xml")
     second = write(row("b"), name="second.jsonl")
@@ -102,7 +102,7 @@ def test_the_next_file_is_read(write: WriteFn) -> None:
 
 
 def test_a_break_is_reported_after_any_number_of_broken_rows(write: WriteFn) -> None:
-    """The rows kept are capped; what says that a file was not read to its end is always kept."""
+    """The report keeps a capped number of broken rows, and always the one that says a file was cut short."""
     content = "".join(["{\n"] * 100 + [json.dumps(row("a")) + "\n"] * 2).encode()
     path = write(gzip.compress(json.dumps(row("z")).encode() + b"\n" + content, compresslevel=0)[:-30])
     report = CorpusReport()
@@ -113,13 +113,13 @@ def test_a_break_is_reported_after_any_number_of_broken_rows(write: WriteFn) -> 
 
 
 def test_a_file_of_another_format_still_raises(write: WriteFn) -> None:
-    """A table without its columns is no file that breaks off."""
+    """A table without the required columns raises an error instead of counting as cut short."""
     with pytest.raises(CorpusFormatError, match="no column id"):
         list(read_corpus(write("title,abstract", "T,A."), format_name="csv"))
 
 
 def test_read_xml_elements_are_forgotten(write: WriteFn) -> None:
-    """However many papers a volume has, it holds only the current one."""
+    """Only the current paper of a volume is held in memory, however many papers the volume has."""
     papers = '<paper id="1"><title>T</title></paper>\n' * 50
     path = write(f'<collection id="J10"><volume id="1">{papers}</volume></collection>')
     with open_source(path) as stream:

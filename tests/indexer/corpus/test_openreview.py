@@ -1,4 +1,4 @@
-"""Submissions as OpenReview's expertise format has them: one JSON object by id."""
+"""Submissions in OpenReview's expertise format: one JSON object by id."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def _write(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_submissions_by_id(tmp_path: Path, indent: int | None) -> None:
-    """Each has the id inside its entry, or else its key; pretty or on one line."""
+    """A submission has the id inside its entry, or else its key, pretty-printed or on one line."""
     document: dict[str, object] = {"a": {"id": "a", "content": {"title": "Rain", "abstract": "It rains."}}}
     document["b"] = {"content": {"title": "Snow", "abstract": "It snows."}}
     found = tuple(read_corpus(_write(tmp_path, json.dumps(document, indent=indent))))
@@ -35,7 +35,7 @@ def test_submissions_by_id(tmp_path: Path, indent: int | None) -> None:
 
 
 def test_a_broken_submission_is_named_and_passed_over(tmp_path: Path) -> None:
-    """By its key, for all entries may stand on one line."""
+    """A broken submission is reported by its key, because all entries may be on one line."""
     document = {"a": {"id": "a", "content": "text"}, "b": 7, "c": _entry("Rain")}
     path = _write(tmp_path, json.dumps(document))
     assert ["ignored"] == [each.id for each in read_corpus(path)]
@@ -44,7 +44,7 @@ def test_a_broken_submission_is_named_and_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_document_that_is_cut_short_or_too_large(tmp_path: Path) -> None:
-    """Neither is read in part: which entries are whole could not be told."""
+    """A document that is cut short or too large is not read in part."""
     text = json.dumps({"a": _entry("Rain"), "b": _entry("Snow")})
     path = _write(tmp_path, text[:-5])
     report = CorpusReport()
@@ -80,7 +80,7 @@ MAY_2019_MS = 1_557_000_000_000
 def test_the_year_is_given_or_that_of_the_first_date(
     tmp_path: Path, record: dict[str, object], year: int | None
 ) -> None:
-    """Of publication, of creation, of entry, in ms since 1970: archives as OpenReview writes them."""
+    """The year is the one given, else that of the first valid date (publication, creation, entry)."""
     content = {**_entry("Rain")["content"], **record.get("content", {})}  # type: ignore[dict-item]  # both are objects
     path = tmp_path / "~Ada_Quill1.jsonl"
     path.write_text(json.dumps({"id": "a", **record, "content": content}) + "\n", encoding="utf-8")
@@ -90,7 +90,7 @@ def test_the_year_is_given_or_that_of_the_first_date(
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_ids_of_authors(tmp_path: Path, version: int) -> None:
-    """As they are, in both versions of OpenReview's interface; what is no text is none."""
+    """Author ids are kept in both versions of OpenReview's API, and values that are not text are dropped."""
     ids: list[object] = ["~Ada_Quill1", 7]
     content = {"title": "Rain", "abstract": "It rains.", "authorids": ids if version == 1 else {"value": ids}}
     entry = {"content": content}

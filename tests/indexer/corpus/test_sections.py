@@ -8,18 +8,18 @@ from models.types import Facet, Paper
 
 
 def paper(*sentences: str) -> Paper:
-    """A paper of an abstract that is split as any text is."""
+    """Return a paper with an abstract that is split as any text is."""
     return to_paper(RawPaper(id="p", title="Drugs", abstract=" ".join(sentences)))
 
 
 def facets(*sentences: str) -> list[Facet | None] | None:
-    """The facets by sections; ``None`` for a paper that has no labelled sections."""
+    """Return the facets by sections, or ``None`` for a paper without labelled sections."""
     found = labelled_by_sections(paper(*sentences))
     return None if found is None else [sentence.facet for sentence in found.sentences]
 
 
 def test_a_label_is_of_all_sentences_to_the_next() -> None:
-    """With a colon or, in capitals, without; labels are taken from the text unless they are kept."""
+    """A label, in capitals or with a colon, holds up to the next and is removed unless labels are kept."""
     given = paper(
         "BACKGROUND Hearts fail. Many die of it.",
         "Methods: We asked 10 clinics.",
@@ -50,7 +50,7 @@ def test_a_label_is_of_all_sentences_to_the_next() -> None:
     [("PURPOSE", Facet.OBJECTIVE), ("BACKGROUND AND AIMS", Facet.BACKGROUND), ("Study design", Facet.METHOD)],
 )
 def test_labels_of_several_words(label: str, expected: Facet) -> None:
-    """An aim beside a background is background; what stands beside a word that tells counts for nothing."""
+    """One telling word of a label decides its facet, and background wins over aims."""
     assert [expected, Facet.RESULT] == facets(f"{label}: Hearts fail.", "RESULTS: They do.")
 
 
@@ -64,10 +64,10 @@ def test_labels_of_several_words(label: str, expected: Facet) -> None:
     ],
 )
 def test_what_is_no_labelled_abstract(sentences: tuple[str, ...]) -> None:
-    """Begun without a label, of one facet alone, of a section that does two things, or mere words."""
+    """Abstracts without a leading label, with one facet, a mixed section or mere words are not labelled."""
     assert facets(*sentences) is None
 
 
 def test_a_long_run_of_labels_takes_linear_time() -> None:
-    """An abstract of nothing but words that labels are made of is read as fast as any."""
+    """An abstract that repeats a label word 10,000 times is not labelled."""
     assert facets("METHODS " * 10_000 + "end.") is None

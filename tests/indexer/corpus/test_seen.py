@@ -1,4 +1,4 @@
-"""Ids that a corpus repeats are found, however many lie between, in 16 bytes an id."""
+"""Repeated ids of a corpus are found, however far apart, in 16 bytes per id."""
 
 import random
 import tracemalloc
@@ -7,7 +7,7 @@ from indexer.corpus.seen import FirstSeen
 
 
 def test_every_repeated_id_is_found() -> None:
-    """In whatever run the first one stands; its place is told, and stays that of the first."""
+    """A repeated id gives the place of its first occurrence, whichever run that is in."""
     seen, first, rng = FirstSeen(n_recent=7), dict[str, int](), random.Random(0)
     for place in range(5_000):
         paper_id = f"p{rng.randrange(3_000)}"
@@ -16,7 +16,7 @@ def test_every_repeated_id_is_found() -> None:
 
 
 def test_ids_take_few_bytes() -> None:
-    """Not those of Python's own numbers."""
+    """An id takes fewer than 30 bytes, less than Python's own integers would."""
     tracemalloc.start()
     seen = FirstSeen(n_recent=1_000)
     for place in range(20_000):

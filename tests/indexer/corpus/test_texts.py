@@ -1,4 +1,4 @@
-"""Texts of libraries and services: their tags go, their entities become characters."""
+"""Texts of libraries and services: tags are removed, and entities become characters."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ from indexer.corpus.rows import without_tags
     ],
 )
 def test_entities_become_characters_once(text: str, expected: str) -> None:
-    """Behind the tags, so that none is made up; a text that only looks like an entity stays."""
+    """Entities are replaced once, after tags are removed; text that only looks like an entity stays."""
     assert expected == without_tags(text)
 
 
@@ -34,7 +34,7 @@ TEXT = "A &lt;b&gt; &amp; B&#0;&#10;&nbsp;&#x1b;C"
 
 @pytest.mark.parametrize("ending", ["ris", "json"])
 def test_entities_in_libraries(tmp_path: Path, ending: str) -> None:
-    """In titles, abstracts and venues; control characters that they stand for are cleaned as others are."""
+    """Entities in titles, abstracts and venues become characters, and control characters are cleaned."""
     record = {
         "id": "a",
         "type": "book",
@@ -52,7 +52,7 @@ def test_entities_in_libraries(tmp_path: Path, ending: str) -> None:
 
 
 def test_entities_in_answers_of_crossref() -> None:
-    """Publishers give their texts with entities, venues too."""
+    """Entities in Crossref's titles, abstracts and venues become characters."""
     work = {
         "DOI": "10.5555/a",
         "title": ["A &amp; B"],

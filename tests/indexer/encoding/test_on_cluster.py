@@ -1,4 +1,4 @@
-"""Encoding on a cluster that is pretended."""
+"""Encoding on a cluster, with a stand-in for Ray."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from tests.support.servers.pretended_ray import PretendedRay
 def test_gpus_are_used_where_the_device_is_not_the_processor(
     device: str, n_gpus: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By either name of that."""
+    """GPUs are requested unless the device is the CPU, by either of its names."""
     with ThreadPoolExecutor(1) as threads:
         ray = PretendedRay(threads)
         ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
@@ -28,7 +28,7 @@ def test_gpus_are_used_where_the_device_is_not_the_processor(
 
 
 def test_a_node_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray raises no error of a class of its own then."""
+    """A Ray node that does not start raises an InputError, although Ray raises a plain Exception."""
 
     def init(**_: Any) -> None:
         raise Exception("The current node timed out during startup. This could happen ...")  # noqa: TRY002

@@ -1,4 +1,4 @@
-"""Several devices encode at once: the collection is that of one, and an end is the end of all."""
+"""Encoding on several devices at once: the same collection as on one, and one failure ends all."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ TENS = Bounds(part=10)
 
 
 class Device:
-    """A device: an encoder that first waits for what else is to happen."""
+    """A device with an encoder that first calls ``wait``."""
 
     def __init__(self, encoder: Encoder, wait: Callable[[], object] = lambda: None) -> None:
         self._encoder, self._wait = encoder, wait
@@ -42,23 +42,23 @@ class Device:
 
     @property
     def spec(self) -> EncoderSpec:
-        """The encoder's."""
+        """The spec of the encoder."""
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """As the encoder."""
+        """Call ``wait``, then encode."""
         self._wait()
         self.n_encoded += len(papers)
         return self._encoder.encode(papers, layers=layers)
 
 
 def on(first: Device, *others: Device) -> EncodeOnDevices:
-    """What encodes on these."""
+    """Return an ``EncodeOnDevices`` for these devices."""
     return EncodeOnDevices(annotated(first), [lambda own=each: annotated(own) for each in others])
 
 
 def built(corpus: Path, data: Path, device: Device, encode: EncodeOnDevices) -> list[int]:
-    """How many papers were encoded, each time that it was told."""
+    """Build a collection, and return the numbers of encoded papers that were reported."""
     told: list[int] = []
 
     def on_progress(stage: str, done: int, _total: int | None) -> None:
@@ -73,17 +73,17 @@ def built(corpus: Path, data: Path, device: Device, encode: EncodeOnDevices) -> 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Four parts of ten papers."""
+    """Return a corpus of 40 papers, four parts of ten."""
     return write_corpus(tmp_path / "c.jsonl", many_papers(40))
 
 
 def threads() -> list[str]:
-    """Those that encode."""
+    """Return the names of the threads that encode."""
     return [each.name for each in threading.enumerate() if each.name.startswith("encoding")]
 
 
 def test_devices_encode_at_once_what_one_would(tmp_path: Path, hashing: Encoder, corpus: Path) -> None:
-    """Each has a part at the same time as the other; files are equal to the byte, and every paper counts."""
+    """Two devices encode at the same time, and the files are equal to the byte to those of one."""
     together = threading.Barrier(2)
     devices = [Device(hashing, lambda: together.wait(60)) for _ in range(2)]
     told = built(corpus, tmp_path / "two", devices[0], on(*devices))
@@ -97,7 +97,7 @@ def test_devices_encode_at_once_what_one_would(tmp_path: Path, hashing: Encoder,
 def test_a_device_that_breaks_ends_the_build_and_nothing_is_lost(
     tmp_path: Path, hashing: Encoder, corpus: Path
 ) -> None:
-    """It gets no other part, no thread outlives the lock, and the next run takes over what the others did."""
+    """A failing device ends the build and its threads, and the next build reuses the finished parts."""
     data, broken_off = tmp_path / "data", []
 
     def break_off() -> None:
@@ -117,7 +117,7 @@ def test_a_device_that_breaks_ends_the_build_and_nothing_is_lost(
 
 
 def test_what_is_under_way_at_the_end_is_given_up(tmp_path: Path, hashing: Encoder) -> None:
-    """After the papers of one call of the encoder; what only waited is not begun."""
+    """At the end, a part stops after the encoder's current call, and waiting parts are cancelled."""
     reached, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -150,7 +150,7 @@ def test_what_is_under_way_at_the_end_is_given_up(tmp_path: Path, hashing: Encod
 def test_a_device_whose_models_cannot_be_loaded_is_left_out(
     tmp_path: Path, hashing: Encoder, corpus: Path
 ) -> None:
-    """It is full: the others encode all, and the log says so."""
+    """A device without memory for the models is left out, and the log says so."""
 
     def full() -> Annotator:
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -178,7 +178,7 @@ GPUS = [
 def test_auto_is_every_gpu_and_a_name_is_one(
     device: str, n_gpus: int, others: list[str], hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where one is named, it alone encodes."""
+    """``auto`` encodes on every GPU, and a named device encodes alone."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: n_gpus > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
     with encoding(annotated(hashing), BuildArguments("hashing", device=device)) as encode:
@@ -190,7 +190,7 @@ def test_auto_is_every_gpu_and_a_name_is_one(
 def test_whoever_indexes_uses_all_devices(
     command: str, tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands and the library; the models of a further device wait for its first part."""
+    """`akin index`, `akin reindex` and the library encode on all devices."""
     data, begun = tmp_path / "data", []
 
     class Watched(EncodeOnDevices):

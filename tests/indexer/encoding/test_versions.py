@@ -1,4 +1,4 @@
-"""What is encoded is taken over, whoever encoded it: a build that died, or what is served."""
+"""Encoded papers are reused, from a build that died or from the served generation."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ TENS = Bounds(part=10)
 
 @pytest.fixture
 def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of 10 papers, and a corpus of 40 beside it, read in parts of 10."""
+    """Return a collection of 10 papers, next to a corpus of 40."""
     build_quietly(
         write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing, bounds=TENS
     )
@@ -42,7 +42,7 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
-    """Index the corpus up to the moment when its papers are in the catalog, and no further."""
+    """Return a function that indexes the corpus until its papers are in the catalog, and no further."""
 
     def full(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
@@ -57,7 +57,7 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
 
 
 def absorbed(data: Path, encoder: Encoder) -> Manifest:
-    """What a service does: bring what is served in line with the catalog."""
+    """Bring a collection in line with the catalog, as a service does, and return its manifest."""
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
@@ -70,7 +70,7 @@ def add(data: Path, paper_id: str) -> None:
 
 
 def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: Encoder, kill: Kill) -> None:
-    """All 30 papers show with the vectors that they had been given; the command then finds them there."""
+    """A service publishes the papers that a dead build encoded, and the build then finds nothing to do."""
     kill(hashing)
     counting = Counting(hashing)
     assert 40 == absorbed(data, counting).n_papers
@@ -80,7 +80,7 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
         position = snapshot.position(paper_id)
         (encoded,) = hashing.encode([snapshot.paper(position)])
         np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
-    # Or every later change would look through all of its parts.
+    # If it stayed, every later change would search all of its parts.
     assert not (data / "building" / "corpus").exists()
     again = Counting(hashing)
     report = build_quietly(data.parent / "c.jsonl", data, again, bounds=TENS)
@@ -88,7 +88,7 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
 
 
 def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
-    """Papers added or replaced after the build died are encoded, deleted ones are left out, no others."""
+    """After a build died, only papers added or replaced since are encoded, and deleted ones left out."""
     kill(hashing)
     add(data, "whales")
     add(data, "p12")
@@ -103,7 +103,7 @@ def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill:
 
 
 def go_and_come_back(data: Path) -> None:
-    """Delete a paper, and make its version current again in the catalog alone."""
+    """Delete a paper, then make its version current again in the catalog only."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         versions = catalog.current_hashes(["p3"])
         delete_papers(data, ["p3"], catalog, keep=KEEP)
@@ -111,7 +111,7 @@ def go_and_come_back(data: Path) -> None:
 
 
 def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> None:
-    """A paper that was deleted and comes back, and a corpus that replaces all, take the vectors there are."""
+    """A paper that comes back and a corpus that replaces all reuse the served vectors."""
     go_and_come_back(data)
     counting = Counting(hashing)
     assert (10, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
@@ -125,7 +125,7 @@ def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> No
 
 
 def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: Encoder) -> None:
-    """However large the segment is in which it stands."""
+    """A paper that comes back is not encoded again, even from a large segment."""
     corpus, data = write_corpus(tmp_path / "c.jsonl", many_papers(1_100)), tmp_path / "data"
     build_quietly(corpus, data, hashing)
     go_and_come_back(data)
@@ -136,7 +136,7 @@ def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: En
 def test_a_segment_is_compared_once_for_papers_that_come_back(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not for each of them: reading a large segment takes longer than encoding one paper."""
+    """A segment is compared with its checksum once, not for each paper that comes back."""
     monkeypatch.setattr("indexer.snapshot.verified._RESTED_NS", 0)
     read: list[str] = []
     monkeypatch.setattr(
@@ -158,7 +158,7 @@ def test_a_segment_is_compared_once_for_papers_that_come_back(
 
 
 def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> None:
-    """Copied unseen, damage would get a checksum of its own: their papers are encoded."""
+    """Papers of a damaged segment are encoded again instead of copied under a new checksum."""
     counting, damaged = Counting(hashing), [*(data / "segments").rglob("vectors.npy")]
     go_and_come_back(data)
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -176,7 +176,7 @@ def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> No
     "pattern", ["part-*/papers.arrow", "part-*/vectors.npy", "part-*/ids.npy", "part-*/kept.json"]
 )
 def test_damaged_vectors_are_made_again(data: Path, hashing: Encoder, kill: Kill, pattern: str) -> None:
-    """Of a part whose files are not as they were written the papers are encoded; of the others none."""
+    """Only the papers of a damaged part are encoded again."""
     kill(hashing)
     flip(sorted((data / "building" / "corpus").glob(pattern))[0])
     counting = Counting(hashing)
@@ -185,7 +185,7 @@ def test_damaged_vectors_are_made_again(data: Path, hashing: Encoder, kill: Kill
 
 
 def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kill: Kill) -> None:
-    """A re-index with another number format encodes every paper itself, pending ones too."""
+    """A re-index with another dtype encodes every paper, pending ones too."""
     kill(hashing)
     counting = Counting(hashing)
     annotator = annotated(counting)
@@ -200,7 +200,7 @@ def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kil
 def test_a_killed_service_takes_them_up_again(
     data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a dead build encoded is taken over by one that dies too, and by the next one."""
+    """Papers that a dead build encoded are also reused after a service died."""
     kill(hashing)
     counting = Counting(hashing)
     with monkeypatch.context() as broken:
@@ -213,7 +213,7 @@ def test_a_killed_service_takes_them_up_again(
 
 
 def test_a_build_under_way_keeps_what_it_encoded(data: Path, hashing: Encoder, kill: Kill) -> None:
-    """As long as a build holds its folder others read there, and remove nothing."""
+    """While a build holds its lock, others reuse its parts and remove none."""
     kill(hashing)
     counting = Counting(hashing)
     with writer_lock(data / "building" / "corpus.lock"):
@@ -223,14 +223,14 @@ def test_a_build_under_way_keeps_what_it_encoded(data: Path, hashing: Encoder, k
 
 
 def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder, kill: Kill) -> None:
-    """A paper that the dead build refused is quarantined by whoever publishes for it, not tried again."""
+    """A paper that the dead build refused is quarantined without trying it again."""
     papers = [*many_papers(40), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     write_corpus(data.parent / "c.jsonl", papers)
     kill(Refusing(hashing))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         models = open_snapshot(data).manifest.models_key
         (refused,) = catalog.quarantine(models, limit=1).first
-        catalog.note_encoding(models, [refused.content_hash], [])  # as if it had died a moment earlier
+        catalog.note_encoding(models, [refused.content_hash], [])  # as if the build had died a moment earlier
         counting = Counting(hashing)
         assert 40 == absorbed(data, counting).n_papers
         assert (0, (refused,)) == (counting.n_encoded, catalog.quarantine(models, limit=1).first)
@@ -239,7 +239,7 @@ def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder,
 def test_a_file_system_without_links_gets_copies(
     data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where files cannot be linked they are copied, and nothing is encoded again either."""
+    """If files cannot be linked, they are copied, and nothing is encoded again."""
 
     def refused(*_: object) -> None:
         raise PermissionError
@@ -253,7 +253,7 @@ def test_a_file_system_without_links_gets_copies(
 def test_what_others_remove_meanwhile_is_still_there(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A build takes over what a service encoded, which publishes and removes it before the build does."""
+    """A build keeps the parts that it reuses from a service, even if the service removes them meanwhile."""
     corpus = data.parent / "c.jsonl"
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper for paper in read_corpus(corpus) if paper.id in {"p20", "p30"}])
@@ -275,7 +275,7 @@ def test_what_others_remove_meanwhile_is_still_there(
 
 
 class Ahead:
-    """Encodes like ``EncodeHere``, each part only once it is waited for, several begun before."""
+    """Encodes like ``EncodeHere``, but each part only once it is awaited, with several begun before."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encode = EncodeHere(annotated(encoder))
@@ -285,7 +285,7 @@ class Ahead:
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
-        """Begin with a part."""
+        """Begin a part."""
         self.done.append(f"begin {papers[0].id}")
 
         def part() -> Part:
@@ -296,7 +296,7 @@ class Ahead:
 
 
 def test_parts_are_begun_before_others_are_done(tmp_path: Path, hashing: Encoder) -> None:
-    """As many as are worked on at once, in order; the collection is that of one after the other."""
+    """As many parts as allowed are begun ahead, in order, and the collection is the same."""
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(50))
     ahead = Ahead(hashing)
     build_quietly(corpus, tmp_path / "ahead", hashing, bounds=TENS, encode=ahead)

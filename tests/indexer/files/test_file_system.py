@@ -1,4 +1,4 @@
-"""What file system a folder is on: mounts as Linux lists them, and a collection where nobody can write."""
+"""The file system of a folder: mounts as Linux lists them, and collections on read-only ones."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ MOUNTS = r"""22 1 0:21 / / rw,relatime - ext4 /dev/vda rw
 def test_a_folder_is_on_what_is_mounted_nearest_above_it(
     folder: str, expected: str | None, tmp_path: Path
 ) -> None:
-    """File systems of the network are named, and what does not work there is said."""
+    """Network file systems are named by the nearest mount above a folder, and their limits are reported."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
     assert expected == network_kind(Path(folder), mounts)
@@ -48,7 +48,7 @@ def test_a_folder_is_on_what_is_mounted_nearest_above_it(
 
 
 def test_where_mounts_are_not_listed_no_kind_is_known(tmp_path: Path) -> None:
-    """As on other systems than Linux."""
+    """Without a list of mounts, as on other systems than Linux, no kind is known."""
     assert network_kind(tmp_path, tmp_path / "none") is None
 
 
@@ -76,7 +76,7 @@ print("as a reader finds it")
 
 
 def read_only(data: Path, code: str, *arguments: str) -> str:
-    """What a program prints that sees ``data`` mounted read-only; skips where nothing can be mounted."""
+    """Return the output of a program that sees ``data`` mounted read-only; skip if nothing can be mounted."""
     namespace = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
     mounted = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
     if (
@@ -91,7 +91,7 @@ def read_only(data: Path, code: str, *arguments: str) -> str:
 
 
 def test_a_collection_on_a_read_only_file_system_is_read(tmp_path: Path, hashing: Encoder) -> None:
-    """With its catalog, which SQLite would not open there; what would write says why it does not."""
+    """A collection on a read-only file system can be read and backed up; deleting is refused."""
     data = tmp_path / "data"
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), data, hashing)
     assert {} == limits_of(data)
@@ -122,7 +122,7 @@ assert shown[0] == shown[1] != []
 
 
 def test_a_collection_that_is_not_theirs_to_write_is_read(hashing: Encoder) -> None:
-    """As on a read-only file system: a user without the right to write is shown what is there."""
+    """A user without write permission sees the status of a collection."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         build_quietly(write_corpus(Path(folder) / "c.jsonl", many_papers(5)), data, hashing)
@@ -138,7 +138,7 @@ def test_a_collection_that_is_not_theirs_to_write_is_read(hashing: Encoder) -> N
 
 
 def test_a_catalog_that_is_in_use_is_read_by_who_may_not_write_it(hashing: Encoder) -> None:
-    """With what was written last, which stands in its log: the one who writes it shares it."""
+    """A user without write permission reads a catalog in use, with the latest papers from its log."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / CATALOG_FILE
         Path(folder).chmod(0o755)
@@ -186,7 +186,7 @@ except StorageError as error:
 def test_a_catalog_that_is_written_elsewhere_is_not_read_from_a_read_only_file_system(
     tmp_path: Path, hashing: Encoder
 ) -> None:
-    """Its newest papers stand in a log that cannot be read there: it says so, and what to do."""
+    """A catalog whose log cannot be read on a read-only file system raises an error with the remedy."""
     data = tmp_path / "data"
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), data, hashing)
     (data / "catalog.sqlite3-wal").write_bytes(b"of another process")

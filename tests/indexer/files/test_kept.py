@@ -10,13 +10,13 @@ from models.checksums import sha256_of
 
 
 def written(folder: Path, content: str) -> dict[str, Any]:
-    """Fill a folder with one file."""
+    """Write one file into a folder, and return the note about it."""
     (folder / "file").write_text(content, encoding="utf-8")
     return {"by": content, "files": {"file": sha256_of(folder / "file")}}
 
 
 def test_two_that_fill_one_folder_do_not_mix(tmp_path: Path) -> None:
-    """The first that is done counts for both, and nothing is left of the other."""
+    """The first process that finishes a folder counts for both, and nothing of the second is left."""
     folder = tmp_path / "part-1"
 
     def slow(prepared: Path) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_two_that_fill_one_folder_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    """By whoever fills the same folder next; what is left of others stays."""
+    """The next process that fills a folder removes what a killed one left of it, and nothing of others."""
     mine, other = tmp_path / "unfinished-part-1-0a", tmp_path / "unfinished-part-12-0a"
     for each in (mine, other):
         each.mkdir()
@@ -42,7 +42,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_work_that_fails(tmp_path: Path) -> None:
-    """Its error is raised."""
+    """If filling a folder fails, the error is raised and nothing is left."""
 
     def fail(prepared: Path) -> dict[str, Any]:
         written(prepared, "x")

@@ -1,4 +1,4 @@
-"""Indexes on GPUs, by a stand-in for faiss-gpu: where they go, what they find, and what if memory is full."""
+"""Indexes on GPUs, with a stand-in for faiss-gpu: placement, hits, and full memory."""
 
 import gc
 import threading
@@ -24,7 +24,7 @@ ON_GPUS = ("flat", "ivfsq")
 
 @pytest.fixture(autouse=True)
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
-    """The second has more room; whatever the cost, FAISS is asked."""
+    """Return two stand-in GPUs, the second with more room; FAISS is used whatever a scan would cost."""
     stand_in = FaissOnGpus([10 * GIB, 20 * GIB])
     monkeypatch.setattr(gpu, "faiss", stand_in)
     monkeypatch.setattr("models.encoders.devices.free_bytes", stand_in.free)
@@ -37,26 +37,26 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
 
 @pytest.fixture(scope="module")
 def rows() -> np.ndarray:
-    """Clustered rows."""
+    """Return clustered rows."""
     return clustered(N_ROWS, DIM)
 
 
 @pytest.fixture(scope="module")
 def queries() -> np.ndarray:
-    """Eight sentences of a query paper."""
+    """Return eight sentences of a query paper."""
     return clustered(8, DIM, seed=1).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
 def saved(rows: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``ivfsq`` saved on a CPU."""
+    """Return the path of an ``ivfsq`` index saved on a CPU."""
     path = tmp_path_factory.mktemp("ivfsq") / "index.bin"
     build_index(rows, "ivfsq", device="cpu").save(path)
     return path
 
 
 def opened(name: str, saved: Path, rows: np.ndarray, device: str) -> VectorIndex:
-    """An index, where ``device`` has it."""
+    """Return the index as opened on ``device``."""
     return load_index(saved, rows, backend=name, device=device)
 
 
@@ -65,11 +65,11 @@ def opened(name: str, saved: Path, rows: np.ndarray, device: str) -> VectorIndex
 def test_a_gpu_finds_what_a_scan_finds(
     name: str, share: float | None, two_gpus: FaissOnGpus, saved: Path, rows: np.ndarray, queries: np.ndarray
 ) -> None:
-    """``flat`` the same rows and scores to the bit, ``ivfsq`` 98 % of them; no other than those allowed."""
+    """``flat`` finds the same to the bit, ``ivfsq`` 98 % of it, and only allowed rows."""
     allowed = None if share is None else np.random.default_rng(0).random(N_ROWS) < share
     index = opened(name, saved, rows, "auto")
     hits = index.search(queries, K, allowed=allowed)
-    # A narrow filter leaves so few that they are compared one by one, on the CPU.
+    # A narrow filter leaves so few rows that the CPU compares each of them.
     assert bool(two_gpus.calls) == (share is None or share > 0.001)
     expected = build_index(rows, "exact").search(queries, K, allowed=allowed)
     if name == "flat":
@@ -85,9 +85,9 @@ def test_a_gpu_finds_what_a_scan_finds(
 def test_a_gpu_finds_the_rows_nearest_to_any_query(
     name: str, k: int, share: float, saved: Path, rows: np.ndarray, queries: np.ndarray
 ) -> None:
-    """One list is the best of those of the queries, which know what a filter leaves and how many rows fit."""
+    """The list for all queries together is the best of the queries' lists, filtered or not."""
     allowed = np.random.default_rng(0).random(N_ROWS) < share
-    queries = np.concatenate((queries[:1], queries[1:] + 5))  # all of the list is near one of them
+    queries = np.concatenate((queries[:1], queries[1:] + 5))  # the whole list is near one query
     index = opened(name, saved, rows, "auto")
     together = index.search(queries, k, together=True, allowed=allowed)
     expected = nearest.best_together(index.search(queries, k, allowed=allowed))
@@ -99,7 +99,7 @@ def test_a_gpu_finds_the_rows_nearest_to_any_query(
 def test_more_rows_than_a_gpu_selects_are_found_by_a_scan(
     name: str, two_gpus: FaissOnGpus, saved: Path, rows: np.ndarray, queries: np.ndarray
 ) -> None:
-    """FAISS's GPU indexes give 2,048 rows at most."""
+    """More than 2,048 rows, the limit of FAISS's GPU indexes, are found by a scan on the CPU."""
     hits = opened(name, saved, rows, "auto").search(queries, 3000)
     assert (hits.rows >= 0).all()
     assert not two_gpus.calls
@@ -116,7 +116,7 @@ def test_a_device_is_where_it_says(
     rows: np.ndarray,
     queries: np.ndarray,
 ) -> None:
-    """``cuda:N`` is that GPU, ``auto`` and ``cuda`` the one with most room; each has one resource object."""
+    """``cuda:N`` is that GPU, ``auto`` and ``cuda`` the one with most room, with one resource object."""
     for _ in range(2):
         opened(name, saved, rows, device).search(queries, K)
     assert {(number, len(queries))} == set(two_gpus.calls)
@@ -124,7 +124,7 @@ def test_a_device_is_where_it_says(
 
 
 def test_segments_share_the_gpus_out(two_gpus: FaissOnGpus, rows: np.ndarray) -> None:
-    """Each goes where the most room is at that moment."""
+    """Each index goes to the GPU with the most room at that moment."""
     two_gpus.memory[0] = two_gpus.memory[1] - rows.size * 3
     for _ in range(4):
         build_index(rows, "flat")
@@ -133,7 +133,7 @@ def test_segments_share_the_gpus_out(two_gpus: FaissOnGpus, rows: np.ndarray) ->
 
 @pytest.mark.parametrize("device", ["cuda:2", "cuda:x", "gpu", "cuda:-1", "CUDA", ""])
 def test_a_gpu_that_is_not_there_is_refused(device: str, rows: np.ndarray) -> None:
-    """Before any work is done."""
+    """A missing GPU or an unknown device name raises InputError."""
     with pytest.raises(InputError, match=r"cuda:0 on|expected auto, cpu, cuda or cuda:N"):
         check_backend("flat", device)
     with pytest.raises(InputError, match=r"cuda:0 on|expected auto, cpu, cuda or cuda:N"):
@@ -144,7 +144,7 @@ def test_a_gpu_that_is_not_there_is_refused(device: str, rows: np.ndarray) -> No
 def test_lists_that_a_gpu_trained_are_those_of_a_cpu(
     name: str, two_gpus: FaissOnGpus, rows: np.ndarray, tmp_path: Path
 ) -> None:
-    """The stand-in computes as a CPU does, so the file is the same to the byte: nothing else differs."""
+    """A build on a stand-in GPU, which computes like a CPU, writes the same file as a build on the CPU."""
     for device in ("cpu", "cuda:0"):
         build_index(rows, name, device=device).save(tmp_path / device)
     assert two_gpus.taken[0] > 0
@@ -155,7 +155,7 @@ def test_lists_that_a_gpu_trained_are_those_of_a_cpu(
 def test_a_gpu_that_is_full_leaves_the_build_to_the_cpu(
     name: str, two_gpus: FaissOnGpus, rows: np.ndarray, tmp_path: Path
 ) -> None:
-    """Full when it begins, or when the first rows are to be given their lists."""
+    """A build goes to the CPU if the GPU is full, at the beginning or when rows are assigned to lists."""
     build_index(rows, name, device="cpu").save(tmp_path / "cpu")
     two_gpus.temporary = 0
     build_index(rows, name, device="auto").save(tmp_path / "later")
@@ -173,7 +173,7 @@ def test_an_index_without_room_goes_to_the_cpu_or_says_so(
     rows: np.ndarray,
     queries: np.ndarray,
 ) -> None:
-    """``auto`` takes the CPU; a GPU that was named has to have the room."""
+    """Without room, ``auto`` uses the CPU, and a named GPU raises DeviceFullError."""
     two_gpus.memory = [3 * GIB] * 2
     index = kind.load(saved, rows, device="auto")
     np.testing.assert_array_equal(
@@ -193,9 +193,9 @@ def test_a_gpu_that_fills_up_meanwhile_is_left(
     rows: np.ndarray,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """FAISS's error is ours, and ``auto`` goes on."""
+    """If FAISS runs out of memory, ``auto`` uses the CPU and a named GPU raises DeviceFullError."""
     two_gpus.memory = [1000, 1000]
-    monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # as where nobody can tell
+    monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # free memory is unknown
     kind.load(saved, rows, device="auto").search(rows[:2].astype(np.float32), K)
     assert [] == two_gpus.calls
     with pytest.raises(DeviceFullError, match="memory of device cuda:1 is full"):
@@ -213,7 +213,7 @@ def test_a_search_without_memory_halves_its_queries(
     rows: np.ndarray,
     queries: np.ndarray,
 ) -> None:
-    """The answers are the same; where not even one query fits, the CPU compares every row."""
+    """Without memory, queries are halved, down to the CPU, and the hits stay the same."""
     index = opened(name, saved, rows, "cuda:0")
     expected = index.search(queries, 200)
     two_gpus.calls.clear()
@@ -226,7 +226,7 @@ def test_a_search_without_memory_halves_its_queries(
 def test_an_error_that_is_not_of_memory_stays_itself(
     two_gpus: FaissOnGpus, rows: np.ndarray, queries: np.ndarray
 ) -> None:
-    """Nothing but a full memory is taken for one."""
+    """An error that is not about memory is raised unchanged."""
     index = build_index(rows, "flat")
     two_gpus.calls = None  # type: ignore[assignment] # broken on purpose
     with pytest.raises(AttributeError):
@@ -237,7 +237,7 @@ def test_an_error_that_is_not_of_memory_stays_itself(
 def test_several_threads_search_at_once(
     name: str, saved: Path, rows: np.ndarray, queries: np.ndarray
 ) -> None:
-    """Two indexes of one GPU, four threads: one call at a time."""
+    """Four threads that search two indexes of one GPU get the right hits, one call at a time."""
     indexes = [opened(name, saved, rows, "cuda:0") for _ in range(2)]
     expected = indexes[0].search(queries, K).rows
     wrong: list[object] = []
@@ -260,7 +260,7 @@ def test_several_threads_search_at_once(
 
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_an_index_is_freed_within_a_call_of_its_gpu(name: str, saved: Path, rows: np.ndarray) -> None:
-    """Whoever lets go of it may be in any thread: FAISS's part waits until nothing else uses the GPU."""
+    """An index released while its GPU is in use is freed by the next use of the GPU."""
     index: Any = opened(name, saved, rows, "cuda:0")
     own = weakref.ref(index._index)
     with gpu.gpu_at(0).used():
@@ -275,7 +275,7 @@ def test_an_index_is_freed_within_a_call_of_its_gpu(name: str, saved: Path, rows
 def test_lists_of_a_build_are_freed_within_a_call(
     temporary: int, two_gpus: FaissOnGpus, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The index that a GPU finds the lists with, also where its memory is full."""
+    """The GPU index of a build is freed when room is next requested, also if memory was full."""
     made: list[weakref.ref[object]] = []
     flat = two_gpus.GpuIndexFlatL2
 
@@ -289,14 +289,14 @@ def test_lists_of_a_build_are_freed_within_a_call(
     build_index(rows, "ivfsq", device="cuda:0")
     gc.collect()
     assert [False] == [each() is None for each in made]
-    gpu.gpu_with_room("cuda:0", 1)  # whoever asks for room has it freed
+    gpu.gpu_with_room("cuda:0", 1)  # a request for room frees it
     assert [True] == [each() is None for each in made]
 
 
 def test_flat_takes_its_memory_at_once(
     two_gpus: FaissOnGpus, rows: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FAISS reserves what one call adds; growing step by step would take up to twice as much."""
+    """All rows are added to a GPU in one call, because growing in steps would take up to twice the memory."""
     monkeypatch.setattr("indexer.index.backends.faiss_flat.ADD_ROWS", 10)
     build_index(rows, "flat", device="cuda:0")
     assert [N_ROWS] == two_gpus.added
@@ -306,16 +306,16 @@ def test_flat_takes_its_memory_at_once(
 def test_a_gpu_that_fills_up_leaves_what_is_stored(
     device: str, two_gpus: FaissOnGpus, rows: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many rows are then searched with the index that was stored for them, not one by one on the CPU."""
+    """If the GPU fills up, many rows are searched with their stored index instead of one by one."""
     build_index(rows, "ivfpq", device="cpu").save(tmp_path / "index.bin")
     monkeypatch.setattr("indexer.index.vector_index.MOST_EXACT_ROWS", N_ROWS - 1)
     two_gpus.memory = [1000, 1000]
-    monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # as where nobody can tell
+    monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # free memory is unknown
     assert isinstance(load_index(tmp_path / "index.bin", rows, backend="ivfpq", device=device), IvfPqIndex)
 
 
 def test_many_rows_are_served_flat_where_there_is_room(two_gpus: FaissOnGpus) -> None:
-    """Whatever they were indexed with, unless told cpu; ``ivfsq``, made for GPUs, stays itself."""
+    """Many rows are served ``flat`` on a GPU with room, except ``ivfsq``, and never on ``cpu``."""
     shape = (10**6, 384)
     expected = {"auto": "flat", "cuda": "flat", "cuda:1": "flat", "cpu": "ivfpq"}
     assert expected == {device: serving_backend("ivfpq", shape, device) for device in expected}
@@ -327,7 +327,7 @@ def test_many_rows_are_served_flat_where_there_is_room(two_gpus: FaissOnGpus) ->
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def test_the_processor_uses_no_gpu(device: str, saved: Path, rows: np.ndarray) -> None:
-    """By either of its names."""
+    """With device ``cpu`` or ``cpu:0``, no GPU is used."""
     assert gpu.gpu_for(device, 1) is None
     assert gpu.gpu_with_room(device, 1) is None
     assert "ivfsq" == serving_backend("ivfsq", rows.shape, device)

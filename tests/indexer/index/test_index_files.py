@@ -1,4 +1,4 @@
-"""How every index backend is built, saved and opened, and what it refuses."""
+"""Index backends: how each is built, saved and opened, and what it refuses."""
 
 from pathlib import Path
 
@@ -24,13 +24,13 @@ _MAPS = Path("/proc/self/maps")
 
 @pytest.fixture(scope="module")
 def rows() -> np.ndarray:
-    """Clustered rows, few enough to index quickly."""
+    """Return clustered rows, few enough to index quickly."""
     return clustered(5000, DIM)
 
 
 @pytest.fixture(scope="module")
 def indexes(rows: np.ndarray) -> dict[str, VectorIndex]:
-    """Every backend over the same rows."""
+    """Return every backend over the same rows."""
     return {name: build_index(rows, name) for name in BACKENDS}
 
 
@@ -38,7 +38,7 @@ def indexes(rows: np.ndarray) -> dict[str, VectorIndex]:
 @pytest.mark.parametrize("n_rows", [1, 10, 300])
 @pytest.mark.parametrize("name", BACKENDS)
 def test_small_indexes_of_any_dimension(name: str, n_rows: int, dim: int, tmp_path: Path) -> None:
-    """A handful of rows, of any dimension, can be indexed, saved, opened and searched."""
+    """A few rows of any dimension can be indexed, saved, opened and searched."""
     rows = clustered(n_rows, dim, dtype="float32")
     build_index(rows, name).save(tmp_path / "index.bin")
     hits = load_index(tmp_path / "index.bin", rows, backend=name).search(rows[:1], 10)
@@ -54,7 +54,7 @@ def test_an_index_survives_the_disk(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A saved and opened index, over memory-mapped rows, gives the same answers bit for bit."""
+    """A saved index, opened over memory-mapped rows, gives the same hits bit for bit."""
     monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: False)
     queries = clustered(8, DIM, seed=1).astype(np.float32)
     np.save(tmp_path / "vectors.npy", rows)
@@ -71,7 +71,7 @@ def test_an_index_survives_the_disk(
 def test_an_index_is_mapped_where_faiss_can(
     name: str, rows: np.ndarray, indexes: dict[str, VectorIndex], tmp_path: Path
 ) -> None:
-    """Its codes are pages of the file, which the system can take back."""
+    """The file of an opened ``hnsw`` or ``ivfsq`` index is memory-mapped, so its pages can be reclaimed."""
     indexes[name].save(tmp_path / "index.bin")
     opened = load_index(tmp_path / "index.bin", rows, backend=name, device="cpu")
     assert str(tmp_path / "index.bin") in _MAPS.read_text(encoding="utf-8")
@@ -80,8 +80,8 @@ def test_an_index_is_mapped_where_faiss_can(
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_builds_are_byte_equal_whatever_the_thread_count(name: str, tmp_path: Path) -> None:
-    """Two builds of the same rows, on one thread and on two, write the same file or none."""
-    rows = clustered(20_000 if name.startswith("ivf") else 3_000, 16)  # so many that ivfpq trains on a sample
+    """Builds on one thread and on two write the same file, or none."""
+    rows = clustered(20_000 if name.startswith("ivf") else 3_000, 16)  # enough that ivfpq trains on a sample
     n_threads = faiss.omp_get_max_threads()
     try:
         for n in (1, 2):
@@ -96,7 +96,7 @@ def test_builds_are_byte_equal_whatever_the_thread_count(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_unusable_rows_are_refused(name: str) -> None:
-    """No rows, one axis, or another number format raise InputError."""
+    """No rows, rows with one axis, and rows of another dtype raise InputError."""
     for rows in (np.zeros((0, DIM), np.float16), np.zeros(DIM, np.float32), np.zeros((3, DIM))):
         with pytest.raises(InputError, match="expected"):
             build_index(rows, name)
@@ -106,7 +106,7 @@ def test_unusable_rows_are_refused(name: str) -> None:
 def test_damaged_and_foreign_files_are_corrupt_snapshots(
     name: str, rows: np.ndarray, indexes: dict[str, VectorIndex], tmp_path: Path
 ) -> None:
-    """A missing, cut, garbled or foreign index file raises SnapshotCorruptError with what to do."""
+    """A missing, cut, garbled or foreign index file raises SnapshotCorruptError."""
     path = tmp_path / "index.bin"
     with pytest.raises(SnapshotCorruptError, match="index the corpus again"):
         load_index(path, rows, backend=name)
@@ -128,13 +128,13 @@ def test_damaged_and_foreign_files_are_corrupt_snapshots(
 def test_a_file_that_cannot_be_written_is_a_storage_error(
     name: str, indexes: dict[str, VectorIndex], tmp_path: Path
 ) -> None:
-    """Saving into a folder that is not there raises StorageError, not FAISS's RuntimeError."""
+    """Saving into a missing folder raises StorageError instead of FAISS's RuntimeError."""
     with pytest.raises(StorageError, match="cannot be written"):
         indexes[name].save(tmp_path / "nowhere" / "index.bin")
 
 
 def test_auto_is_exact_for_few_rows_and_ivfpq_for_many() -> None:
-    """``auto`` follows the size; an unknown name lists the known ones."""
+    """``auto`` depends on the number of rows, and an unknown name lists the known ones."""
     assert [choose_backend(n) for n in (1, 100_000, 100_001, 10**8)] == ["exact", "exact", "ivfpq", "ivfpq"]
     assert type(build_index(clustered(5, 4), "auto")).__name__ == "ExactIndex"
     with pytest.raises(UnknownNameError, match="exact, flat, hnsw, ivfpq, ivfsq"):
@@ -142,7 +142,7 @@ def test_auto_is_exact_for_few_rows_and_ivfpq_for_many() -> None:
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
-    """Asking ``flat`` for a GPU that FAISS cannot reach raises InputError, as does an unknown device."""
+    """``flat`` on a GPU that FAISS cannot reach, or on an unknown device, raises InputError."""
     if faiss.get_num_gpus():
         pytest.skip("this FAISS can use a GPU")
     with pytest.raises(InputError, match="faiss-gpu"):

@@ -1,4 +1,4 @@
-"""The indexes of several segments as one: what one index over all rows would find."""
+"""The indexes of several segments as one find what one index over all rows would find."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ N_ROWS, DIM = 600, 4
 
 
 def drawn_rows(kind: str) -> np.ndarray:
-    """Rows that lie anywhere, in the order of one of their numbers, or all at two places."""
+    """Return random rows, sorted by one column, or at only two places."""
     rows = np.random.default_rng(0).normal(size=(N_ROWS, DIM)).astype(np.float32)
     if kind == "sorted":
         return rows[np.argsort(rows[:, 0])]
@@ -24,7 +24,7 @@ def drawn_rows(kind: str) -> np.ndarray:
 def test_several_indexes_find_what_one_does(
     kind: str, n_allowed: int | None, k: int, *, together: bool
 ) -> None:
-    """The same rows, whichever index has them and however many there are of it."""
+    """Several indexes find the same rows and scores as one, however rows are spread."""
     rows, generator = drawn_rows(kind), np.random.default_rng(1)
     queries = rows[generator.integers(N_ROWS, size=5)]
     allowed = None
@@ -40,7 +40,7 @@ def test_several_indexes_find_what_one_does(
 
 
 def test_an_index_with_more_of_the_best_is_asked_again_for_all_queries() -> None:
-    """Where one index has all that is near, the list for all queries together is still that of one index."""
+    """If one index holds all near rows, the list for all queries is still that of one index."""
     rows = np.arange(N_ROWS * DIM, dtype=np.float32).reshape(N_ROWS, DIM)
     own = np.split(rows, [300, 410])
     joined = JoinedIndex.of([ExactIndex(each) for each in own], [len(each) for each in own])

@@ -8,7 +8,7 @@ from tests.support.examples.models.clusters import clustered
 
 
 def test_half_and_single_precision_rows_score_alike() -> None:
-    """Float16 rows score exactly as the same numbers stored as float32, subnormal ones too."""
+    """Float16 rows score exactly as the same numbers in float32, subnormal ones too."""
     half = clustered(500, 33)
     half[:3] *= np.float16(1e-6)
     queries = clustered(3, 33, seed=4).astype(np.float32)
@@ -20,7 +20,7 @@ def test_half_and_single_precision_rows_score_alike() -> None:
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_rows_are_widened_to_the_same_numbers(kind: type[np.floating]) -> None:
-    """Any rows in any order, subnormal ones too, from a memory map that cannot be written to."""
+    """Any rows in any order, subnormal ones too, are widened exactly from a read-only array."""
     rows = clustered(50, 33).astype(kind)
     rows[:3] *= kind(1e-6)
     rows.flags.writeable = False
@@ -32,7 +32,7 @@ def test_rows_are_widened_to_the_same_numbers(kind: type[np.floating]) -> None:
 
 
 def test_the_scan_does_not_depend_on_its_blocks() -> None:
-    """Blocks of 70 rows give the rows and scores of one block, ties across blocks in row order."""
+    """Blocks of 70 rows give the rows and scores of one block, with ties in row order."""
     rows, queries = clustered(1000, 24), clustered(4, 24, seed=3).astype(np.float32)
     rows[::50] = rows[0]
     queries[0] = rows[0]
@@ -49,7 +49,7 @@ def test_the_scan_does_not_depend_on_its_blocks() -> None:
 
 @pytest.mark.parametrize("dim", [1, 7, 32, 100, 384, 768])
 def test_rescoring_gives_the_scores_of_the_scan(dim: int) -> None:
-    """A row has one score, bit for bit, whether it was scanned or proposed, and -1 proposes nothing."""
+    """A row has the same score, bit for bit, scanned or proposed, and -1 proposes no row."""
     rows, queries = clustered(300, dim), clustered(5, dim, seed=3).astype(np.float32)
     expected = nearest_rows(rows, queries, k=40)
     shuffled = np.random.default_rng(0).permuted(expected.rows, axis=1)
@@ -63,7 +63,7 @@ def test_rescoring_gives_the_scores_of_the_scan(dim: int) -> None:
 @pytest.mark.parametrize("apart", [1, 21_000_000])
 @pytest.mark.parametrize("n_hits", [0, 1, 500])
 def test_each_owner_of_hits_comes_once(n_hits: int, apart: int) -> None:
-    """With the best of its scores, best first; equal scores, as 0 of either sign, by owner."""
+    """Each owner comes once with its best score, best first, and equal scores by owner."""
     rng = np.random.default_rng(n_hits)
     owners = rng.integers(0, 200, n_hits) * apart  # up to the largest number of a row
     scores = -rng.choice(np.array([-0.0, 0.0, 0.25, 1.5, np.inf], np.float32), n_hits)

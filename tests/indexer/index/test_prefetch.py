@@ -1,4 +1,4 @@
-"""Rows that are not in memory are asked for together, and are the same rows."""
+"""Rows that are not in memory are prefetched together, and have the same values."""
 
 import mmap
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ DIM = 100  # of float16: rows end within pages
 
 @pytest.fixture
 def rows(tmp_path: Path) -> np.ndarray:
-    """A thousand rows of a file, as a segment maps it."""
+    """Return a thousand rows of a file, memory-mapped as in a segment."""
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((1_000, DIM)).astype(np.float16))
     mapped: np.ndarray = np.load(tmp_path / "rows.npy", mmap_mode="r")
     return mapped
 
 
 def pages(numbers: list[int]) -> int:
-    """How many pages the rows have, which begin 128 bytes into the file."""
+    """Return how many pages hold these rows, which begin 128 bytes into the file."""
     ends = [(128 + 2 * DIM * number, 128 + 2 * DIM * (number + 1) - 1) for number in numbers]
     return len({page for start, end in ends for page in range(start // 4096, end // 4096 + 1)})
 
@@ -31,27 +31,27 @@ def pages(numbers: list[int]) -> int:
 @pytest.mark.skipif(mmap.PAGESIZE != 4096, reason="counts pages of 4 kB")
 @pytest.mark.parametrize("numbers", [[0], [20], [500, 3, 3], [0, 1, 40, 41, 500], [*range(900)]])
 def test_every_page_of_the_rows_is_asked_for_once(rows: np.ndarray, numbers: list[int]) -> None:
-    """Also where a row lies on two, where rows share one, and where they come in no order."""
+    """Every page is prefetched once, for rows on two pages, sharing one, and in any order."""
     assert 4096 * pages(numbers) == prefetch(rows, np.array(numbers))
 
 
 def test_the_last_page_ends_with_the_file(rows: np.ndarray) -> None:
-    """It is not full."""
+    """The last page, which is not full, can be prefetched."""
     assert 0 < prefetch(rows, np.array([999])) < 3 * mmap.PAGESIZE
 
 
 def test_of_a_part_of_a_map_its_own_rows_are_asked_for(rows: np.ndarray) -> None:
-    """Rows of a slice are counted from its beginning."""
+    """Rows of a slice are counted from the start of the slice."""
     assert prefetch(rows, np.array([40, 700])) == prefetch(rows[40:], np.array([0, 660]))
 
 
 def test_nothing_is_asked_of_an_array_in_memory(rows: np.ndarray) -> None:
-    """Nor for no row."""
+    """Nothing is prefetched for an array in memory or for no rows."""
     assert 0 == prefetch(np.array(rows), np.arange(9)) == prefetch(rows, np.arange(0))
 
 
 def test_rows_are_the_same_wherever_they_were(rows: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the first had to be waited for or not; the others are then asked for before they are read."""
+    """Results are the same with and without prefetching, which happens if the first rows come from disk."""
     numbers = np.random.default_rng(1).choice(1_000, 200, replace=False)
     queries = np.random.default_rng(2).standard_normal((3, DIM), dtype=np.float32)
     proposed = np.where(numbers[:198] % 7, numbers[:198], -1).reshape(3, 66)
@@ -76,5 +76,5 @@ def test_rows_are_the_same_wherever_they_were(rows: np.ndarray, monkeypatch: pyt
 
 
 def test_reads_from_the_disk_are_counted() -> None:
-    """They never become fewer."""
+    """The count of disk reads never falls."""
     assert 0 <= disk_reads() <= disk_reads()

@@ -1,4 +1,4 @@
-"""The columns of a segment, written and taken by record batches: any number of them holds the same papers."""
+"""Columns of a segment in record batches: any number of batches holds the same papers."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ TINY = BatchBounds(papers=7)
 def segment_of(
     folder: Path, n_papers: int, *, n_characters: int = 50, batches: BatchBounds = TINY
 ) -> Segment:
-    """A segment of made papers."""
+    """Return a segment of generated papers."""
     entry = write_segment(
         folder, [MadePart(0, n_papers, n_characters)], backend="exact", device="cpu", batches=batches
     )
@@ -26,24 +26,24 @@ def segment_of(
 
 
 def n_batches(folder: Path) -> int:
-    """How many record batches a segment's file of papers has."""
+    """Return the number of record batches in a segment's file of papers."""
     return int(pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).num_record_batches)
 
 
 def test_a_segment_of_many_batches_gives_the_papers_of_one_of_few(tmp_path: Path) -> None:
-    """Papers taken in any order, twice too, are those asked for, however they were written."""
+    """Papers are read in any order, also twice, equally from many batches or one."""
     many, one = segment_of(tmp_path / "many", 100), segment_of(tmp_path / "one", 100, batches=BatchBounds())
     assert (15, 1) == (n_batches(tmp_path / "many"), n_batches(tmp_path / "one"))
     for wanted in ([], [99], [3, 98, 3, 0, 7, 6], list(range(100)), list(range(99, -1, -1))):
         positions = np.array(wanted, dtype=np.int64)
         assert [f"p{i}" for i in wanted] == many.table(positions)["id"].to_pylist()
         assert one.table(positions).equals(many.table(positions))
-    some = [f"p{number}" for number in range(140)]  # more than are looked up one by one
+    some = [f"p{number}" for number in range(140)]  # too many to look up one by one
     assert set(range(100)) == set(many.positions(some).tolist())
 
 
 def test_compacting_many_tiny_batches_writes_what_compacting_one_does(tmp_path: Path) -> None:
-    """What lives is copied from batch to batch; the new file does not show how the old one was cut."""
+    """A compacted file is the same however the old one was split into batches."""
     living = np.flatnonzero(np.arange(100) % 3)
     written = []
     for name, batches in (("many", TINY), ("one", BatchBounds())):
@@ -58,7 +58,7 @@ def test_compacting_many_tiny_batches_writes_what_compacting_one_does(tmp_path: 
 
 @pytest.mark.parametrize("n_in_first", [1, 13, 40])
 def test_a_batch_ends_with_the_paper_that_fills_it(tmp_path: Path, n_in_first: int) -> None:
-    """Long abstracts end a batch before its number of papers does, wherever the parts begin and end."""
+    """Long abstracts end a batch before its limit of papers, wherever the parts begin and end."""
     parts = [MadePart(0, n_in_first, 100), MadePart(n_in_first, 41 - n_in_first, 100)]
     write_segment(
         tmp_path / "s",
@@ -73,7 +73,7 @@ def test_a_batch_ends_with_the_paper_that_fills_it(tmp_path: Path, n_in_first: i
 
 
 def test_more_text_than_one_column_can_hold_is_taken_from() -> None:
-    """Past 2 GiB of abstracts papers are taken from any of them: no column is joined for that."""
+    """Papers are read from more than 2 GiB of abstracts without joining the batches into one column."""
     batch = MadePart(0, 64, 2**20).table().to_batches()[0]
     columns = Columns(pa.Table.from_batches([batch] * 33))  # the same 64 MiB again and again
     assert columns.table["abstract"].nbytes > 2**31
@@ -83,7 +83,7 @@ def test_more_text_than_one_column_can_hold_is_taken_from() -> None:
 
 
 def test_rows_past_the_last_batch_are_refused() -> None:
-    """A position that no paper has is an error, not another paper."""
+    """A position past the last paper raises IndexError."""
     columns = Columns(MadePart(0, 10, 20).table())
     with pytest.raises(IndexError):
         columns.take(np.array([10]))

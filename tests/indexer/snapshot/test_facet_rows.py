@@ -1,4 +1,4 @@
-"""Rows and papers by facets: what looking at each row gives, kept for the next that asks."""
+"""Rows and papers by facets: equal to checking every row, and cached."""
 
 from itertools import combinations
 
@@ -15,7 +15,7 @@ SOME = [*combinations(Facet, 1), *combinations(Facet, 2), ()]
 
 @pytest.fixture(scope="module")
 def made_up() -> tuple[FacetRows, np.ndarray, np.ndarray]:
-    """Rows of 50 papers, their facets and their papers; two papers have no row."""
+    """Return the rows of 50 papers, with their facets and papers; two papers have no row."""
     rng = np.random.default_rng(0)
     facets = rng.integers(NO_FACET, len(FACETS), 200).astype(np.int8)
     papers = np.sort(rng.choice(np.delete(np.arange(50), [7, 49]), 200))
@@ -26,7 +26,7 @@ def made_up() -> tuple[FacetRows, np.ndarray, np.ndarray]:
 def test_rows_and_papers_have_one_of_the_facets(
     made_up: tuple[FacetRows, np.ndarray, np.ndarray], facets: tuple[Facet, ...]
 ) -> None:
-    """Stated aims count as background; a sentence without facet has none of them."""
+    """Aims count as background, and a sentence without a facet has none."""
     found, row_facets, paper_of_row = made_up
     names = {counted for facet in facets for counted in counted_as(facet)}
     expected = np.array([code != NO_FACET and FACETS[code] in names for code in row_facets.tolist()])
@@ -36,7 +36,7 @@ def test_rows_and_papers_have_one_of_the_facets(
 
 
 def test_what_was_asked_for_is_kept_for_all(made_up: tuple[FacetRows, np.ndarray, np.ndarray]) -> None:
-    """The same facets in any order share one array, which nobody can change."""
+    """The same facets in any order return one shared, read-only array."""
     found, *_ = made_up
     for of in (found.rows, found.papers):
         first = of([Facet.METHOD, Facet.RESULT])
@@ -46,14 +46,14 @@ def test_what_was_asked_for_is_kept_for_all(made_up: tuple[FacetRows, np.ndarray
 
 
 def test_rows_of_papers_are_those_that_they_own(hashed_snapshot: Snapshot) -> None:
-    """A filter of papers, row by row."""
+    """A filter of papers becomes a filter of their rows."""
     papers = np.random.default_rng(1).random(len(hashed_snapshot.living)) < 0.5
     expected = papers[hashed_snapshot.paper_of_row]
     assert expected.tolist() == hashed_snapshot.rows_of_papers(papers).tolist()
 
 
 def test_a_sample_may_need_several_facets(hashed_snapshot: Snapshot) -> None:
-    """Then it is of the papers that have them all, in the order of the whole sample, asked once or again."""
+    """A sample by several facets holds the papers with all of them, in the order of the whole sample."""
     groups = [[Facet.METHOD], [Facet.OBJECTIVE]]
     having = [
         place

@@ -1,4 +1,4 @@
-"""Generations and segments are numbered: their names get longer, and their order stays that of numbers."""
+"""Numbered generations and segments: longer names keep the order of their numbers."""
 
 from pathlib import Path
 
@@ -25,14 +25,14 @@ from tests.support.builds import build_quietly, many_papers, quiet, renumbered, 
 
 @pytest.fixture
 def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of 20 papers, its one generation and its one segment numbered 999,998."""
+    """Return a collection of 20 papers with one generation and one segment, both numbered 999,998."""
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), tmp_path / "data", hashing)
     renumbered(tmp_path / "data", "999998")
     return tmp_path / "data"
 
 
 def add(data: Path, hashing: Encoder, number: int, *, keep: int = 10) -> Manifest:
-    """Add one paper through the catalog and publish it."""
+    """Add one paper through the catalog, publish it, and return the manifest."""
     text = f"Whale {number} sings."
     annotator = annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -41,7 +41,7 @@ def add(data: Path, hashing: Encoder, number: int, *, keep: int = 10) -> Manifes
 
 
 def test_names_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    """A name of seven digits comes after one of six, and nothing else in the folder is a number."""
+    """Names of seven digits come after those of six, and other names in the folder are ignored."""
     for name in ("1000000", "999999", "000002", "1000001", "0000003", "12", "\u0661" * 6, "000001.discarded"):
         (tmp_path / "snapshots" / name).mkdir(parents=True)
     assert ["000002", "999999", "1000000", "1000001"] == numbered(tmp_path / "snapshots")
@@ -51,7 +51,7 @@ def test_names_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 def test_a_collection_lives_on_past_a_million_publications(data: Path, hashing: Encoder) -> None:
-    """It is added to, deleted from and compacted across the border; each generation stays whole."""
+    """Additions, a deletion and a compaction past 1,000,000 leave every generation whole."""
     names = [add(data, hashing, number).generation for number in range(4)]
     assert ["999999", "1000000", "1000001", "1000002"] == names
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -66,7 +66,7 @@ def test_a_collection_lives_on_past_a_million_publications(data: Path, hashing: 
 
 
 def test_rolling_back_crosses_the_border_one_by_one(data: Path, hashing: Encoder) -> None:
-    """Each rollback goes to the generation before, also where manifests do not say which that was."""
+    """Each rollback goes to the generation before, also from seven digits to six."""
     for number in range(3):
         add(data, hashing, number)
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -78,7 +78,7 @@ def test_rolling_back_crosses_the_border_one_by_one(data: Path, hashing: Encoder
 
 
 def test_the_newest_remain_across_the_border(data: Path, hashing: Encoder) -> None:
-    """Clearing away keeps generations by their numbers, and every segment that one of them names."""
+    """Removal keeps the newest generations by number, with all segments that they name."""
     for number in range(3):
         add(data, hashing, number, keep=KEEP)
     assert ["999999", "1000000", "1000001"] == DataFolder(data).generations()
@@ -96,7 +96,7 @@ def test_the_newest_remain_across_the_border(data: Path, hashing: Encoder) -> No
 def test_a_backup_and_a_cursor_find_generations_past_the_border(
     data: Path, hashing: Encoder, tmp_path: Path
 ) -> None:
-    """A backup serves what it copied; a cursor leads back to a generation with fewer digits."""
+    """A backup serves a generation of seven digits, and a cursor finds one with six."""
     add(data, hashing, 0)
     settings = Settings(data=data, encoder="hashing")
     cache = open_cache(settings)

@@ -34,14 +34,14 @@ from tests.support.builds import DEMO_CORPUS, build_quietly, files_of
 
 @pytest.fixture
 def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """A copy of the hashed collection that a test may damage."""
+    """Return a copy of the hashed collection that a test may damage."""
     copy = tmp_path / "data"
     shutil.copytree(hashed_data, copy)
     return copy
 
 
 def all_files(data: Path) -> list[Path]:
-    """Every file of the served generation."""
+    """Return every file of the served generation."""
     return files_of(data, current_generation(data))
 
 
@@ -52,13 +52,13 @@ def publish_without(data: Path, paper_id: str, *, keep: int = 1) -> None:
 
 
 def go_back(data: Path, to: str | None = None) -> Manifest:
-    """Roll a data folder back, with the catalog in it."""
+    """Roll a data folder back, with its catalog, and return the manifest."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return rollback(data, to, catalog=catalog).manifest
 
 
 def test_papers_survive_their_columns() -> None:
-    """A paper read back from Arrow columns equals the one written, absent fields included."""
+    """A paper read back from Arrow columns equals the one written, also with fields absent."""
     full = Paper(
         id="a/b c",
         title="Ünïcode 🙂",
@@ -90,7 +90,7 @@ def test_papers_survive_their_columns() -> None:
     ],
 )
 def test_filters_select_papers(filters: Filters, expected: list[bool]) -> None:
-    """Years are inclusive, names match whatever their case, a paper without the field never matches it."""
+    """Years are inclusive, names match in any case, and a paper without the field never matches."""
 
     def make(name: str, **fields: object) -> Paper:
         return Paper(id=name, title="t", abstract="s", sentences=(Sentence("s", 0, 1),), **fields)  # type: ignore[arg-type]  # keywords pass through
@@ -106,7 +106,7 @@ def test_filters_select_papers(filters: Filters, expected: list[bool]) -> None:
 
 
 def test_every_paper_is_found_by_its_id(hashed_snapshot: Snapshot) -> None:
-    """Each id leads to the position of its paper, and its vectors have one row a kept sentence."""
+    """Each id gives the position of its paper, which has one vector for each sentence."""
     for position in range(len(hashed_snapshot)):
         paper = hashed_snapshot.paper(position)
         assert position == hashed_snapshot.position(paper.id)
@@ -115,13 +115,13 @@ def test_every_paper_is_found_by_its_id(hashed_snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("paper_id", ["", "demo:p03-m7", "../../etc/passwd", "\ud800", "x" * 10_000])
 def test_an_unknown_id_is_not_found(hashed_snapshot: Snapshot, paper_id: str) -> None:
-    """An id the collection does not hold raises PaperNotFoundError, whatever it is made of."""
+    """Any unknown id raises PaperNotFoundError."""
     with pytest.raises(PaperNotFoundError):
         hashed_snapshot.position(paper_id)
 
 
 def test_the_manifest_tells_what_the_snapshot_holds(data: Path, hashing: Encoder) -> None:
-    """Counts, encoder and metric stand in the manifest, and every other file under its checksum."""
+    """The manifest has the counts, encoder and metric, and names every other file."""
     manifest = verify(data, current_generation(data))
     assert (100, hashing.spec, "L2") == (manifest.n_papers, manifest.encoder, manifest.metric)
     assert {p.name for p in all_files(data)} == {"manifest.json", *manifest.segments[0].files}
@@ -129,7 +129,7 @@ def test_the_manifest_tells_what_the_snapshot_holds(data: Path, hashing: Encoder
 
 @pytest.mark.parametrize("tau", [None, 5000.0])
 def test_the_manifest_keeps_the_temperature_of_its_encoder(data: Path, tau: float | None) -> None:
-    """Searches use it; a manifest from before there was one gives none."""
+    """The manifest stores the temperature of its encoder, and an older one without it gives ``None``."""
     manifest = read_manifest(data, "000001")
     content = replace(manifest, encoder=replace(manifest.encoder, tau=tau)).to_json()
     if tau is None:
@@ -141,13 +141,13 @@ def test_the_manifest_keeps_the_temperature_of_its_encoder(data: Path, tau: floa
 
 
 def test_a_folder_without_snapshot_says_what_to_do(tmp_path: Path) -> None:
-    """An empty data folder raises SnapshotMissingError naming `akin index`."""
+    """An empty data folder raises SnapshotMissingError, which names `akin index`."""
     with pytest.raises(SnapshotMissingError, match="akin index"):
         open_snapshot(tmp_path)
 
 
 def test_a_dangling_pointer_is_reported(data: Path) -> None:
-    """CURRENT naming an absent generation raises SnapshotMissingError, even when it holds a path."""
+    """CURRENT with the name of a missing generation or with a path raises SnapshotMissingError."""
     for name in ("000099", "../000001", ""):
         (data / "CURRENT").write_text(name)
         with pytest.raises(SnapshotMissingError):
@@ -155,14 +155,14 @@ def test_a_dangling_pointer_is_reported(data: Path) -> None:
 
 
 def test_another_encoder_is_refused(hashed_snapshot: Snapshot) -> None:
-    """A snapshot refuses an encoder with another fingerprint."""
+    """A snapshot refuses an encoder with a different fingerprint."""
     spec = EncoderSpec("other", "0" * 64, 256, True, Unit.SENTENCE)
     with pytest.raises(EncoderMismatchError, match="hashing"):
         hashed_snapshot.manifest.expect_encoder(spec)
 
 
 def test_rollback_serves_the_previous_generation(data: Path) -> None:
-    """After two builds, rollback goes back one, then has nowhere to go; --to goes forward again."""
+    """A rollback goes back one generation; a named one can also be newer."""
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
     assert (["000001", "000002"], "000002") == (DataFolder(data).generations(), current_generation(data))
     assert "000001" == go_back(data).generation == open_snapshot(data).generation
@@ -172,7 +172,7 @@ def test_rollback_serves_the_previous_generation(data: Path) -> None:
 
 
 def test_rollback_never_serves_a_damaged_generation(data: Path) -> None:
-    """Rolling back to a damaged generation fails and leaves the served one served."""
+    """A rollback to a damaged generation fails and leaves the served one."""
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
     next(path for path in files_of(data, "000001") if path.suffix == ".npy").write_bytes(b"")
     with pytest.raises(SnapshotCorruptError):
@@ -181,7 +181,7 @@ def test_rollback_never_serves_a_damaged_generation(data: Path) -> None:
 
 
 def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
-    """A format version this code does not know is refused even with a right checksum."""
+    """An unknown format version is refused, even with a right checksum."""
     manifest = read_manifest(data, "000001")
     object.__setattr__(manifest, "format_version", 99)
     DataFolder(data).manifest("000001").write_bytes(manifest.to_json())
@@ -191,14 +191,14 @@ def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b'{"sha256": 1}', b"\xff", b"[" * 100_000])
 def test_a_file_that_is_no_manifest_is_refused(data: Path, content: bytes) -> None:
-    """Anything but a manifest in manifest.json raises SnapshotCorruptError."""
+    """A manifest.json that is not a manifest raises SnapshotCorruptError."""
     DataFolder(data).manifest("000001").write_bytes(content)
     with pytest.raises(SnapshotCorruptError):
         open_snapshot(data)
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second writer is refused at once and the lock is free again afterwards."""
+    """A second writer is refused at once, and the lock is free afterwards."""
     lock = tmp_path / "LOCK"
     with writer_lock(lock), pytest.raises(BuildLockedError), writer_lock(lock):
         pass
@@ -207,13 +207,13 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_a_clear_error() -> None:
-    """Writing to a full device raises StorageError that says to free space."""
+    """Writing to a full device raises a StorageError that says the disk is full."""
     with pytest.raises(StorageError, match="disk is full"), storage_errors(Path("/dev/full")):
         Path("/dev/full").write_bytes(b"x" * 100_000)
 
 
 def test_publishing_moves_the_whole_folder(tmp_path: Path) -> None:
-    """A published folder stands at its target with its content, and the prepared one is gone."""
+    """A published folder is at its target with its content, and the prepared one is gone."""
     prepared = tmp_path / "new"
     (prepared / "inner").mkdir(parents=True)
     (prepared / "inner" / "file").write_text(json.dumps(1))
@@ -222,7 +222,7 @@ def test_publishing_moves_the_whole_folder(tmp_path: Path) -> None:
 
 
 def test_replacing_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
-    """replace_file leaves exactly the file with its new content."""
+    """``replace_file`` leaves only the file with its new content."""
     path = tmp_path / "CURRENT"
     replace_file(path, b"1")
     replace_file(path, b"2")
@@ -233,7 +233,7 @@ def test_replacing_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
 def test_a_generation_cleared_away_while_it_is_looked_up_is_no_failure(
     data: Path, monkeypatch: pytest.MonkeyPatch, reopen: Callable[..., Snapshot]
 ) -> None:
-    """A reader that comes between the pointer's change and the clearing away gets the newer generation."""
+    """If the generation is removed while a reader opens it, the reader gets a newer one."""
     first = open_snapshot(data)
     publish_without(data, "demo:p00-m00")
     left = ["demo:p00-m01", "demo:p00-m02"]
@@ -251,7 +251,7 @@ def test_a_generation_cleared_away_while_it_is_looked_up_is_no_failure(
 
 
 def test_what_a_crash_left_half_removed_keeps_nobody_from_publishing(data: Path) -> None:
-    """A folder beside its own half-removed remains is removed like any other, once nobody reads it."""
+    """Half-removed folders left by a crash are removed by later publications."""
     shutil.copytree(data / "snapshots" / "000001", data / "snapshots" / "000001.discarded")
     for name in ("000007", "000007.discarded"):
         shutil.copytree(data / "segments" / "000001", data / "segments" / name)

@@ -1,4 +1,4 @@
-"""What was compared with its checksum is not read again by commands, unless anything about it changed."""
+"""Commands do not read verified files again, unless they changed."""
 
 import os
 import shutil
@@ -24,12 +24,12 @@ from service.collection.generations import open_engine, open_warm_engine
 from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
-RESTED_S = 2.1  # so long a file must have been left alone
+RESTED_S = 2.1  # how long a file must be unchanged before it is noted
 
 
 @pytest.fixture(scope="module")
 def rested(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection that was opened once when its files were no longer new."""
+    """Return a collection that was opened once its files were no longer new."""
     data = tmp_path_factory.mktemp("rested") / "data"
     build_quietly(write_corpus(data.parent / "c.jsonl", many_papers(20)), data, hashing)
     time.sleep(RESTED_S)
@@ -39,7 +39,7 @@ def rested(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that are read to be compared from here on."""
+    """Return the list of names of files that are read for comparison."""
     names: list[str] = []
 
     def reading(path: Path) -> str:
@@ -51,12 +51,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def compared(read: list[str]) -> set[str]:
-    """Those of a segment."""
+    """Return the names that are files of a segment."""
     return {name for name in read if name.endswith((".npy", ".arrow", ".bin"))}
 
 
 def test_no_file_is_read_twice(rested: Path, read: list[str]) -> None:
-    """Commands, searches and a service that starts again read no segment; a backup, say, reads all of it."""
+    """Opening a verified collection for commands or a service reads no segment; a full check reads all."""
     settings = Settings(data=rested, device="cpu")
     open_snapshot(rested, reread=False)
     open_engine(settings)
@@ -67,7 +67,7 @@ def test_no_file_is_read_twice(rested: Path, read: list[str]) -> None:
 
 
 def test_deletions_and_a_rollback_read_no_segment(rested: Path, tmp_path: Path, read: list[str]) -> None:
-    """Only what the first deletion wrote is compared, if anything is."""
+    """Deletions and a rollback read no segment, at most the file that a deletion wrote."""
     data = Path(shutil.copytree(rested, tmp_path / "data"))
     time.sleep(RESTED_S)
     open_snapshot(data)
@@ -84,7 +84,7 @@ def test_deletions_and_a_rollback_read_no_segment(rested: Path, tmp_path: Path, 
 
 
 def flip(path: Path) -> None:
-    """Changes one bit, and sets the times back."""
+    """Flip one bit, and restore the file's times."""
     times, content = path.stat(), bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -92,12 +92,12 @@ def flip(path: Path) -> None:
 
 
 def cut(path: Path) -> None:
-    """Takes the last byte away."""
+    """Cut off the last byte."""
     os.truncate(path, path.stat().st_size - 1)
 
 
 def exchange(path: Path) -> None:
-    """Puts another file in its place."""
+    """Replace the file by another."""
     other = path.with_name("other")
     other.write_bytes(path.read_bytes()[::-1])
     other.replace(path)
@@ -107,7 +107,7 @@ def exchange(path: Path) -> None:
 def test_what_changed_since_is_read_again(
     rested: Path, tmp_path: Path, harm: Callable[[Path], object]
 ) -> None:
-    """Also where its size and its time are as before."""
+    """A changed file is found to be damaged, even if its size and times are unchanged."""
     data = Path(shutil.copytree(rested, tmp_path / "data"))
     time.sleep(RESTED_S)
     verify(data, "000001")
@@ -117,7 +117,7 @@ def test_what_changed_since_is_read_again(
 
 
 def test_a_damaged_note_is_worth_nothing(rested: Path, tmp_path: Path, read: list[str]) -> None:
-    """All files are compared, as before there was one; nor does a copy count as compared."""
+    """With a damaged record of verified files, and in a copied collection, all files are compared."""
     data = Path(shutil.copytree(rested, tmp_path / "data"))
     verify(data, "000001", reread=False)
     assert {"vectors.npy", "papers.arrow"} <= compared(read)
@@ -129,7 +129,7 @@ def test_a_damaged_note_is_worth_nothing(rested: Path, tmp_path: Path, read: lis
 
 
 def test_what_two_processes_have_seen_is_remembered(tmp_path: Path) -> None:
-    """Whoever keeps it last keeps what the other has kept since."""
+    """Two processes that save the record keep each other's entries."""
     files = [tmp_path / "one", tmp_path / "two"]
     for path in files:
         path.write_bytes(b"same")
@@ -143,7 +143,7 @@ def test_what_two_processes_have_seen_is_remembered(tmp_path: Path) -> None:
 
 
 def test_what_another_process_has_forgotten_stays_forgotten(tmp_path: Path) -> None:
-    """One that saw it whole before, and keeps what it sees of another file, does not bring it back."""
+    """Saving the record does not bring back an entry that another process removed."""
     damaged, other = tmp_path / "damaged", tmp_path / "other"
     for path in (damaged, other):
         path.write_bytes(b"same")

@@ -1,4 +1,4 @@
-"""The words of a collection: how rare each is over all segments, and which papers share which."""
+"""The words of a collection: their rarity over all segments, and the papers that share them."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -29,14 +29,14 @@ QUERY = "Floods of rivers: forecasts by zymurgy"
 
 
 def bags(texts: Sequence[str]) -> list[WordCounts]:
-    """The words of abstracts without titles."""
+    """Return the word counts of abstracts without titles."""
     return [count_words("", text) for text in texts]
 
 
 def collection(
     *segments: Sequence[str], dead: Sequence[int] = (), most_postings: int = 100
 ) -> CollectionWords:
-    """The words of segments of texts, those at the positions ``dead`` deleted."""
+    """Return the words of segments of texts, with the papers at the positions ``dead`` deleted."""
     bounds = np.cumsum([0, *map(len, segments)])
     living = np.ones(bounds[-1], dtype=bool)
     living[list(dead)] = False
@@ -45,12 +45,12 @@ def collection(
 
 
 def cosines(words: CollectionWords, text: str, n: int) -> np.ndarray:
-    """The cosine of a text with every paper."""
+    """Return the cosine of a text with every paper."""
     return words.cosines([words.vector([(1.0, count_words("", text))])], np.arange(n))[0]
 
 
 def test_cosines_are_those_of_scikit_learn() -> None:
-    """Sublinear tf-idf with smoothed idf, but that words which no paper has count as the rarest."""
+    """Cosines are those of sublinear tf-idf with smoothed idf; unknown words count as the rarest."""
     vectorizer = TfidfVectorizer(analyzer=stems, sublinear_tf=True)
     matrix = vectorizer.fit_transform(TEXTS)
     for text in (QUERY.removesuffix(" by zymurgy"), TEXTS[0], TEXTS[2]):
@@ -61,7 +61,7 @@ def test_cosines_are_those_of_scikit_learn() -> None:
 
 
 def test_segments_change_nothing() -> None:
-    """Rarity is that of the whole collection, and a cosine is the same to the bit in whatever company."""
+    """Cosines are the same to the bit for any split into segments and any company of papers."""
     whole, parted = collection(TEXTS), collection(TEXTS[:2], TEXTS[2:5], TEXTS[5:])
     expected = cosines(whole, QUERY, 6)
     assert expected.tolist() == cosines(parted, QUERY, 6).tolist()
@@ -72,7 +72,7 @@ def test_segments_change_nothing() -> None:
 
 
 def test_deleted_papers_make_no_word_common() -> None:
-    """What is deleted counts no more than what was never there."""
+    """Deleted papers do not count in document frequencies."""
     more = [*TEXTS, "Floods, rivers and forecasts.", "Floods again."]
     without = collection(TEXTS[:3], TEXTS[3:])
     assert cosines(without, QUERY, 6) == pytest.approx(cosines(collection(more, dead=[6, 7]), QUERY, 6)[:6])
@@ -80,7 +80,7 @@ def test_deleted_papers_make_no_word_common() -> None:
 
 
 def test_what_is_shared_adds_up() -> None:
-    """The words that a paper shares with a text make their cosine, and no other word is named."""
+    """The weights of the words that a paper shares with a text add up to their cosine."""
     words = collection(TEXTS[:2], TEXTS[2:])
     vector = words.vector([(0.5, count_words("", QUERY)), (0.5, count_words("", "music"))])
     for position, cosine in enumerate(words.cosines([vector], np.arange(6))[0]):
@@ -90,7 +90,7 @@ def test_what_is_shared_adds_up() -> None:
 
 
 def test_the_nearest_by_words_are_found() -> None:
-    """The papers that share a word, nearest first, ties by position, and only those allowed."""
+    """Allowed papers that share a word are found, nearest first, ties by position."""
     texts = [*TEXTS, *TEXTS]
     words = collection(texts[:5], texts[5:])
     vector = words.vector([(1.0, count_words("", QUERY))])
@@ -104,7 +104,7 @@ def test_the_nearest_by_words_are_found() -> None:
 
 
 def test_of_too_many_postings_the_weightiest_words_are_read() -> None:
-    """A bound on what is read leaves out the commonest words, never the rarest."""
+    """A limit on postings leaves out the commonest words, not the rarest."""
     texts = ["graph networks zymurgy", *["graph networks"] * 50]
     words = collection(texts, most_postings=10)
     vector = words.vector([(1.0, count_words("", "graph networks zymurgy"))])
@@ -113,14 +113,14 @@ def test_of_too_many_postings_the_weightiest_words_are_read() -> None:
 
 @pytest.mark.parametrize(("most_postings", "found"), [(10, []), (100, [49])])
 def test_rare_words_are_looked_up_within_a_bound(most_postings: int, found: list[int]) -> None:
-    """However few papers are allowed, not every posting of every word is read."""
+    """A lookup of rare words reads no more postings than its limit, even if few papers are allowed."""
     words = collection(["graph"] * 20 + ["networks"] * 30, most_postings=most_postings)
     vector = words.vector([(1.0, count_words("", "graph networks"))])
     assert found == words.rarest(vector, 5, allowed=np.arange(50) == 49)
 
 
 def test_papers_with_all_of_some_words_are_found() -> None:
-    """In every segment, of those allowed; none have a word that nobody has, or no word."""
+    """Allowed papers with all words are found in every segment; with an unknown word or none, no paper is."""
     words = collection(["graph zymurgy", "graph", "zymurgy graph"], ["zymurgy"], ["graphs of zymurgy", ""])
     allowed = np.ones(6, dtype=bool)
     assert [0, 2, 4] == words.with_all(stems("zymurgy of graphs"), allowed=allowed).tolist()
@@ -133,7 +133,7 @@ def test_papers_with_all_of_some_words_are_found() -> None:
 
 @pytest.mark.parametrize("texts", [[], [""], ["the", "of"]])
 def test_without_a_word_nothing_is_alike(texts: list[str]) -> None:
-    """Empty collections, papers and texts have cosine 0 with everything, and nothing is found."""
+    """Collections, papers and texts without words have cosine 0, and nothing is found."""
     words = collection(texts) if texts else CollectionWords([], [])
     assert [0.0] * len(texts) == cosines(words, QUERY, len(texts)).tolist()
     for query in (QUERY, "", "the"):
@@ -143,7 +143,7 @@ def test_without_a_word_nothing_is_alike(texts: list[str]) -> None:
 
 
 def test_words_grow_and_merge_with_the_collection(tmp_path: Path, hashing: Encoder) -> None:
-    """Built at once, or in steps with segments taken over and papers replaced, the same words are there."""
+    """A collection built in steps, with replaced papers, has the same words as one built at once."""
     papers = many_papers(60)
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "whole", hashing)
     for start, end in ((0, 40), (30, 45), (45, 60)):
@@ -166,7 +166,7 @@ def test_words_grow_and_merge_with_the_collection(tmp_path: Path, hashing: Encod
 def test_a_collection_without_words_still_opens(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One made before words were kept has none; compacting adds them."""
+    """A collection made before words were stored opens without them, and compacting adds them."""
     with monkeypatch.context() as before:
         before.setattr("indexer.snapshot.segment_writer.write_words", lambda path, papers: None)
         build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), tmp_path / "data", hashing)
@@ -179,7 +179,7 @@ def test_a_collection_without_words_still_opens(
 def test_words_counted_by_older_rules_are_counted_again(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They count in searches as they are; compacting the collection counts them by today's rules, once."""
+    """Words counted by older rules stay in use until a compaction counts them again, once."""
     with monkeypatch.context() as before:
         before.setattr("indexer.words.file.RULES", "1")
         build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), tmp_path / "data", hashing)
@@ -194,7 +194,7 @@ def test_words_counted_by_older_rules_are_counted_again(
 
 
 def test_counts_past_what_is_kept_are_cut() -> None:
-    """A word that stands there a thousand times counts as often as one with 255."""
+    """A word that occurs a thousand times counts as 255."""
     words = words_of(bags(["flood " * 1_000, "flood " * 255]))
     assert isinstance(words, SegmentWords)
     assert [255, 255] == words.counts.tolist()
@@ -202,10 +202,7 @@ def test_counts_past_what_is_kept_are_cut() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_cells_stand_by_paper_and_by_word(tmp_path: Path, at_once: int) -> None:
-    """Each paper's words ascend, each word's papers too, with how often it counts; empty papers have none.
-
-    However many are sorted at once; and nothing is left on the disk.
-    """
+    """Counts are sorted by paper and by word, however many are sorted at once; no file stays on disk."""
     papers: list[WordCounts] = [{}, {"b": 2, "c": 300, "a": 1}, {}, {"a": 4}, {"c": 1, "a": 255}, {}]
     made = words_of(papers, tmp_path, at_once=at_once)
     assert not [*tmp_path.iterdir()]
@@ -225,7 +222,7 @@ def test_cells_stand_by_paper_and_by_word(tmp_path: Path, at_once: int) -> None:
 
 
 def test_of_very_many_rare_words_some_are_looked_up() -> None:
-    """A long text takes no longer than another: its rarest words come first, and then it ends."""
+    """Only the 64 rarest words of a long text are looked up."""
     texts = [f"quokka{number}" for number in range(100)]
     words = collection(texts)
     vector = words.vector([(1.0, count_words("", " ".join(texts)))])
@@ -233,7 +230,7 @@ def test_of_very_many_rare_words_some_are_looked_up() -> None:
 
 
 def test_papers_with_the_rarest_word_come_first() -> None:
-    """However often other words stand in a text, and in whatever segment the paper is."""
+    """Papers with the rarest word come first, however often other words occur, in any segment."""
     texts = ["graph zymurgy", *["graph networks"] * 20, "graph quokka", "graph quokka"]
     words = collection(texts[:5], texts[5:])
     vector = words.vector([(1.0, count_words("", "graph networks " * 50 + "zymurgy quokka xylitol"))])

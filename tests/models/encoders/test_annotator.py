@@ -20,23 +20,23 @@ from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_be
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    """A tiny random BERT."""
+    """Return a tiny random BERT."""
     return load_encoder(str(write_tiny_bert(tmp_path_factory.mktemp("tiny") / "tiny")), device="cpu")
 
 
 class Watched(Counting):
-    """An encoder that remembers which layers it was asked for."""
+    """An encoder that records the requested layers."""
 
     asked: tuple[tuple[int, ...], ...] = ()
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode with the wrapped encoder."""
+        """Record the layers, then encode."""
         self.asked += (tuple(layers),)
         return super().encode(papers, layers=layers)
 
 
 def test_one_pass_serves_every_reader(tiny: Encoder) -> None:
-    """The encoder is asked once for the union of layers; each reader gets its own, in its own order."""
+    """The encoder runs once for the union of layers; each reader gets its layers in its order."""
     fingerprint = tiny.spec.fingerprint
     tagger = KeywordTagger(encoder=fingerprint, layers=(2, 1))
     functions = FirstColumns(fingerprint, layers=(0, 2))
@@ -58,7 +58,7 @@ def test_one_pass_serves_every_reader(tiny: Encoder) -> None:
 
 
 def test_readers_of_the_text_alone_cost_no_layers(tiny: Encoder) -> None:
-    """A tagger without layers is given none, nothing is asked of the encoder, and there are no functions."""
+    """For a tagger without layers, none are requested, and there are no functions."""
     watched = Watched(tiny)
     annotator = Annotator(watched, tagger=KeywordTagger())
     (own,) = annotator.annotate([PAPERS["plain"]])
@@ -68,7 +68,7 @@ def test_readers_of_the_text_alone_cost_no_layers(tiny: Encoder) -> None:
 
 
 def test_models_of_another_encoder_are_refused(hashing: Encoder) -> None:
-    """A tagger or an encoder of functions that was trained on another encoder's layers is an error."""
+    """A tagger or function encoder trained on another encoder's layers is refused."""
     other = "0" * 64
     with pytest.raises(EncoderError, match="'keywords' reads hidden layers of the encoder 000000000000"):
         Annotator(hashing, tagger=KeywordTagger(encoder=other, layers=(1,)))
@@ -77,7 +77,7 @@ def test_models_of_another_encoder_are_refused(hashing: Encoder) -> None:
 
 
 def test_a_pasted_paper_gets_its_facets(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
-    """A query without labels is tagged on the way in, so that a facet of it can be asked for."""
+    """A pasted paper without labels is tagged, so its facets can be used in a query."""
     engine = SearchEngine(hashed_snapshot, lambda: annotated(hashing), n_candidates=20)
     pasted = paper("Lakes", "Lakes rise.", "We propose a dam.", "We show that it holds.")
     answer = engine.search(SearchQuery((Seed(paper=pasted, aspect=Aspect(facets=(Facet.METHOD,))),), limit=3))

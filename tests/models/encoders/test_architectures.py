@@ -1,4 +1,4 @@
-"""Encoders of every common architecture: tiny random ones give what transformers' own forward pass gives."""
+"""Tiny random encoders of every common architecture give what transformers' own forward pass gives."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ from tests.support.commands import run
 from tests.support.examples.models.tiny_bert import WORDS, paper
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-# Named as each architecture names them; 60 positions each, so that the long paper is cut.
+# Settings as each architecture names them; 60 positions each, so that the long paper is cut.
 ARCHITECTURES = {
     "bert": {**SIZES, "max_position_embeddings": 60},
     "roberta": {**SIZES, "max_position_embeddings": 62, "pad_token_id": 1},
@@ -49,7 +49,7 @@ PAPERS = [
 
 
 def word_tokenizer(begin: str, end: str, *others: str) -> Tokenizer:
-    """WordPieces of a few words, with the special tokens of an architecture around a text."""
+    """Return WordPieces of a few words, with the special tokens of an architecture."""
     words = [begin, "[PAD]", end, "[UNK]", *others, *WORDS, "##s", "x", ".", ","]
     tokenizer = Tokenizer(WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))  # noqa: S106
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
@@ -58,7 +58,7 @@ def word_tokenizer(begin: str, end: str, *others: str) -> Tokenizer:
 
 
 def byte_tokenizer(begin: str, end: str) -> Tokenizer:
-    """Bytes, as RoBERTa and ModernBERT read them, with no token for what is unknown."""
+    """Return a tokenizer of bytes, as for RoBERTa and ModernBERT, without a token for unknown text."""
     alphabet = [begin, "<pad>", end, "<mask>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     tokenizer = Tokenizer(BPE({letter: i for i, letter in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -68,7 +68,7 @@ def byte_tokenizer(begin: str, end: str) -> Tokenizer:
 
 
 def own_tokenizer(kind: str) -> Tokenizer:
-    """A tokenizer of the kind that an architecture has, which says what stands around a text."""
+    """Return a tokenizer of the kind that an architecture has, with its tokens around a text."""
     if kind in ("bert", "distilbert"):
         begin, end, tokenizer = "[CLS]", "[SEP]", word_tokenizer("[CLS]", "[SEP]")
     elif kind == "mpnet":
@@ -82,7 +82,7 @@ def own_tokenizer(kind: str) -> Tokenizer:
 
 
 def write_encoder(folder, kind):
-    """A tiny random encoder of an architecture with its tokenizer, as published ones lie in a folder."""
+    """Write a tiny random encoder of an architecture with its tokenizer, as published; return the folder."""
     tokenizer = own_tokenizer(kind)
     config = transformers.AutoConfig.for_model(
         kind, vocab_size=tokenizer.get_vocab_size(), **{"initializer_range": 0.3, **ARCHITECTURES[kind]}
@@ -96,12 +96,12 @@ def write_encoder(folder, kind):
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def encoder_folder(request, tmp_path_factory):
-    """The folder of one architecture's tiny encoder."""
+    """Return the folder of one architecture's tiny encoder."""
     return write_encoder(tmp_path_factory.mktemp(request.param) / "encoder", request.param)
 
 
 def expected(folder, given):
-    """Sentence vectors and the first token's, by transformers' own model, alone and without padding."""
+    """Return the vectors of sentences and first token by transformers' own model, without padding."""
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     begin, end = tokenizer.encode("").ids
@@ -118,7 +118,7 @@ def expected(folder, given):
 
 
 def test_vectors_are_those_of_transformers_own_forward_pass(encoder_folder):
-    """Whatever the architecture, its special tokens and its positions; in a batch with longer papers."""
+    """In a batch with longer papers, vectors equal those of transformers' own model."""
     encoder = load_encoder(str(encoder_folder), device="cpu")
     encoded = encoder.encode(PAPERS)
     assert encoded[1].dropped_sentences > 0
@@ -130,7 +130,7 @@ def test_vectors_are_those_of_transformers_own_forward_pass(encoder_folder):
 
 @pytest.mark.parametrize(("precision", "most"), [(Precision.BFLOAT16, 0.1), (Precision.INT8, 0.2)])
 def test_rounded_products_are_near(encoder_folder, precision, most):
-    """Products of one or two bytes a number move no vector far."""
+    """Products in bfloat16 or int8 change vectors only a little."""
     if precision is Precision.INT8 and not is_exact():
         pytest.skip("this processor's 8-bit products are not exact")
     plain, rounded = (
@@ -142,7 +142,7 @@ def test_rounded_products_are_near(encoder_folder, precision, most):
 
 @pytest.mark.parametrize("low_rank", [True, False])
 def test_every_architecture_is_trained(encoder_folder, tmp_path, low_rank):
-    """All weights, or low-rank changes of its linear layers by whatever name; the result loads again."""
+    """All weights or low-rank changes of each architecture are trained, and the result loads again."""
     texts = {name: paper(name, f"We show {name}.", "A result of x.") for name in WORDS[:4]}
     examples = [Example(WORDS[0], WORDS[1]), Example(WORDS[2], WORDS[3])]
     write_set(tmp_path / "set", TrainingSet("set", texts, examples), {})
@@ -159,7 +159,7 @@ def test_every_architecture_is_trained(encoder_folder, tmp_path, low_rank):
 
 
 def test_a_model_that_reads_one_way_is_refused(tmp_path):
-    """A BERT that is told to read from left to right is no encoder."""
+    """A BERT set to read from left to right is refused."""
     folder = write_encoder(tmp_path / "bert", "bert")
     settings = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**settings, "is_decoder": True}))
@@ -168,7 +168,7 @@ def test_a_model_that_reads_one_way_is_refused(tmp_path):
 
 
 def test_incomplete_weights_are_refused_whatever_the_architecture(encoder_folder, tmp_path):
-    """A layer's weight that is not there is named, by whichever way the folder is loaded."""
+    """A folder that lacks a weight of a layer is refused, for each architecture."""
     folder = tmp_path / "copy"
     shutil.copytree(encoder_folder, folder)
     tensors = load_file(folder / WEIGHTS)
@@ -179,7 +179,7 @@ def test_incomplete_weights_are_refused_whatever_the_architecture(encoder_folder
 
 
 def test_a_setting_of_another_architecture_changes_the_fingerprint(tmp_path):
-    """ModernBERT's window decides its vectors as well, though BERT has none."""
+    """ModernBERT's window, which BERT does not have, is part of the fingerprint."""
     folder = write_encoder(tmp_path / "modernbert", "modernbert")
     before = load_encoder(str(folder), device="cpu").spec.fingerprint
     settings = json.loads((folder / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""Low-rank changes: added when a checkpoint is loaded, part of its fingerprint, refused where unfit."""
+"""Low-rank changes: added when a checkpoint is loaded, part of its fingerprint, refused if unfit."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +22,13 @@ WEIGHT = "encoder.layer.1.output.dense.weight"
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> LocalCheckpoint:
-    """A tiny random BERT."""
+    """Return a tiny random BERT."""
     write_tiny_bert(tmp_path / "base")
     return locate_checkpoint(str(tmp_path / "base"))
 
 
 def vectors(checkpoint: LocalCheckpoint) -> np.ndarray:
-    """What an encoder makes of two sentences."""
+    """Return the vectors of two sentences."""
     abstract, sentences = sentences_from_list(["we show a method.", "a graph of protein."])
     paper = Paper(id="p", title="transport of a cell", abstract=abstract, sentences=sentences)
     (encoded,) = ContextualEncoder(checkpoint, device="cpu").encode([paper])
@@ -36,7 +36,7 @@ def vectors(checkpoint: LocalCheckpoint) -> np.ndarray:
 
 
 def change(checkpoint: LocalCheckpoint, *, rank: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
-    """A random change of WEIGHT whose numbers float16 holds exactly."""
+    """Return a random change of WEIGHT with numbers that float16 holds exactly."""
     n_out, n_in = load_file(checkpoint.folder / WEIGHTS)[WEIGHT].shape
     generator = torch.Generator().manual_seed(5)
     up, down = (
@@ -48,7 +48,7 @@ def change(checkpoint: LocalCheckpoint, *, rank: int = 2) -> tuple[torch.Tensor,
 def test_changed_weights_are_those_that_a_merged_checkpoint_holds(
     checkpoint: LocalCheckpoint, tmp_path: Path
 ) -> None:
-    """Loading with changes gives the vectors of a checkpoint whose weights were changed beforehand."""
+    """Loading with changes gives the vectors of a checkpoint with the changes merged beforehand."""
     up, down = change(checkpoint)
     file = tmp_path / "changes.safetensors"
     file.write_bytes(changes_content({WEIGHT: (up, down)}, share=0.5, told={}))
@@ -63,7 +63,7 @@ def test_changed_weights_are_those_that_a_merged_checkpoint_holds(
 
 
 def test_changes_are_part_of_the_fingerprint(checkpoint: LocalCheckpoint, tmp_path: Path) -> None:
-    """An encoder with other changes is another encoder."""
+    """Other changes give another fingerprint."""
     prints = {ContextualEncoder(checkpoint, device="cpu").spec.fingerprint}
     for share in (0.5, 1.0):
         file = tmp_path / f"{share}.safetensors"
@@ -73,7 +73,7 @@ def test_changes_are_part_of_the_fingerprint(checkpoint: LocalCheckpoint, tmp_pa
 
 
 def test_changes_that_do_not_fit_are_refused(checkpoint: LocalCheckpoint, tmp_path: Path) -> None:
-    """A weight that is not there, a shape that does not fit, half a change, and what is no such file."""
+    """A missing weight, a wrong shape, half a change and a file without changes are refused."""
     up, down = change(checkpoint)
     file = tmp_path / "changes.safetensors"
     changed = replace(checkpoint, changes=file)
@@ -95,7 +95,7 @@ def test_changes_that_do_not_fit_are_refused(checkpoint: LocalCheckpoint, tmp_pa
 
 
 def test_akin_minilm_is_minilm_changed_a_little(minilm: Encoder) -> None:
-    """The shipped changes weigh under 8 MB and turn sentence vectors, of unit norm, by a little."""
+    """The shipped changes weigh under 8 MB and turn sentence vectors of unit norm only a little."""
     trained = load_encoder("akin-minilm", device="cpu")
     changes = locate_checkpoint("akin-minilm").changes
     assert changes is not None

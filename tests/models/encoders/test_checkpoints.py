@@ -26,12 +26,12 @@ PAPER = paper("Graph transport", "We show a result.", "Encoders of papers, a met
 
 @pytest.fixture
 def tiny(tmp_path):
-    """Folder of a tiny random BERT, free to be damaged."""
+    """Return the folder of a tiny random BERT, which a test may damage."""
     return write_tiny_bert(tmp_path / "tiny")
 
 
 def pickled(folder, *, prefix="", name="pytorch_model.bin", **extra):
-    """Turn a safetensors folder into a published-style pickle folder."""
+    """Turn a safetensors folder into a pickle folder as published, and return it."""
     tensors = {prefix + key: value for key, value in load_file(folder / WEIGHTS).items()}
     torch.save({**tensors, **extra}, folder / name)
     (folder / WEIGHTS).unlink()
@@ -39,7 +39,7 @@ def pickled(folder, *, prefix="", name="pytorch_model.bin", **extra):
 
 
 def test_altered_minilm_weights_are_refused_before_loading(tmp_path, monkeypatch):
-    """One flipped byte in the default encoder's weights is noticed before any of them is interpreted."""
+    """A flipped byte in the default encoder's weights is noticed before they are loaded."""
     real = locate_checkpoint("minilm")
     copy = tmp_path / "model"
     copy.mkdir()
@@ -58,13 +58,13 @@ def test_altered_minilm_weights_are_refused_before_loading(tmp_path, monkeypatch
 
 
 def test_a_pickle_is_refused_with_the_line_that_converts_it(tiny):
-    """A folder that holds only pytorch_model.bin is never loaded; the message says how to convert it."""
+    """A folder with only pytorch_model.bin is not loaded, and the message says how to convert it."""
     with pytest.raises(WeightsError, match=f"akin convert {tiny} TARGET"):
         load_encoder(str(pickled(tiny)))
 
 
 def test_conversion_changes_no_vector(tiny, tmp_path):
-    """What a .bin held is what the converted folder gives, bit for bit, every tensor kept."""
+    """A converted folder keeps every tensor and gives the same vectors, bit for bit."""
     expected = load_encoder(str(tiny), device="cpu").encode([PAPER])[0]
     n_tensors = len(load_file(tiny / WEIGHTS))
     conversion = convert_checkpoint(pickled(tiny), tmp_path / "converted")
@@ -76,7 +76,7 @@ def test_conversion_changes_no_vector(tiny, tmp_path):
 
 
 def test_conversion_keeps_the_layer_mix(tiny, tmp_path):
-    """ASPIRE's training state loses its wrapper's prefix, keeps its mix, and becomes a document encoder."""
+    """ASPIRE's training state loses its prefix, keeps its layer mix, and becomes a document encoder."""
     mix = torch.tensor([[0.3, -1.2, 0.9]])
     pickled(tiny, prefix="bert_encoder.", name="model_cur_best.pt", **{"bert_layer_weights.weight": mix})
     conversion = convert_checkpoint(tiny, tmp_path / "cocite")
@@ -96,14 +96,14 @@ def test_conversion_can_take_the_pooling_of_a_named_checkpoint(tiny, tmp_path):
 
 
 class Payload:
-    """What a hostile pickle could hold: a call."""
+    """The content of a hostile pickle: a call."""
 
     def __reduce__(self):
         return (exec, ("raise SystemExit('the pickle ran')",))
 
 
 def test_a_pickle_that_would_run_code_is_not_opened(tiny, tmp_path):
-    """Conversion reads tensors only; a pickle with a call inside is refused and runs nothing."""
+    """A pickle with a call or without tensors is refused, and nothing in it runs."""
     (tiny / WEIGHTS).unlink()
     torch.save({"weight": Payload()}, tiny / "pytorch_model.bin")
     with pytest.raises(WeightsError, match="more than tensors"):
@@ -117,7 +117,7 @@ def test_a_pickle_that_would_run_code_is_not_opened(tiny, tmp_path):
 
 
 def test_conversion_needs_weights_configuration_and_an_empty_target(tiny, tmp_path):
-    """Each missing part of the source, and a target in use, is named."""
+    """Missing weights or configuration, and a non-empty target, raise errors that say so."""
     with pytest.raises(WeightsError, match="nothing to convert"):
         convert_checkpoint(tiny, tmp_path / "converted")
     pickled(tiny)
@@ -129,7 +129,7 @@ def test_conversion_needs_weights_configuration_and_an_empty_target(tiny, tmp_pa
 
 
 def test_unknown_names_list_the_known_ones():
-    """A name that is neither a checkpoint nor a folder gets the list, hashing included."""
+    """The error about an unknown name lists the known ones, hashing included."""
     with pytest.raises(UnknownNameError, match=r"hashing, minilm, .*or the path of a checkpoint folder"):
         load_encoder("minilmm")
 
@@ -148,7 +148,7 @@ def test_unknown_names_list_the_known_ones():
     ],
 )
 def test_a_wrong_akin_json_is_refused(tiny, content, message):
-    """A misspelt or ill-typed setting is an error, not a default."""
+    """A misspelt or ill-typed setting is an error, not ignored."""
     (tiny / "akin.json").write_text(content)
     with pytest.raises(WeightsError, match=message):
         load_encoder(str(tiny))
@@ -163,7 +163,7 @@ def tune_into(folder, target):
 
 
 def tune(folder):
-    """Fine-tune a checkpoint, beside its folder."""
+    """Fine-tune a checkpoint into a folder next to it."""
     tune_into(folder, folder.with_name("tuned"))
 
 
@@ -174,7 +174,7 @@ def serve(folder):
 
 @pytest.mark.parametrize("load", [serve, tune])
 def test_incomplete_weights_are_refused(tiny, load):
-    """transformers would fill a missing tensor with random numbers; Akin names it instead."""
+    """A missing tensor is named, while transformers would fill it with random numbers."""
     tensors = load_file(tiny / WEIGHTS)
     del tensors["encoder.layer.1.output.dense.weight"]
     save_file(tensors, tiny / WEIGHTS, metadata={"format": "pt"})
@@ -189,11 +189,11 @@ def test_incomplete_weights_are_refused(tiny, load):
     [
         ("gpt2", "type 'gpt2'; expected a bidirectional encoder"),
         ("no-such", "cannot be loaded as a transformer of type 'no-such'"),
-        ("distilbert", "lacks .* tensors, such as transformer"),  # those of another architecture lie there
+        ("distilbert", "lacks .* tensors, such as transformer"),  # the tensors are of another architecture
     ],
 )
 def test_what_is_no_encoder_is_refused(tiny, load, architecture, message):
-    """The message names the kind of model that the folder says it holds, and what it may hold."""
+    """A folder with another kind of model is refused with the kind, or the tensors that are missing."""
     config = json.loads((tiny / "config.json").read_text())
     (tiny / "config.json").write_text(json.dumps({**config, "model_type": architecture}))
     with pytest.raises(WeightsError, match=message):
@@ -217,7 +217,7 @@ def test_what_is_no_encoder_is_refused(tiny, load, architecture, message):
 )
 @pytest.mark.parametrize("load", [serve, tune])
 def test_a_configuration_that_is_none_is_refused(tiny, load, wrong):
-    """A value that cannot be right is an error of the folder's, not of Akin's."""
+    """An impossible value in the configuration raises a WeightsError."""
     config = json.loads((tiny / "config.json").read_text())
     (tiny / "config.json").write_text(json.dumps({**config, **wrong}))
     with pytest.raises(WeightsError, match=r"cannot be loaded as a transformer|with num_hidden_layers"):
@@ -225,14 +225,14 @@ def test_a_configuration_that_is_none_is_refused(tiny, load, wrong):
 
 
 def test_hashing_has_no_checkpoint():
-    """Where a checkpoint is asked for, hashing is not among those that are offered."""
+    """Locating a checkpoint for hashing is refused, and hashing is not among the names offered."""
     with pytest.raises(UnknownNameError, match=r"'hashing' needs no weights.* minilm,") as refused:
         locate_checkpoint("hashing")
     assert 1 == str(refused.value).count("hashing")
 
 
 def test_the_temperature_goes_with_the_checkpoint(tiny, tmp_path):
-    """Converted like aspire-ot-biomed, a folder has the temperature that it was tuned at."""
+    """Converted like aspire-ot-biomed, a folder has the temperature of its fine-tuning."""
     convert_checkpoint(pickled(tiny), tmp_path / "biomed", like="aspire-ot-biomed")
     spec = load_encoder(str(tmp_path / "biomed"), device="cpu").spec
     assert (5000.0, 5000.0) == (spec.tau, default_tau(spec))
@@ -244,7 +244,7 @@ def test_the_temperature_goes_with_the_checkpoint(tiny, tmp_path):
 
 @pytest.mark.parametrize("write", [convert_checkpoint, tune_into])
 def test_a_failed_write_leaves_nothing(tiny, tmp_path, monkeypatch, write):
-    """A disk that is full halfway leaves no folder, and the same command may be given again."""
+    """A disk full halfway leaves no folder, and the command can be run again."""
     if write is convert_checkpoint:
         pickled(tiny)
 
@@ -261,7 +261,7 @@ def test_a_failed_write_leaves_nothing(tiny, tmp_path, monkeypatch, write):
 
 
 def test_files_that_do_not_belong_together_are_refused(tiny):
-    """A truncated weights file, a larger vocabulary, no tokenizer: each is a WeightsError that says so."""
+    """Truncated weights, a too large vocabulary and a missing tokenizer each raise a WeightsError."""
     weights = (tiny / WEIGHTS).read_bytes()
     (tiny / WEIGHTS).write_bytes(weights[:-100])
     with pytest.raises(WeightsError, match="cannot be loaded"):
@@ -282,7 +282,7 @@ def test_files_that_do_not_belong_together_are_refused(tiny):
 
 
 def test_the_fingerprint_follows_what_decides_the_vectors(tiny, tmp_path):
-    """Pooling and tokenizer change it; a remark in the configuration and the folder's name do not."""
+    """Pooling and tokenizer change the fingerprint; a configuration remark and the folder's name do not."""
     before = load_encoder(str(tiny), device="cpu").spec.fingerprint
     config = json.loads((tiny / "config.json").read_text())
     (tiny / "config.json").write_text(json.dumps({**config, "_name_or_path": "elsewhere"}))
@@ -300,7 +300,7 @@ def test_the_fingerprint_follows_what_decides_the_vectors(tiny, tmp_path):
 
 @pytest.mark.parametrize("with_tokenizer_json", [False, True])
 def test_lower_casing_counts_where_vocab_txt_is_read(tiny, with_tokenizer_json):
-    """Folders apart only in do_lower_case differ in fingerprint exactly where they differ in vectors."""
+    """Folders that differ in do_lower_case differ in fingerprint exactly if they differ in vectors."""
     if not with_tokenizer_json:
         (tiny / "tokenizer.json").unlink()
     encoders = [load_encoder(str(tiny), device="cpu")]
@@ -316,11 +316,11 @@ def test_lower_casing_counts_where_vocab_txt_is_read(tiny, with_tokenizer_json):
 
 
 def test_the_fingerprint_of_minilm_is_pinned(minilm):
-    """Snapshots name it: a change would make the service refuse every one of them."""
+    """The fingerprint of minilm is pinned: the service would refuse every snapshot if it changed."""
     assert minilm.spec.fingerprint == "3ca8067358dbd9a52731adf4f593b8017269ee2a00dc73d88a64fb1f1e430dd7"
 
 
 def test_the_encoder_seam_imports_without_torch():
-    """Listing or choosing encoders costs no import of torch or transformers."""
+    """Importing ``models.encoder`` imports neither torch nor transformers."""
     script = "import sys, models.encoder; sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""How a device is named, wherever one is."""
+"""Names of devices, wherever one is given."""
 
 from pathlib import Path
 
@@ -22,13 +22,13 @@ NAMES = {"auto": None, "cpu": None, "cuda": None, "cuda:0": 0, "cuda:12": 12}
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_device_may_be_any_of_several(name: str) -> None:
-    """``auto``, ``cpu``, ``cuda`` and ``cuda:N``, for the service as well."""
+    """``auto``, ``cpu``, ``cuda`` and ``cuda:N`` are devices, in the service's settings too."""
     assert NAMES[name] == gpu_number(name)
     assert name == checked_device(name) == settings_of(device=name).device
 
 
 def test_what_torch_calls_the_processor_is_one_too() -> None:
-    """``cpu:0`` is ``cpu``, but for torch, which keeps them apart."""
+    """``cpu:0`` means ``cpu``, but is passed to torch unchanged, which distinguishes them."""
     assert "cpu" == checked_device("cpu:0")
     assert (
         torch.device("cpu:0") == resolve_device("cpu:0") == resolve_device(settings_of(device="cpu:0").device)
@@ -37,7 +37,7 @@ def test_what_torch_calls_the_processor_is_one_too() -> None:
 
 @pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:x", "cuda:123", "cuda:0 ", "mps", "cpu\n"])
 def test_anything_else_is_refused(name: str) -> None:
-    """By each that takes a device, before it does anything."""
+    """Any other name is refused wherever a device is given."""
     for refused in (checked_device, gpu_number, lambda own: settings_of(device=own)):
         with pytest.raises(InputError, match=r"cuda"):
             refused(name)
@@ -46,7 +46,7 @@ def test_anything_else_is_refused(name: str) -> None:
 
 
 def test_the_command_line_says_what_a_device_is() -> None:
-    """Exit status 2, as for any flag that cannot be."""
+    """A wrong --device exits with status 2, as any bad flag, and the message lists ``cuda:N``."""
     result = CliRunner().invoke(app, ["index", __file__, "--data", "nowhere", "--device", "gpu"])
     assert 2 == result.exit_code
     assert "cuda:N" in result.output
@@ -63,7 +63,7 @@ def test_the_command_line_says_what_a_device_is() -> None:
 def test_auto_is_bfloat16_where_it_is_native(
     instructions: dict[str, bool], meant: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By what the processor has; a format that is named stays as it is."""
+    """``auto`` is bfloat16 if the processor has it natively, and a named precision stays unchanged."""
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
     cpu = torch.device("cpu")
     assert meant == resolve_precision(Precision.AUTO, cpu) == chosen_precision(Precision.AUTO, "cpu")
@@ -73,7 +73,7 @@ def test_auto_is_bfloat16_where_it_is_native(
 
 
 def test_a_collection_remembers_what_auto_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And keeps to it on a machine where it would mean something else."""
+    """A collection stores the precision that ``auto`` meant, and keeps it on another machine."""
     data, papers = tmp_path / "data", many_papers(2)
     for n, has_it, given in ((1, True, ["--precision", "auto"]), (2, False, [])):
         monkeypatch.setattr(torch.cpu, "get_capabilities", dict[str, bool](amx_bf16=has_it).copy)
@@ -83,7 +83,7 @@ def test_a_collection_remembers_what_auto_meant(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_gpu_that_torch_does_not_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With how many there are."""
+    """A missing GPU is refused, and the message has the number of GPUs."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert torch.device("cuda:1") == resolve_device("cuda:1")

@@ -1,4 +1,4 @@
-"""A collection with one vector a paper: searched whole, explained whole."""
+"""A collection with one vector per paper: searched and explained as whole papers."""
 
 import pytest
 from fastapi.testclient import TestClient
@@ -13,7 +13,7 @@ from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
-    """A service over ten demo papers under a document encoder."""
+    """Return a client of a service over ten demo papers with a document encoder."""
     folder = tmp_path_factory.mktemp("document")
     checkpoint = write_tiny_bert(folder / "model")
     (checkpoint / "akin.json").write_text('{"kind": "document"}')
@@ -23,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
 
 
 def test_whole_papers_are_compared_and_explained(client: TestClient) -> None:
-    """The one alignment names no sentence; with the words it is the score, the whole abstract the match."""
+    """The one alignment names no sentence, the explanation adds up, and the abstract is the match."""
     answer = client.post("/v1/search", json={"query": {"paper_id": "demo:p00-m03"}}).json()
     assert 9 == len(answer["results"])
     assert list(range(len(answer["query"]["sentences"]))) == answer["query"]["selected"]
@@ -44,7 +44,7 @@ def test_whole_papers_are_compared_and_explained(client: TestClient) -> None:
 
 @pytest.mark.parametrize("aspect", [{"sentences": [0]}, {"facet": "method"}])
 def test_sentences_cannot_be_chosen(client: TestClient, aspect: dict[str, object]) -> None:
-    """Choosing sentences or a facet of such a collection is a 422 that says why."""
+    """Choosing sentences or a facet in such a collection is a 422 that says why."""
     response = client.post("/v1/search", json={"query": {"paper_id": "demo:p00-m03"}, **aspect})
     assert 422 == response.status_code
     assert "one vector per paper" in response.json()["detail"]

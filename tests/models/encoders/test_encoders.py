@@ -22,12 +22,12 @@ from tests.support.examples.models.tiny_bert import (
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """Folder of a tiny random BERT."""
+    """Return the folder of a tiny random BERT."""
     return write_tiny_bert(tmp_path_factory.mktemp("checkpoints") / "tiny")
 
 
 def copy_of(folder, target, **changed):
-    """A copy of a checkpoint folder with other file contents; None leaves a file out."""
+    """Return a copy of a checkpoint folder without the files given as ``None``."""
     target.mkdir()
     for path in folder.iterdir():
         if changed.get(path.name.replace(".", "_"), b"") is not None:
@@ -36,7 +36,7 @@ def copy_of(folder, target, **changed):
 
 
 def with_layer_mix(folder, target, logits):
-    """A copy of a checkpoint folder as a document encoder with a learned layer mix."""
+    """Return a copy of a checkpoint folder as a document encoder with a learned layer mix."""
     copy_of(folder, target)
     tensors = load_file(folder / "model.safetensors")
     tensors["bert_layer_weights.weight"] = torch.tensor([logits])
@@ -47,7 +47,7 @@ def with_layer_mix(folder, target, logits):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_contextual_equals_a_plain_recomputation(tiny, name):
-    """Sentence and CLS vectors and the dropped count are those of the plain re-computation to 1e-5."""
+    """Sentence and CLS vectors equal the plain re-computation to 1e-5, with the same dropped count."""
     sentences, cls, _, dropped = PlainEncoder(tiny).encode(PAPERS[name])
     (encoded,) = load_encoder(str(tiny), device="cpu").encode([PAPERS[name]])
     assert encoded.sentences.shape == sentences.shape
@@ -57,7 +57,7 @@ def test_contextual_equals_a_plain_recomputation(tiny, name):
 
 
 def test_the_token_limit_is_reached_by_these_papers(tiny):
-    """The cases above do cut a sentence, drop later ones, and keep the abstract under a long title."""
+    """The example papers cut a sentence, drop later ones, and keep the abstract under a long title."""
     encoder = load_encoder(str(tiny), device="cpu")
     encoded = dict(zip(PAPERS, encoder.encode(list(PAPERS.values())), strict=True))
     kept = {name: len(own.sentences) for name, own in encoded.items()}
@@ -67,7 +67,7 @@ def test_the_token_limit_is_reached_by_these_papers(tiny):
 
 
 def test_contextual_gives_what_aspires_own_code_computes(tmp_path):
-    """Sentence and CLS vectors and kept counts equal those of ASPIRE's public code to 1e-5, unnormalised."""
+    """Unnormalised sentence and CLS vectors and kept counts equal those of ASPIRE's public code to 1e-5."""
     encoder = load_encoder(str(write_frozen_bert(tmp_path / "frozen")), device="cpu")
     papers = aspire_vectors.PAPERS
     for (name, given), own in zip(papers.items(), encoder.encode(list(papers.values())), strict=True):
@@ -79,7 +79,7 @@ def test_contextual_gives_what_aspires_own_code_computes(tmp_path):
 
 
 def test_document_encoder_reads_title_sep_abstract(tiny, tmp_path):
-    """SPECTER's input: [CLS] title [SEP] abstract [SEP], cut at 512, CLS of the last layer."""
+    """SPECTER's input is read, [CLS] title [SEP] abstract [SEP] cut at 512, and the last CLS returned."""
     folder = copy_of(tiny, tmp_path / "specter")
     write_pooling(folder, Pooling(kind="document"))
     plain = PlainEncoder(tiny)
@@ -94,7 +94,7 @@ def test_document_encoder_reads_title_sep_abstract(tiny, tmp_path):
 
 
 def test_document_encoder_mixes_layers_as_learned(tiny, tmp_path):
-    """ASPIRE's bi-encoders: CLS of the softmax-weighted sum of all hidden states, embeddings included."""
+    """ASPIRE's bi-encoders give CLS of the softmax-weighted sum of all hidden states, embeddings included."""
     logits = [0.3, -1.2, 0.9]
     folder = with_layer_mix(tiny, tmp_path / "cocite", logits)
     plain = PlainEncoder(tiny)
@@ -107,7 +107,7 @@ def test_document_encoder_mixes_layers_as_learned(tiny, tmp_path):
 
 
 def test_a_folder_may_ask_for_unit_vectors_and_a_mean(tiny, tmp_path):
-    """akin.json turns on unit norm and the mean over all tokens as document vector."""
+    """akin.json can set unit norm and the mean over all tokens as document vector."""
     folder = copy_of(tiny, tmp_path / "mean")
     write_pooling(folder, Pooling(normalise=True, document=DocumentPooling.MEAN))
     sentences, _, mean, _ = PlainEncoder(tiny).encode(PAPERS["random"])
@@ -118,7 +118,7 @@ def test_a_folder_may_ask_for_unit_vectors_and_a_mean(tiny, tmp_path):
 
 
 def test_vocab_txt_alone_gives_the_same_vectors(tiny, tmp_path):
-    """A published folder without tokenizer.json is read from vocab.txt, lower-casing as BERT does."""
+    """A folder without tokenizer.json is read from vocab.txt, lower-cased as BERT does."""
     folder = copy_of(tiny, tmp_path / "vocab", tokenizer_json=None)
     for name in ("sep in title", "random"):
         expected = load_encoder(str(tiny), device="cpu").encode([PAPERS[name]])[0].sentences
@@ -127,7 +127,7 @@ def test_vocab_txt_alone_gives_the_same_vectors(tiny, tmp_path):
 
 
 def test_few_position_embeddings_mean_fewer_tokens(tmp_path):
-    """A model with 40 positions reads 38 WordPieces and drops the rest, as the plain re-computation does."""
+    """A model with 40 positions reads 38 WordPieces and drops the rest, as in the plain re-computation."""
     folder = write_tiny_bert(tmp_path / "short", max_position_embeddings=40)
     given = paper("Graph", text(20), text(30, seed=1), text(9, seed=2))
     sentences, _, _, dropped = PlainEncoder(folder, max_tokens=38).encode(given)
@@ -137,14 +137,14 @@ def test_few_position_embeddings_mean_fewer_tokens(tmp_path):
 
 
 def test_a_sentence_without_wordpieces_keeps_its_place(tiny):
-    """A sentence of control characters gets a row of its own, not a zero vector, and shifts no other."""
+    """A sentence of control characters gets a non-zero row and shifts no other."""
     (encoded,) = load_encoder(str(tiny), device="cpu").encode([paper("Graph", "We show.", "\x00", "A cell.")])
     assert encoded.sentences.shape == (3, 32)
     assert np.linalg.norm(encoded.sentences, axis=1).min() > 0.1
 
 
 def test_an_absent_device_is_refused(tiny):
-    """A device that torch does not know, or that is not there, is named in the error."""
+    """A device that torch does not know or that is missing is refused."""
     with pytest.raises(EncoderError, match="expected auto, cpu"):
         load_encoder(str(tiny), device="abacus")
     if not torch.cuda.is_available():
@@ -153,7 +153,7 @@ def test_an_absent_device_is_refused(tiny):
 
 
 def test_bfloat16_stays_close_and_keeps_the_fingerprint(tiny):
-    """bfloat16 moves vectors by rounding only, so snapshots and queries may mix precisions."""
+    """bfloat16 changes vectors only by rounding and keeps the spec, so precisions can be mixed."""
     exact = load_encoder(str(tiny), device="cpu")
     rough = load_encoder(str(tiny), device="cpu", precision=Precision.BFLOAT16)
     ours, theirs = (encoder.encode([PAPERS["random"]])[0].sentences for encoder in (exact, rough))
@@ -165,13 +165,13 @@ def test_bfloat16_stays_close_and_keeps_the_fingerprint(tiny):
 
 
 def test_loading_and_encoding_print_nothing(tiny, capfd):
-    """No progress bar, loading report or warning of the libraries reaches the user's terminal."""
+    """Loading and encoding print no progress bar, report or warning."""
     load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
     assert capfd.readouterr() == ("", "")
 
 
 def test_minilm_equals_a_plain_recomputation(minilm):
-    """Unit sentence means in context; the document is the unit mean over all tokens (CLS is untrained)."""
+    """Vectors are unit sentence means; the document is the unit mean over all tokens (CLS is untrained)."""
     given = paper(
         "Optimal transport aligns scientific abstracts",
         "We embed each sentence in the context of its abstract.",
@@ -188,7 +188,7 @@ def test_minilm_equals_a_plain_recomputation(minilm):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_layers_are_those_of_a_plain_recomputation(tiny, name):
-    """Sentences and their openings, pooled from the layers asked for, equal the plain re-computation."""
+    """Requested layers of sentences and of their openings equal the plain re-computation."""
     plain = PlainEncoder(tiny)
     tokens, positions = plain.segments(PAPERS[name])
     states = plain.hidden_states(tokens)
@@ -204,7 +204,7 @@ def test_layers_are_those_of_a_plain_recomputation(tiny, name):
 
 
 def test_layers_keep_their_norms(minilm):
-    """An encoder that normalises its vectors gives hidden layers as they are."""
+    """An encoder with normalised vectors gives hidden layers unnormalised."""
     (encoded,) = minilm.encode([PAPERS["plain"]], layers=(6,))
     norms = np.linalg.norm(encoded.layers[0], axis=1, keepdims=True)
     assert abs(norms - 1).min() > 0.1
@@ -212,7 +212,7 @@ def test_layers_keep_their_norms(minilm):
 
 
 def test_layers_that_are_not_there_are_refused(tiny):
-    """A number past the last layer, and one that counts from the end."""
+    """A layer past the last one or a negative number is refused."""
     with pytest.raises(EncoderError, match=r"\[3\] were requested; .*tiny' has layers 0 .* to 2"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
     with pytest.raises(EncoderError, match=r"\[-1\]"):

@@ -1,4 +1,4 @@
-"""A GPU whose memory is full when an encoder is loaded."""
+"""A GPU with full memory when an encoder is loaded."""
 
 from pathlib import Path
 from pkgutil import resolve_name
@@ -20,7 +20,7 @@ LOAD = "models.encoders.transformer.Transformer._load"
     params=[torch.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA error: out of memory")]
 )
 def full_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that takes no model."""
+    """Make the GPU refuse every model."""
     load = resolve_name(LOAD)
 
     def scarce(self: Any, device: torch.device) -> Any:
@@ -35,7 +35,7 @@ def full_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("full_gpu")
 def test_auto_takes_the_cpu_where_the_gpu_is_full(tmp_path: Path) -> None:
-    """The log says so, and vectors are those of the CPU."""
+    """``auto`` uses the CPU if the GPU is full, the log says so, and vectors are those of the CPU."""
     tiny, papers = str(write_tiny_bert(tmp_path / "tiny")), list(PAPERS.values())
     with capture_logs() as logged:
         encoder = load_encoder(tiny, device="auto")
@@ -47,6 +47,6 @@ def test_auto_takes_the_cpu_where_the_gpu_is_full(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("full_gpu")
 def test_a_full_gpu_that_is_named_is_refused(tmp_path: Path) -> None:
-    """With what to do."""
+    """A named GPU that is full raises DeviceFullError with the remedy."""
     with pytest.raises(DeviceFullError, match=r"'cuda:0' is full: .* or auto"):
         load_encoder(str(write_tiny_bert(tmp_path / "tiny")), device="cuda:0")

@@ -1,4 +1,4 @@
-"""The hashing encoder: pinned numbers, and likeness that follows shared words."""
+"""The hashing encoder: pinned numbers, and similarity by shared words."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tests.support.examples.models.tiny_bert import paper
 
 
 def test_hashing_gives_the_pinned_numbers():
-    """The same vector in every process and on every machine, and so the same fingerprint."""
+    """Vector and fingerprint are the recorded ones, in every process and on every machine."""
     encoder = HashingEncoder()
     (encoded,) = encoder.encode([paper("Graph transport", "We show a result.", "Cell protein.")])
     columns = np.flatnonzero(np.abs(encoded.sentences[0]) > 0.2)
@@ -23,7 +23,7 @@ GOLDEN_COLUMNS = {1: -0.694586, 19: -0.694586}
 
 
 def test_hashing_is_nearer_for_more_shared_words():
-    """Shared content words beat shared stop words, word order counts, case does not."""
+    """Shared content words count more than stop words, word order counts, and case does not."""
     query, same, reordered, half, unrelated = HashingEncoder().encode(
         [
             paper("", "optimal transport of the sentence vectors"),

@@ -17,11 +17,11 @@ from models.errors import WeightsError
 from models.types import Unit
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 
-NEWEST = "c0ffee" * 6 + "c0de"  # the commit that "main" names on the hub
+NEWEST = "c0ffee" * 6 + "c0de"  # the commit of "main" on the hub
 
 
 class FakeHub:
-    """Serves the files of one folder, with a README and a pickle beside them, as any repository at NEWEST."""
+    """A hub that serves one folder, with a README and a pickle, as any repository at NEWEST."""
 
     def __init__(self, folder: Path) -> None:
         self.files = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -30,7 +30,7 @@ class FakeHub:
         self.served: list[str] = []
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
-        """One response of the hub's API, or no connection."""
+        """Return a response of the hub's API; raise ConnectError if offline."""
         if not self.online:
             raise httpx2.ConnectError("no route to host", request=request)
         path = request.url.path
@@ -57,13 +57,13 @@ class FakeHub:
 
 
 def etag(content: bytes) -> str:
-    """The name of a blob."""
+    """Return the name of a blob."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """The hub with a tiny checkpoint in every repository, and an empty cache on this machine."""
+    """Yield the hub with a tiny checkpoint in every repository, and an empty local cache."""
     fake = FakeHub(write_tiny_bert(tmp_path / "tiny"))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -75,7 +75,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 
 @pytest.mark.parametrize("name", ["aspire-ot-compsci", "scincl"])
 def test_what_was_fetched_once_is_found_offline(name: str, hub: FakeHub) -> None:
-    """With a pinned revision or without, the second call needs no network and gives the same folder."""
+    """With or without a pinned revision, the second call needs no network and gives the same folder."""
     fetched = locate_checkpoint(name).folder
     hub.online = False
     assert fetched == locate_checkpoint(name).folder
@@ -84,20 +84,20 @@ def test_what_was_fetched_once_is_found_offline(name: str, hub: FakeHub) -> None
 
 
 def test_weights_other_than_the_pinned_ones_are_refused(hub: FakeHub) -> None:
-    """A checkpoint whose weights have a pinned SHA-256 is not read if the hub gives others."""
+    """Weights that differ from their pinned SHA-256 are refused."""
     with pytest.raises(WeightsError, match="mpnet must have 78c0197b"):
         load_encoder("mpnet", device="cpu")
 
 
 def test_only_safetensors_configuration_and_tokenizer_are_fetched(hub: FakeHub) -> None:
-    """Neither the pickle nor anything else that is not read comes to this machine."""
+    """Neither the pickle nor other unused files are downloaded."""
     encoder = load_encoder("scincl", device="cpu")
     assert {WEIGHTS, "config.json", "tokenizer.json", "vocab.txt"} == set(hub.served)
     assert ("scincl", Unit.DOCUMENT) == (encoder.spec.name, encoder.spec.unit)
 
 
 def test_a_cache_of_another_program_is_enough(hub: FakeHub, tmp_path: Path) -> None:
-    """A snapshot in the cache's layout, without a list of the repository's files, is used as it is."""
+    """A snapshot in the cache's layout is used unchanged, without a list of the repository's files."""
     cached = tmp_path / "cache" / "models--allenai--specter"
     folder = write_tiny_bert(cached / "snapshots" / NEWEST)
     (cached / "refs").mkdir()
@@ -107,7 +107,7 @@ def test_a_cache_of_another_program_is_enough(hub: FakeHub, tmp_path: Path) -> N
 
 
 def test_a_cache_of_pickles_is_not_enough(hub: FakeHub, tmp_path: Path) -> None:
-    """A snapshot that another program fetched as .bin only is completed from the hub."""
+    """A cached snapshot with only a .bin is completed from the hub."""
     cached = tmp_path / "cache" / "models--allenai--specter"
     folder = write_tiny_bert(cached / "snapshots" / NEWEST)
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
@@ -118,7 +118,7 @@ def test_a_cache_of_pickles_is_not_enough(hub: FakeHub, tmp_path: Path) -> None:
 
 
 def test_a_fetch_that_was_interrupted_is_taken_up_again(hub: FakeHub) -> None:
-    """A cached snapshot that lacks a file the hub has is completed, not used."""
+    """A cached snapshot that lacks a file of the hub is completed."""
     folder = locate_checkpoint("specter").folder
     (folder / "tokenizer.json").unlink()
     assert folder == locate_checkpoint("specter").folder
@@ -126,14 +126,14 @@ def test_a_fetch_that_was_interrupted_is_taken_up_again(hub: FakeHub) -> None:
 
 
 def test_without_a_network_the_message_says_what_to_do(hub: FakeHub) -> None:
-    """No cache and no hub: download elsewhere, give the folder, convert a .bin."""
+    """Without cache and network, the error says to download elsewhere, give the folder, or convert."""
     hub.online = False
     with pytest.raises(WeightsError, match=r"elsewhere and give its folder.*akin convert FOLDER TARGET"):
         load_encoder("specter")
 
 
 def test_a_repository_of_pickles_is_not_downloaded(hub: FakeHub) -> None:
-    """A repository without safetensors gets the convert line and no download."""
+    """Nothing is downloaded from a repository without safetensors, and the error says so."""
     del hub.files[WEIGHTS]
     with pytest.raises(WeightsError, match=r"publishes no model\.safetensors"):
         load_encoder("aspire-cocite-biomed")

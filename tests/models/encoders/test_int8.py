@@ -1,4 +1,4 @@
-"""8-bit products: what is computed, and where they are refused."""
+"""8-bit products: their values, and where they are refused."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ exact_only = pytest.mark.skipif(not int8.is_exact(), reason="this processor's 8-
 
 @pytest.fixture
 def linear() -> torch.nn.Linear:
-    """A layer of 48 inputs and 20 outputs, with weights of very different sizes."""
+    """Return a layer of 48 inputs and 20 outputs, with weights of very different sizes."""
     generator = torch.Generator().manual_seed(0)
     layer = torch.nn.Linear(48, 20)
     with torch.no_grad():
@@ -32,7 +32,7 @@ def linear() -> torch.nn.Linear:
 
 
 def rounded(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The integers nearest to ``rows`` with the largest of each row at 127, and how much one is."""
+    """Return the integers nearest to ``rows`` scaled so that each row's largest is 127, and the scales."""
     unit = np.abs(rows).max(axis=1, keepdims=True) / np.float32(127)
     return np.rint(rows / unit).astype(np.int64), unit
 
@@ -40,7 +40,7 @@ def rounded(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @exact_only
 @torch.inference_mode()
 def test_a_layer_multiplies_rounded_numbers(linear: torch.nn.Linear) -> None:
-    """As computed with integers: a scale each output and each token; a token of zeros gives the bias."""
+    """A layer gives integer products, scaled per output and token; a token of zeros gives the bias."""
     inputs = torch.randn(2, 5, 48, generator=torch.Generator().manual_seed(1))
     inputs[1, 4] = 0
     found = int8.Int8Linear(linear)(inputs).numpy()
@@ -60,14 +60,14 @@ def test_a_layer_multiplies_rounded_numbers(linear: torch.nn.Linear) -> None:
 @exact_only
 @torch.inference_mode()
 def test_a_token_does_not_depend_on_others(linear: torch.nn.Linear) -> None:
-    """To the bit, whatever else is in the batch."""
+    """A token has the same output, to the bit, in any batch."""
     layer = int8.Int8Linear(linear)
     inputs = torch.randn(7, 48, generator=torch.Generator().manual_seed(1)) * torch.logspace(0, 6, 7)[:, None]
     assert torch.equal(layer(inputs)[:1], layer(inputs[:1]))
 
 
 def test_where_products_saturate_int8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on processors that add pairs of products in 16 bits: the vectors would be wrong without an error."""
+    """int8 is refused on processors that add pairs of products in 16 bits, which would give wrong vectors."""
 
     def saturating(rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         pairs = ((rows[:, :, None].int() + 128) * columns.int()).unflatten(1, (-1, 2)).sum(2)
@@ -80,7 +80,7 @@ def test_where_products_saturate_int8_is_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_gpus_services_and_training_refuse_it(tmp_path: Path) -> None:
-    """What to use is said; a service would add papers to a collection that are rougher than the others."""
+    """int8 is refused on GPUs, in the service and in training, and the error names alternatives."""
     with pytest.raises(InputError, match="AKIN_PRECISION must be one of 'float32', 'bfloat16' or 'auto'"):
         settings_of(precision="int8")
     with pytest.raises(EncoderError, match="int8 is for CPUs, but the device is cuda:1"):

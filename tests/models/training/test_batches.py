@@ -1,4 +1,4 @@
-"""Which examples a step takes: every example in turn, sets by their weights, the same for a step's number."""
+"""The examples of each training step: every example in turn, sets by weight, reproducible by step."""
 
 from collections import Counter
 
@@ -12,13 +12,13 @@ SIZES, WEIGHTS = (7, 20, 5), (1.0, 2.0, 1.0)
 
 
 def schedule(mixing: Mixing, *, n_steps: int = 40, seed: int = 3) -> Schedule:
-    """Batches of four from three sets."""
+    """Return batches of four from three sets."""
     return Schedule(SIZES, WEIGHTS, mixing=mixing, batch=4, n_steps=n_steps, seed=seed)
 
 
 @pytest.mark.parametrize("mixing", Mixing)
 def test_sets_take_part_by_their_weights_and_examples_in_turn(mixing: Mixing) -> None:
-    """Over a run each set gives its share, and no example comes again before all of its set have come."""
+    """Each set gives its share, and no example comes again before all of its set."""
     drawn = [one for step in range(40) for one in schedule(mixing)[step].chosen]
     assert len(drawn) == 160
     assert Counter(number for number, _ in drawn) == {0: 40, 1: 80, 2: 40}
@@ -30,7 +30,7 @@ def test_sets_take_part_by_their_weights_and_examples_in_turn(mixing: Mixing) ->
 
 @pytest.mark.parametrize("mixing", Mixing)
 def test_what_was_drawn_so_far_is_counted(mixing: Mixing) -> None:
-    """Of each set, after any number of batches."""
+    """The examples drawn from each set are counted after any number of batches."""
     batches = schedule(mixing)
     for n_batches in (0, 13, 40):
         chosen = Counter(of for step in range(n_batches) for of, _ in batches[step].chosen)
@@ -38,7 +38,7 @@ def test_what_was_drawn_so_far_is_counted(mixing: Mixing) -> None:
 
 
 def test_each_way_of_mixing_makes_its_batches() -> None:
-    """In-batch mixes within a batch, alternating takes turns, sequential goes from one set to the next."""
+    """In-batch mixes sets in a batch, alternating takes turns, sequential takes one set after another."""
     leaders = {
         mixing: [{number for number, _ in schedule(mixing)[step].chosen} for step in range(40)]
         for mixing in Mixing
@@ -54,7 +54,7 @@ def test_each_way_of_mixing_makes_its_batches() -> None:
 
 
 def test_a_step_is_a_function_of_seed_and_number() -> None:
-    """The same step of two schedules is equal; another seed draws otherwise; laps differ."""
+    """A step depends only on the seed and its number, and each pass over a set has another order."""
     first, second = schedule(Mixing.ALTERNATING), schedule(Mixing.ALTERNATING)
     assert first[17] == second[17]
     assert [first[step] for step in range(40)] != [
@@ -83,6 +83,6 @@ def test_shares_hold_at_every_moment(seed: int) -> None:
 def test_what_cannot_be_drawn_is_refused(
     sizes: tuple[int, ...], weights: tuple[float, ...], batch: int
 ) -> None:
-    """Empty sets, weights of 0 or too few of them, and empty batches."""
+    """Empty sets, weights of 0 or too many of them, and empty batches are refused."""
     with pytest.raises(InputError, match="expected"):
         Schedule(sizes, weights, mixing=Mixing.IN_BATCH, batch=batch, n_steps=2, seed=0)

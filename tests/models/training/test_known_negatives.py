@@ -1,4 +1,4 @@
-"""Negatives of an example that belong to a query of the batch: they count for the other queries alone."""
+"""Negatives of an example that belong to another query: they count only for the other queries."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from models.training.objectives import OBJECTIVES
 from models.training.objectives.batch import EncodedBatch, RetrievalObjective, Vectors
 from models.types import Paper
 
-# The first three are the batch. c's negatives: a's positive, a itself, a's partner in the fourth example, a
-# free one. h's: one to which h belongs by the fifth, and a free one.
+# The first three are the batch. c has four negatives: a's positive, a, a's partner by the fourth example,
+# and a free one. h has two: one that h belongs to by the fifth example, and a free one.
 EXAMPLES = (
     Example("a", "b", ("free1",)),
     Example("c", "d", ("b", "a", "partner", "free2")),
@@ -27,7 +27,7 @@ TOGETHER = {frozenset((own.query, own.positive)) for own in EXAMPLES} | {frozens
 
 
 def batch() -> EncodedBatch:
-    """The batch of the first three, document vectors alone."""
+    """Return the batch of the first three examples, with document vectors only."""
     texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in NAMES}
     order = [name for own in BATCH for name in (own.query, own.positive, *own.negatives)]
     rows = torch.from_numpy(np.stack([ROWS[name] for name in order])).float()
@@ -36,28 +36,28 @@ def batch() -> EncodedBatch:
 
 
 def build(name: str, **settings: object) -> RetrievalObjective:
-    """The objective of a name."""
+    """Return the objective of a name."""
     built: RetrievalObjective = resolve(OBJECTIVES, name, "objective")(**settings)
     return built
 
 
 def rivals(query: str, names: list[str]) -> list[str]:
-    """Those of the names that do not belong to the query."""
+    """Return the names that do not belong to the query."""
     return [name for name in names if frozenset((query, name)) not in TOGETHER]
 
 
 def cosine(a: str, b: str) -> float:
-    """The cosine of two texts' vectors."""
+    """Return the cosine of two texts' vectors."""
     return float(ROWS[a] @ ROWS[b] / np.linalg.norm(ROWS[a]) / np.linalg.norm(ROWS[b]))
 
 
 def apart(a: str, b: str) -> float:
-    """Their distance."""
+    """Return the distance of two texts' vectors."""
     return float(np.linalg.norm(ROWS[a] - ROWS[b]))
 
 
 def test_ranking_against_all_negatives_leaves_out_those_that_belong_to_the_query() -> None:
-    """Multiple-negatives ranking: over the own positive and what does not belong to the query."""
+    """Multiple-negatives ranking compares the positive only with texts that do not belong to the query."""
     given = [own.positive for own in BATCH] + [name for own in BATCH for name in own.negatives]
     total = 0.0
     for own in BATCH:
@@ -68,7 +68,7 @@ def test_ranking_against_all_negatives_leaves_out_those_that_belong_to_the_query
 
 
 def test_cross_entropy_leaves_out_an_own_negative_that_belongs_to_the_query() -> None:
-    """In-batch: others' positives, and the own negatives that belong to the query in no example."""
+    """In-batch cross-entropy leaves out an example's negatives that belong to its query."""
     loss = 0.0
     positives = [own.positive for own in BATCH]
     for own in BATCH:
@@ -86,7 +86,7 @@ def _pair(own: Example) -> tuple[str, str]:
 
 
 def test_a_triplet_has_no_negative_that_belongs_to_its_query() -> None:
-    """Triplet margin: one triple for each own negative that does not belong to the query."""
+    """The triplet margin has one triple for each negative that does not belong to its query."""
     triples = [(own, name) for own in BATCH for name in rivals(own.query, list(own.negatives))]
     losses = [max(0.0, apart(*_pair(own)) - apart(own.query, name) + 1) for own, name in triples]
     assert len(triples) == 6
@@ -94,7 +94,7 @@ def test_a_triplet_has_no_negative_that_belongs_to_its_query() -> None:
 
 
 def test_an_example_whose_negatives_all_belong_to_it_gets_one_of_another() -> None:
-    """It is as one without negatives: a triple with another example's positive."""
+    """An example whose negatives all belong to its query gets another example's positive instead."""
     own = (Example("a", "b", ("p",)), Example("c", "d"), Example("p", "a"))
     texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in "abcdp"}
     rows = torch.eye(5) * torch.tensor([1.0, 1.0, 9.0, 1.0, 1.0])
@@ -107,7 +107,7 @@ def test_an_example_whose_negatives_all_belong_to_it_gets_one_of_another() -> No
 
 
 def test_a_positive_that_another_set_knows_is_no_wrong_answer() -> None:
-    """In a batch of several sets all are asked: what belongs together in one is no rival in another."""
+    """In a batch of several sets, texts that belong together in one set are not rivals in another."""
     texts = {name: Paper(id=name, title="", abstract="", sentences=()) for name in "abcd"}
     first = TrainingSet("first", texts, [Example("a", "b")])
     second = TrainingSet("second", texts, [Example("c", "d"), Example("d", "a"), Example("b", "c")])
@@ -119,7 +119,7 @@ def test_a_positive_that_another_set_knows_is_no_wrong_answer() -> None:
 
 @pytest.mark.parametrize("name", ["specter", "max", "abs", "attention", "ot"])
 def test_a_batch_of_which_no_negative_is_one_has_no_loss(name: str) -> None:
-    """Training goes on where each negative of a batch belongs to its query in another example."""
+    """If every negative of a batch belongs to its query, loss and gradients are 0."""
     examples = (Example("c", "d", ("partner",)), Example("c", "partner"))
     texts = {key: Paper(id=key, title="", abstract="", sentences=()) for key in ("c", "d", "partner")}
     rows = torch.from_numpy(np.random.default_rng(6).normal(size=(3, 4))).float().requires_grad_()

@@ -1,4 +1,4 @@
-"""The objectives against what their papers define, computed by hand."""
+"""The objectives against the definitions of their papers, computed directly."""
 
 import math
 import sys
@@ -15,19 +15,19 @@ ROWS = range(N)
 
 
 def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random vectors, the same at unit norm, and labels of four functions."""
+    """Return random vectors, the same at unit norm, and labels of four functions."""
     vectors = torch.randn(N, DIM, generator=torch.Generator().manual_seed(seed))
     return vectors, torch.nn.functional.normalize(vectors), torch.tensor(LABELS)
 
 
 def value(objective: str) -> float:
-    """What the loss gives for the batch."""
+    """Return the loss of the batch."""
     vectors, _, labels = batch()
     return build_loss(objective, n_functions=4, dim=DIM)(vectors, labels).item()
 
 
 def test_triplet_is_the_mean_of_all_triplets_that_are_not_yet_zero() -> None:
-    """Margin 0.05 on L2 distances of unit vectors, every anchor, positive and negative of the batch."""
+    """The loss is the mean of all positive triplets of the batch: margin 0.05, L2 distance, unit vectors."""
     _, unit, _ = batch()
     distance = torch.cdist(unit, unit)
     losses = [
@@ -41,7 +41,7 @@ def test_triplet_is_the_mean_of_all_triplets_that_are_not_yet_zero() -> None:
 
 
 def test_multi_similarity_weighs_pairs_as_its_equation_does() -> None:
-    """Wang et al. (CVPR 2019), equation 15, with alpha 2, beta 40 and lambda 0.75, over all pairs."""
+    """The loss is equation 15 of Wang et al. (CVPR 2019), alpha 2, beta 40, lambda 0.75, over all pairs."""
     _, unit, _ = batch()
     cosine = (unit @ unit.T).tolist()
     total = 0.0
@@ -53,7 +53,7 @@ def test_multi_similarity_weighs_pairs_as_its_equation_does() -> None:
 
 
 def test_nt_xent_sets_each_positive_against_all_negatives() -> None:
-    """Chen et al. (ICML 2020), equation 1, with temperature 0.1 and labels for pairs, mean over the pairs."""
+    """The loss is equation 1 of Chen et al. (ICML 2020), temperature 0.1, labels for pairs, pairs' mean."""
     _, unit, _ = batch()
     similar = torch.exp(unit @ unit.T / 0.1).tolist()
     losses = []
@@ -68,13 +68,13 @@ def test_nt_xent_sets_each_positive_against_all_negatives() -> None:
 
 
 def test_arcface_adds_its_margin_to_the_angle_of_the_right_function() -> None:
-    """Deng et al. (CVPR 2019), equation 3, with m = 0.5 radians and s = 16."""
+    """The loss is equation 3 of Deng et al. (CVPR 2019), with m = 0.5 radians and s = 16."""
     torch.manual_seed(0)
     vectors, unit, labels = batch()
     loss = build_loss("arcface", n_functions=4, dim=DIM)
     centres = torch.nn.functional.normalize(loss.W.detach().T)  # type: ignore[union-attr, operator] # untyped there
     angles = torch.arccos(unit @ centres.T)
-    assert float(angles[ROWS, LABELS].max()) < math.pi - 0.5  # beyond, the library keeps the loss rising
+    assert float(angles[ROWS, LABELS].max()) < math.pi - 0.5  # past it the library keeps the loss rising
     right = torch.nn.functional.one_hot(labels, 4)
     logits = 16 * torch.cos(angles + 0.5 * right)
     expected = torch.nn.functional.cross_entropy(logits, labels)
@@ -82,7 +82,7 @@ def test_arcface_adds_its_margin_to_the_angle_of_the_right_function() -> None:
 
 
 def test_softmax_is_the_cross_entropy_of_a_linear_classifier() -> None:
-    """-log of the probability of the right function, mean over the batch."""
+    """The loss is -log of the probability of the right function, mean over the batch."""
     vectors, _, labels = batch()
     loss = SoftmaxLoss(num_classes=4, embedding_size=DIM)
     weight, bias = (parameter.detach() for parameter in loss.parameters())
@@ -92,7 +92,7 @@ def test_softmax_is_the_cross_entropy_of_a_linear_classifier() -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_prefers_functions_that_stand_apart(objective: str) -> None:
-    """Its gradient moves vectors so that it falls, and with it what the vectors get wrong."""
+    """Following its gradient, every loss falls, and each vector's nearest one has its function."""
     torch.manual_seed(0)
     vectors, _, labels = batch()
     vectors.requires_grad_()
@@ -110,13 +110,13 @@ def test_every_objective_prefers_functions_that_stand_apart(objective: str) -> N
 
 
 def test_an_unknown_objective_is_refused() -> None:
-    """The message lists the known ones."""
+    """The message about an unknown objective lists the known ones."""
     with pytest.raises(UnknownNameError, match="known: softmax, triplet"):
         build_loss("hinge", n_functions=4, dim=DIM)
 
 
 def test_without_the_library_of_losses_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Softmax needs nothing but torch; the others say what they need."""
+    """Without the library of losses, softmax works and the other losses name what to install."""
     monkeypatch.setitem(sys.modules, "pytorch_metric_learning", None)
     monkeypatch.delitem(sys.modules, "pytorch_metric_learning.losses", raising=False)
     build_loss("softmax", n_functions=4, dim=DIM)

@@ -33,7 +33,7 @@ SENTENCES = ("We study graphs of proteins.", "Cells are shown to divide.", "Resu
 def paper(
     name: str, sentences: tuple[str, ...] = SENTENCES, *, title: str = "", doi: str | None = None
 ) -> Paper:
-    """A paper of these sentences."""
+    """Return a paper of these sentences."""
     abstract, split = sentences_from_list(list(sentences))
     return Paper(
         id=name, title=title or f"A study of the {name}", abstract=abstract, sentences=split, doi=doi
@@ -41,24 +41,24 @@ def paper(
 
 
 def papers(*names: str) -> dict[str, Paper]:
-    """Papers of these names."""
+    """Return papers of these names."""
     return {name: paper(name) for name in names}
 
 
 def citation(
     citing: str, *cited: str, context: str = "Many works study this (all of them) here."
 ) -> Citation:
-    """A citing sentence of its own wording."""
+    """Return a citing sentence with the citing paper's name in its text."""
     return Citation(citing, f"{context} {citing}", cited, len(cited))
 
 
 def pairs_of(examples: list[Example]) -> list[tuple[str, str]]:
-    """Query and positive of each."""
+    """Return query and positive of each example."""
     return [(example.query, example.positive) for example in examples]
 
 
 def test_cocited_papers_are_all_pairs_of_a_sentence() -> None:
-    """Two or three usable papers give their pairs, four none; unknown ones do not count."""
+    """A sentence gives all pairs of its two or three known papers, and none for four."""
     known = papers("a", "b", "c", "d", "e")
     found = cocited_papers(
         [citation("x", "c", "a", "b", "unknown"), citation("y", "a", "b", "d", "e"), citation("z", "d", "e")],
@@ -83,7 +83,7 @@ def test_contexts_that_say_too_little_or_too_much_do_not_count(context: str) -> 
 
 
 def test_contexts_that_differ_in_digits_count_once_and_so_do_citing_papers() -> None:
-    """A pair carries one context a citing paper; wordings that differ in digits are one; ten at most."""
+    """A pair has one context per citing paper, at most ten; those that differ in digits count once."""
     repeated = [Citation(f"x{i}", f"It was done before in [{i}] and then.", ("a", "b"), 2) for i in range(3)]
     own = [citation("y", "a", "b"), citation("y", "a", "b", context="Another wording of the same (one).")]
     (found,) = cocited_papers([*repeated, *own], papers("a", "b"))
@@ -93,13 +93,13 @@ def test_contexts_that_differ_in_digits_count_once_and_so_do_citing_papers() -> 
 
 
 def test_strict_pairs_need_two_citing_papers() -> None:
-    """With two contexts wanted, a pair cited by one paper alone is left out."""
+    """With ``min_contexts=2``, a pair cited by only one paper is left out."""
     given = [citation("x", "a", "b"), citation("y", "a", "b"), citation("z", "a", "c")]
     assert pairs_of(cocited_papers(given, papers("a", "b", "c"), min_contexts=2)) == [("a", "b")]
 
 
 def test_sentences_that_cite_the_same_papers_belong_together() -> None:
-    """All pairs of the sentences of one set, each of another citing paper; a set cited once gives none."""
+    """Sentences of different papers that cite the same set are paired; a set cited once gives none."""
     given = [
         citation("y", "b", "a"),
         citation("x", "a", "b", "unknown"),
@@ -117,7 +117,7 @@ def test_sentences_that_cite_the_same_papers_belong_together() -> None:
 
 
 def test_ten_sentences_of_a_set_give_pairs() -> None:
-    """More would crowd out other sets: ten give 45 pairs."""
+    """At most ten sentences of a set are used, which give 45 pairs."""
     many = [citation(f"z{'i' * i}", "a", "b") for i in range(15)]
     examples, _ = cociting_sentences(many, papers("a", "b"))
     assert len(examples) == 45
@@ -134,12 +134,12 @@ def test_ten_sentences_of_a_set_give_pairs() -> None:
     ],
 )
 def test_abstracts_have_bounds(sentences: tuple[str, ...], usable: bool) -> None:
-    """3 to 20 sentences, none above 80 words, not all of 4 words or fewer."""
+    """A usable abstract has 3 to 20 sentences, none above 80 words, and not all of 4 words or fewer."""
     assert is_usable(paper("p", sentences)) is usable
 
 
 def test_contexts_lose_the_marks_of_their_citations() -> None:
-    """What is left of a citing sentence is what it says; those of several papers are left out."""
+    """Citation marks are removed from contexts, and contexts of several papers are left out."""
     known = papers("a", "b")
     examples, texts = contexts_to_documents(
         [
@@ -161,7 +161,7 @@ def test_contexts_lose_the_marks_of_their_citations() -> None:
 
 
 def test_citation_triplets_have_hard_and_easy_negatives() -> None:
-    """Hard negatives are cited by what the paper cites and not by it; easy ones come from all the others."""
+    """Hard negatives are cited by the cited papers but not by the query; easy ones come from all others."""
     names = [f"p{i}" for i in range(30)]
     cited = {"p0": ["p1", "p2", "absent", "p0"], "p1": ["p2", "p3", "p4", "p0"], "p2": ["p5"]}
     found = citation_triplets(cited, papers(*names), n_hard=2, n_easy=3, most_per_paper=5, seed=0)
@@ -177,13 +177,13 @@ def test_citation_triplets_have_hard_and_easy_negatives() -> None:
 
 
 def test_too_few_papers_to_draw_from_are_refused() -> None:
-    """Five negatives cannot be drawn from three papers."""
+    """Drawing five negatives from three papers is refused."""
     with pytest.raises(InputError, match="too few"):
         citation_triplets({"a": ["b"]}, papers("a", "b", "c"), n_hard=2, n_easy=3, most_per_paper=1, seed=0)
 
 
 def test_crops_are_spans_of_their_abstract() -> None:
-    """Two spans of ten words and more, at most half of a long abstract; short abstracts are left out."""
+    """A long abstract gives two spans of at least ten words, at most half of it; a short one none."""
     long = paper("long", tuple(f"Sentence number {i} says so and so." for i in range(12)))
     examples, texts = independent_crops({"long": long, "short": paper("short", ("Few words.",))}, seed=1)
     assert pairs_of(examples) == [("crop:long:a", "crop:long:b")]
@@ -196,7 +196,7 @@ def test_crops_are_spans_of_their_abstract() -> None:
 
 
 def test_inverse_cloze_takes_a_sentence_out() -> None:
-    """The query is one sentence, the positive the paper without it; two sentences are too few."""
+    """The query is one sentence and the positive the paper without it; two sentences are too few."""
     given = {"a": paper("a"), "b": paper("b", SENTENCES[:2])}
     examples, texts = inverse_cloze(given, seed=0)
     assert pairs_of(examples) == [("cloze:a", "rest:a")]
@@ -206,7 +206,7 @@ def test_inverse_cloze_takes_a_sentence_out() -> None:
 
 
 def test_sentences_are_aligned_with_what_is_cited_of_them() -> None:
-    """Of each paper the sentence nearest to a context is found, query and positive independently."""
+    """The sentence nearest to a context is found in each paper; without contexts there is none."""
     texts = {
         "a": paper("a", ("Graphs of words.", "Proteins fold in cells.", "We thank all.")),
         "b": paper("b", ("We thank all.", "Nothing else.", "Cells hold folded proteins.")),
@@ -221,7 +221,7 @@ def test_sentences_are_aligned_with_what_is_cited_of_them() -> None:
 
 
 def test_what_is_held_out_shares_no_text_with_training() -> None:
-    """Neither query nor positive of a held-out example is in training; the draw is that of the seed."""
+    """No text of a held-out example is in training, and the seed decides the draw."""
     examples = [Example(f"p{i}", f"p{i + 1}") for i in range(60)]
     training, held_out = hold_out(examples, n_held_out=10, seed=0)
     assert len(held_out) == 10
@@ -235,7 +235,7 @@ def test_what_is_held_out_shares_no_text_with_training() -> None:
 
 
 def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
-    """A pair that is left out for joining two held-out texts is kept as what it says: a right answer."""
+    """A pair left out because it joins two held-out texts still counts as a right answer."""
     joining = [Example("d", "a"), Example("c", "b")]
     pairs = [
         Example("a", "b"),
@@ -253,7 +253,7 @@ def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
     assert made.belong("c", "b")
     assert made.belong("d", "a")
     assert not made.belong("c", "a")
-    # Vectors by which every other positive is nearer than the own one: those that belong do not count.
+    # Every other positive is nearer than the right one; those that belong to the query do not count.
     vectors = {name: (np.full((1, 2), place), np.full(2, place)) for place, name in enumerate("cbda")}
     np.testing.assert_array_equal(held_out_ranks(made, vectors, DOCUMENT, tau=0.5), [1, 1])
     with pytest.raises(InputError, match="not finite"):
@@ -263,7 +263,7 @@ def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
 
 
 def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
-    """Titles are compared by letters and digits; every reason is counted; short titles tell nothing."""
+    """Papers of evaluations are left out by id, DOI or a long title, and each reason is counted."""
     guard = LeakGuard(
         [paper("used", title="Attention: Is All You Need?", doi="10.1/AB"), paper("x", title="Notes")],
         ids=["listed"],
@@ -281,7 +281,7 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
 
 
 def test_a_citing_paper_of_an_evaluation_is_known_by_title_and_doi() -> None:
-    """A full text has an id of arXiv, the evaluation one of its own: title and DOI tell."""
+    """Citing papers of an evaluation are recognised by title or DOI, because their ids differ."""
     guard = LeakGuard([paper("mine:1", title="A study of it all, again"), paper("mine:2", doi="10.1/AB")])
     given = [
         Citation("arxiv:1", "By title.", ("a",), 1, title="A Study of it All: Again"),
@@ -294,7 +294,7 @@ def test_a_citing_paper_of_an_evaluation_is_known_by_title_and_doi() -> None:
 
 
 def test_copies_of_a_text_are_found_by_title_or_sentences() -> None:
-    """Ids say nothing, for two recipes name texts alike; short titles say nothing either."""
+    """Copies are found by title or sentences; ids and short titles do not count."""
     held_out = [
         paper("a", title="A study of it all"),
         paper("b", ("Words of its own.",), title="Notes"),
@@ -321,13 +321,13 @@ def test_copies_of_a_text_are_found_by_title_or_sentences() -> None:
     ],
 )
 def test_a_set_refuses_examples_that_cannot_be(example: Example, said: str) -> None:
-    """A text is not its own positive, no positive a negative, and every text is there."""
+    """A set refuses an example with a text twice or with an unknown text."""
     with pytest.raises(InputError, match=said):
         TrainingSet("set", papers("a", "b"), (example,))
 
 
 def test_a_set_knows_what_belongs_together() -> None:
-    """Belonging is symmetric, reflexive, and not passed on."""
+    """Belonging together is symmetric and reflexive, but not transitive."""
     made = training_set("set", [Example("a", "b"), Example("b", "c")], papers("a", "b", "c", "unused"))
     assert "unused" not in made.texts
     belongs = np.array([[made.belong(x, y) for y in "abc"] for x in "abc"])
@@ -335,6 +335,6 @@ def test_a_set_knows_what_belongs_together() -> None:
 
 
 def test_an_empty_text_is_refused() -> None:
-    """A text without a sentence cannot be encoded."""
+    """A text without a sentence is refused."""
     with pytest.raises(InputError, match="is empty"):
         short_text("t", " ")

@@ -19,19 +19,19 @@ phrases = ["the aim of this paper", "we show that"]
 
 
 def phrase_list(folder: Path, content: str = LIST) -> PhraseList:
-    """A list read from a file."""
+    """Return a list read from a file."""
     path = folder / "phrases.toml"
     path.write_text(content, encoding="utf-8")
     return read_phrases(path)
 
 
 def paper(paper_id: str, *texts: str) -> Paper:
-    """A paper of these sentences."""
+    """Return a paper of these sentences."""
     return Paper(paper_id, "", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))
 
 
 def test_a_phrase_names_its_alternatives() -> None:
-    """Each choice of each bracket is a reading; an empty one leaves the bracket out."""
+    """Each choice in each bracket is a reading, and an empty choice leaves the bracket out."""
     assert {("has", "not", "yet", "been"), ("has", "not", "been"), ("have", "not", "yet", "been")} < ngrams(
         "(has|have) not (yet|) been"
     )
@@ -39,14 +39,14 @@ def test_a_phrase_names_its_alternatives() -> None:
 
 
 def test_a_long_phrase_counts_as_its_runs_of_five() -> None:
-    """The paper's 5-grams; a phrase of up to five words is one n-gram."""
+    """A phrase of more than five words counts as its 5-grams, a shorter one as a single n-gram."""
     assert {("a", "b", "c", "d", "e"), ("b", "c", "d", "e", "f")} == ngrams("a b c d e f")
     assert {("a", "b", "c", "d", "e")} == ngrams("a b c d e")
     assert {("a", "b")} == ngrams("a b")
 
 
 def test_five_words_at_least_are_the_papers_ngrams(tmp_path: Path) -> None:
-    """Shorter readings label nothing, and a function without longer ones is none."""
+    """With at least five words required, shorter readings and functions with only such are dropped."""
     (tmp_path / "list.toml").write_text(LIST + "[short]\nphrases = ['in short']\n", encoding="utf-8")
     phrases = read_phrases(tmp_path / "list.toml", least_words=5)
     assert ("gap", "result", "aim") == phrases.functions
@@ -56,7 +56,7 @@ def test_five_words_at_least_are_the_papers_ngrams(tmp_path: Path) -> None:
 
 
 def test_what_two_functions_share_is_dropped_and_reported(tmp_path: Path) -> None:
-    """An ambiguous n-gram labels nothing, and the list says whose it was."""
+    """An n-gram of two functions labels nothing, and the list reports both."""
     phrases = phrase_list(tmp_path)
     assert {("we", "show", "that"): ("aim", "result")} == dict(phrases.ambiguous)
     assert frozenset() == phrases.functions_in("We show that it works.")
@@ -64,7 +64,7 @@ def test_what_two_functions_share_is_dropped_and_reported(tmp_path: Path) -> Non
 
 
 def test_words_match_whatever_their_case_and_ending(tmp_path: Path) -> None:
-    """Stems are compared, and punctuation parts words; a word inside another is none."""
+    """Words match by stem, in any case, with punctuation between them, but not inside other words."""
     phrases = phrase_list(tmp_path)
     assert frozenset({"gap"}) == phrases.functions_in("This HAS not been studying, so far.")
     assert frozenset({"aim"}) == phrases.functions_in("The aims of this paper: none.")
@@ -72,7 +72,7 @@ def test_words_match_whatever_their_case_and_ending(tmp_path: Path) -> None:
 
 
 def test_a_sentence_of_two_functions_teaches_neither(tmp_path: Path) -> None:
-    """Only sentences that hold n-grams of exactly one function are taken; the others are counted."""
+    """Only sentences with n-grams of exactly one function are taken, and the others are counted."""
     papers = [
         paper(
             "a",
@@ -90,7 +90,7 @@ def test_a_sentence_of_two_functions_teaches_neither(tmp_path: Path) -> None:
 
 
 def test_classes_are_balanced_by_a_draw_from_the_whole_corpus(tmp_path: Path) -> None:
-    """At most so many sentences of each function, drawn from all of them: early papers have no advantage."""
+    """At most ``per_function`` sentences of each function are drawn evenly from the whole corpus."""
     papers = [paper(f"{i}", "Little is known about seas.") for i in range(400)]
     papers += [paper("last", "The aim of this paper is a sea.")]
     drawn = []
@@ -106,7 +106,7 @@ def test_classes_are_balanced_by_a_draw_from_the_whole_corpus(tmp_path: Path) ->
 
 
 def test_the_shipped_list_is_usable() -> None:
-    """Twenty functions and more, each with n-grams of its own, and right about obvious sentences."""
+    """The shipped list has 20 functions or more, each with its own n-grams, and labels clear sentences."""
     phrases = read_phrases()
     assert 20 <= len(phrases.functions) == len(set(phrases.ngrams.values()))
     expected = {
@@ -131,7 +131,7 @@ def test_the_shipped_list_is_usable() -> None:
     ],
 )
 def test_a_bad_list_is_refused_with_its_place(tmp_path: Path, content: str, message: str) -> None:
-    """What is wrong and where; never a list that silently labels less."""
+    """A bad list is refused with what is wrong and where."""
     with pytest.raises(InputError, match=message):
         phrase_list(tmp_path, content)
     with pytest.raises(InputError, match="cannot be read"):

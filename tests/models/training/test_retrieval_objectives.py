@@ -15,39 +15,39 @@ from models.training.objectives.negatives import draw_triples
 from models.transport import Scorer, score_papers
 
 TAU, EPSILON, MARGIN = 0.5, 0.05, 1.0
-Texts = list[np.ndarray]  # of each text: the document's row, then its sentences'
-Expected = Callable[[Texts, Texts, Texts], float]  # of queries, positives, negatives
+Texts = list[np.ndarray]  # for each text: the row of the document, then those of its sentences
+Expected = Callable[[Texts, Texts, Texts], float]  # the loss of queries, positives, negatives
 
 
 def l2(a: np.ndarray, b: np.ndarray) -> float:
-    """The distance of two vectors."""
+    """Return the distance of two vectors."""
     return float(np.sqrt(((a - b) ** 2).sum()))
 
 
 def costs(q: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The distances of all sentences of two texts."""
+    """Return the distances of all sentences of two texts."""
     return np.array([[l2(x, y) for y in p[1:]] for x in q[1:]])
 
 
 def document(q: np.ndarray, p: np.ndarray) -> float:
-    """The distance of two documents."""
+    """Return the distance of two documents."""
     return l2(q[0], p[0])
 
 
 def closest(q: np.ndarray, p: np.ndarray) -> float:
-    """The distance of the closest sentences."""
+    """Return the distance of the closest sentences."""
     return float(costs(q, p).min())
 
 
 def attention(q: np.ndarray, p: np.ndarray) -> float:
-    """All distances, weighed by a softmax."""
+    """Return all distances, weighted by a softmax."""
     cost = costs(q, p)
     weights = np.exp(-cost / TAU)
     return float((weights * cost).sum() / weights.sum())
 
 
 def plan(cost: np.ndarray) -> tuple[np.ndarray, float]:
-    """Transport between the marginals of semantics 3.4 by many plain Sinkhorn sweeps: mass and dual value."""
+    """Return mass and dual value of transport, semantics 3.4 marginals, by plain Sinkhorn to convergence."""
     a, b = np.exp(-cost.min(axis=1) / TAU), np.exp(-cost.min(axis=0) / TAU)
     a, b = a / a.sum(), b / b.sum()
     f, g = np.zeros(len(a)), np.zeros(len(b))
@@ -61,12 +61,12 @@ def plan(cost: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def transport(q: np.ndarray, p: np.ndarray) -> float:
-    """The dual value of transport."""
+    """Return the dual value of transport."""
     return plan(costs(q, p))[1]
 
 
 def hinge(distance: Callable[[np.ndarray, np.ndarray], float], scale: float = 1.0) -> Expected:
-    """The margin loss of two examples: query i's negatives are its own, or the other's positive."""
+    """Return the margin loss of two examples, with explicit negatives or the other's positive."""
 
     def loss(queries: Texts, positives: Texts, negatives: Texts) -> float:
         total = 0.0
@@ -79,7 +79,7 @@ def hinge(distance: Callable[[np.ndarray, np.ndarray], float], scale: float = 1.
 
 
 def supervised(queries: Texts, positives: Texts, negatives: Texts) -> float:
-    """Textual supervision: the aligned pair is (0, 1) for the first example and (1, 0) for the second."""
+    """Return the textual supervision loss, with (0, 1) aligned in the first example, (1, 0) in the second."""
     pairs = [(0, 1), (1, 0)]
     total = 0.0
     for i, q in enumerate(queries):
@@ -94,7 +94,7 @@ def supervised(queries: Texts, positives: Texts, negatives: Texts) -> float:
 
 
 def cosine_ranking(queries: Texts, positives: Texts, negatives: Texts) -> float:
-    """Multiple-negatives ranking, all negatives counting for every query."""
+    """Return the multiple-negatives ranking loss, with all negatives for every query."""
     total = 0.0
     for i, q in enumerate(queries):
         cosines = [
@@ -105,7 +105,7 @@ def cosine_ranking(queries: Texts, positives: Texts, negatives: Texts) -> float:
 
 
 def both_ways(queries: Texts, positives: Texts, negatives: Texts) -> float:
-    """Cross-entropy over documents, temperature 0.05; an explicit negative counts for its own query alone."""
+    """Return the cross-entropy over documents, temperature 0.05; a negative counts for its query alone."""
     logits = np.array([[-document(q, p) / 0.05 for p in positives] for q in queries])
     there = back = 0.0
     for i, q in enumerate(queries):
@@ -116,7 +116,7 @@ def both_ways(queries: Texts, positives: Texts, negatives: Texts) -> float:
 
 
 def total_of(*losses: Expected) -> Expected:
-    """The sum of several losses."""
+    """Return the sum of several losses."""
     return lambda q, p, n: sum(loss(q, p, n) for loss in losses)
 
 
@@ -140,19 +140,19 @@ def test_every_objective_is_tested() -> None:
 
 
 def build(case: str) -> RetrievalObjective:
-    """The objective of a case."""
+    """Return the objective of a case."""
     objective: RetrievalObjective = resolve(OBJECTIVES, case.partition(",")[0], "objective")(**CASES[case][0])
     return objective
 
 
 def texts(seed: int, sizes: tuple[int, ...], *, scale: float = 0.4) -> Texts:
-    """Random texts of so many sentences each."""
+    """Return random texts with these numbers of sentences."""
     rng = np.random.default_rng(seed)
     return [scale * rng.normal(size=(1 + size, 3)) for size in sizes]
 
 
 def padded(own: Texts, width: int = 3) -> tuple[Vectors, Tensor]:
-    """The texts as an objective gets them, and the tensor that gradients reach."""
+    """Return the texts as an objective gets them, and the tensor that gradients reach."""
     rows = np.zeros((len(own), 1 + width, 3))
     mask = np.zeros((len(own), width), dtype=bool)
     for i, text in enumerate(own):
@@ -163,7 +163,7 @@ def padded(own: Texts, width: int = 3) -> tuple[Vectors, Tensor]:
 
 
 def batch_of(queries: Vectors, positives: Vectors, negatives: Vectors) -> EncodedBatch:
-    """A batch in which nothing belongs together but query and positive."""
+    """Return a batch in which only query and positive belong together."""
     n = len(queries)
     return EncodedBatch(
         query=queries,
@@ -179,7 +179,7 @@ def batch_of(queries: Vectors, positives: Vectors, negatives: Vectors) -> Encode
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_loss_and_gradient_equal_a_plain_computation(case: str, explicit: bool) -> None:
-    """Each objective's loss is that of a few lines of float64, and its gradient that loss's differences."""
+    """Each loss is that of a plain float64 computation, and its gradient that of finite differences."""
     given = [texts(1, (2, 3)), texts(2, (3, 2)), texts(3, (2, 2)) if explicit else []]
     expected = CASES[case][1]
     vectors, leaves = zip(*(padded(own) for own in given), strict=True)
@@ -203,7 +203,7 @@ def test_loss_and_gradient_equal_a_plain_computation(case: str, explicit: bool) 
 
 @pytest.mark.parametrize("distance", ["ot", "single", "mean_min", "attention"])
 def test_the_gradient_of_a_ranking_distance_is_its_plan(distance: str) -> None:
-    """In-batch training moves costs alone: the gradient of a distance is sum(mass x gradient of the cost)."""
+    """In-batch, the gradient of a distance is sum(mass x gradient of the cost), with a fixed plan."""
     own, other = texts(4, (3, 2)), texts(5, (2, 3))
     (a, leaf), (b, _) = padded(own), padded(other)
     objective = resolve(OBJECTIVES, "in-batch", "objective")(distances=(distance,), temperature=1.0, tau=TAU)
@@ -229,7 +229,7 @@ def test_the_gradient_of_a_ranking_distance_is_its_plan(distance: str) -> None:
 
 
 def test_a_negative_is_never_the_own_positive_nor_one_that_belongs_to_the_query() -> None:
-    """Over many draws each example gets every rival, and none that is the same paper or belongs to it."""
+    """Over many draws each example gets every rival, and no text that belongs to its query."""
     (queries, _), (positives, _) = padded(texts(6, (2,) * 5)), padded(texts(7, (2,) * 5))
     none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
     same = torch.eye(5, dtype=torch.bool)
@@ -256,7 +256,7 @@ def _origins(batch: EncodedBatch) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("name", ["ot", "ts", "ts-ot", "specter", "abs", "max", "attention"])
 def test_a_batch_without_a_negative_moves_nothing(name: str) -> None:
-    """One example with nothing to tell it from: the loss is 0, and so is every gradient."""
+    """A batch of one example without negatives has loss 0 and gradient 0."""
     (queries, _), (positives, _) = padded(texts(6, (2,))), padded(texts(7, (2,)))
     sentences, documents = (own.detach().requires_grad_() for own in (queries.sentences, queries.documents))
     queries = Vectors(sentences, queries.mask, documents)
@@ -269,7 +269,7 @@ def test_a_batch_without_a_negative_moves_nothing(name: str) -> None:
 
 
 def test_textual_supervision_asks_for_aligned_sentences() -> None:
-    """Examples whose sentences were not aligned are refused, with the command that aligns them."""
+    """Examples without aligned sentences are refused, and the error names ``--align``."""
     (queries, _), (positives, _) = padded(texts(6, (2, 2))), padded(texts(7, (2, 2)))
     none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
     batch = batch_of(queries, positives, none)
@@ -279,14 +279,14 @@ def test_textual_supervision_asks_for_aligned_sentences() -> None:
 
 
 def test_unknown_distances_are_named() -> None:
-    """A distance that there is not is refused with those there are."""
+    """An unknown distance is refused with the known ones."""
     with pytest.raises(UnknownNameError, match="known: ot, single"):
         resolve(OBJECTIVES, "in-batch", "objective")(distances=("cosine",))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_separable_papers_are_told_apart(case: str) -> None:
-    """A linear map learns which of ten directions tells papers apart: the loss nears 0, ranks are perfect."""
+    """With each objective, a linear map learns to tell separable papers apart, and the loss nears 0."""
     torch.manual_seed(1)
     n = 8
     topics = 6 * torch.nn.functional.one_hot(torch.arange(n), n).float()

@@ -1,4 +1,4 @@
-"""Training of facet taggers: what is learnt, what is kept, and that it can be repeated."""
+"""Training facet taggers: what is learnt, what is kept, and that it can be repeated."""
 
 import json
 from collections import Counter
@@ -42,7 +42,7 @@ QUICK = replace(SURFACE, n_members=1, n_epochs=12, rarest=1, ngram_decay=0.01, n
 
 
 def labelled(n_papers: int) -> list[Paper]:
-    """Abstracts that say what each sentence does, with every second one lacking its objective."""
+    """Return abstracts with labelled sentences, every second one without an objective."""
     papers = []
     for number in range(n_papers):
         facets = [facet for facet in FACETS if number % 2 or facet is not Facet.OBJECTIVE]
@@ -53,14 +53,14 @@ def labelled(n_papers: int) -> list[Paper]:
 
 
 def trained(papers: list[Paper], settings: TaggerSettings = QUICK) -> bytes:
-    """Weights of a tagger of text alone."""
+    """Return the weights of a tagger of text alone."""
     return train_tagger(
         papers, [], [one_hot(p) for p in papers], settings, encoder=None, on_progress=lambda *_: None
     )
 
 
 def test_a_tagger_learns_what_sentences_do(tmp_path: Path) -> None:
-    """Sentences of other abstracts get the facets that their words tell; the file says what it is."""
+    """Sentences of unseen abstracts get the right facets, and the file names its tagger."""
     path = tmp_path / "facets-toy.safetensors"
     path.write_bytes(trained(labelled(64)))
     tagger = SequenceTagger(path)
@@ -72,14 +72,14 @@ def test_a_tagger_learns_what_sentences_do(tmp_path: Path) -> None:
 
 
 def test_some_abstracts_are_learnt_as_if_they_began_later() -> None:
-    """About a quarter of each way to begin later, always the same ones; no background or too little, none."""
+    """About a quarter of possible later starts is learnt too, always the same; short abstracts have none."""
     papers = [replace(given, id=f"p{number}") for number, given in enumerate(labelled(200))]
     later = list(begun_later(papers))
     assert later == list(begun_later(papers))
     own = {given.id: given.sentences for given in papers}
     assert all(given.sentences == own[given.id][-len(given.sentences) :] for given in later)
     begun = Counter(given.sentences[0].facet for given in later)
-    # Half have an objective; all have a method, and two sentences from the result on.
+    # Half have an objective; all have a method, and two sentences starting with the result.
     assert {Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT} == set(begun)
     assert 15 < begun[Facet.OBJECTIVE] < 35 < begun[Facet.METHOD] < 65 > begun[Facet.RESULT] > 35
     assert not list(begun_later([replace(given, sentences=given.sentences[:2]) for given in papers]))
@@ -87,7 +87,7 @@ def test_some_abstracts_are_learnt_as_if_they_began_later() -> None:
 
 
 def test_half_of_the_members_learn_the_first_source_alone(tmp_path: Path) -> None:
-    """What others say there does not count for them, and does for the other half."""
+    """Half of the members train on the first source only, and the other half on all sources."""
     own, settings = labelled(32), replace(QUICK, n_members=2)
     swapped = {Facet.METHOD: Facet.RESULT, Facet.RESULT: Facet.METHOD}
     others = [
@@ -116,7 +116,7 @@ def test_half_of_the_members_learn_the_first_source_alone(tmp_path: Path) -> Non
 
 
 def test_training_can_be_repeated() -> None:
-    """Equal papers and seed give equal bytes, another seed others; torch's generator is left alone."""
+    """Equal papers and seed give equal bytes, another seed others, and torch's generator is unchanged."""
     before = torch.random.get_rng_state()
     quick = replace(QUICK, n_epochs=1)
     first = trained(labelled(16), quick)
@@ -126,7 +126,7 @@ def test_training_can_be_repeated() -> None:
 
 
 def test_states_are_read_for_every_sentence(minilm: Encoder) -> None:
-    """Sentences in each layer, then their openings; none without layers."""
+    """Hidden states hold sentences, then their openings, for each layer; without layers there are none."""
     papers = labelled(3)
     states = hidden_states(papers, minilm, layers=(2, 3), on_progress=lambda *_: None)
     assert [(4, len(p.sentences), 384) for p in papers] == [own.shape for own in states]
@@ -134,7 +134,7 @@ def test_states_are_read_for_every_sentence(minilm: Encoder) -> None:
 
 
 def test_states_are_standardised_by_all_sentences() -> None:
-    """Mean and deviation are those of one table of all, though no such table is made; none of no states."""
+    """Mean and deviation are those of one table of all sentences, without building that table."""
     draw = np.random.default_rng(0)
     states = [draw.normal(3.0, 2.0, size=(6, n, 5)).astype(np.float32) for n in (1, 4, 9, 2)]
     rows = np.concatenate([own.swapaxes(0, 1).reshape(own.shape[1], -1) for own in states]).astype(np.float64)
@@ -143,7 +143,7 @@ def test_states_are_standardised_by_all_sentences() -> None:
 
 
 def test_a_tagger_reads_hidden_layers(tmp_path: Path, minilm: Encoder) -> None:
-    """A tagger trained on layers needs them: with states of noise it says something else."""
+    """A tagger trained on layers uses them: with noise as states its probabilities change."""
     papers = labelled(32)
     settings = TaggerSettings(layers=(3,), n_members=1, n_epochs=3, rarest=1)
     states = hidden_states(papers, minilm, layers=(3,), on_progress=lambda *_: None)
@@ -160,13 +160,13 @@ def test_a_tagger_reads_hidden_layers(tmp_path: Path, minilm: Encoder) -> None:
 
 
 def test_sentences_without_a_facet_cannot_teach() -> None:
-    """A paper with an unlabelled sentence is refused by name."""
+    """A paper with an unlabelled sentence is refused, and the error names it."""
     with pytest.raises(InputError, match="'p' has sentences without a facet"):
         one_hot(replace(paper("", "One.", "Two."), id="p"))
 
 
 def test_marginals_are_those_of_all_labellings() -> None:
-    """The recursions give what summing over every labelling of a short abstract gives."""
+    """The marginals are equal to those from summing over every labelling of a short abstract."""
     torch.manual_seed(0)
     model = SequenceModel(Shape(n_inputs=0, projected=4, ngram_dim=4, hidden=4), n_ngrams=1)
     for parameter in (model.transition, model.first, model.last):
@@ -187,13 +187,13 @@ def test_marginals_are_those_of_all_labellings() -> None:
 
 
 def test_ngrams_know_the_ends_of_a_sentence() -> None:
-    """Up to three words, numbers made one, capitals and the ends of the sentence marked."""
+    """N-grams have up to three words, lower-case, with numbers as 0 and the ends of the sentence marked."""
     expected = {"<s>", "up", "0", "</s>", "<s> up", "up 0", "0 </s>", "<s> up 0", "up 0 </s>"}
     assert expected == set(ngrams("Up 42"))
 
 
 def test_other_files_are_no_taggers(tmp_path: Path) -> None:
-    """A file that is no tagger's is named in the error."""
+    """A file that is not a tagger is refused, and the error names it."""
     path = tmp_path / "x.safetensors"
     path.write_bytes(b"nothing")
     with pytest.raises(WeightsError, match=r"x\.safetensors does not hold the weights of a facet tagger"):
@@ -201,7 +201,7 @@ def test_other_files_are_no_taggers(tmp_path: Path) -> None:
 
 
 def test_shipped_taggers_were_made_with_the_default_settings() -> None:
-    """What the weights' README says: a changed default without new weights is caught here."""
+    """The shipped weights have the default settings; changing a default without new weights fails here."""
     for name, settings in (("facets-minilm.safetensors.gz", TaggerSettings()), (SURFACE_FILE, SURFACE)):
         told = read_metadata(SHIPPED_WEIGHTS / name)
         assert json.loads(json.dumps(asdict(settings))) == told["settings"]
@@ -212,7 +212,7 @@ def test_shipped_taggers_were_made_with_the_default_settings() -> None:
     "change", [{"shape": None}, {"layers": 3}, {"n_members": 9}, {"shape": {"hidden": 1}}]
 )
 def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) -> None:
-    """Metadata that does not fit the tensors is the file's fault, told as such."""
+    """Metadata that does not fit the tensors raises a WeightsError that names the file."""
     source, path = SHIPPED_WEIGHTS / SURFACE_FILE, tmp_path / "mine.safetensors"
     told = {**read_metadata(source), **change}
     save_file(load(content_of(source)), path, metadata={METADATA: json.dumps(told)})
@@ -221,14 +221,14 @@ def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) ->
 
 
 def test_states_of_other_papers_are_refused() -> None:
-    """A tagger that reads layers does not answer without them, nor one of text alone with them."""
+    """A tagger that reads layers refuses papers without hidden states."""
     tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors.gz")
     with pytest.raises(EncoderError, match="hidden states of 0 papers for 2; it reads layers"):
         tagger.tag(labelled(2), [])
 
 
 def test_one_long_abstract_does_not_slow_the_others() -> None:
-    """Abstracts are read in batches of like length, so padding stays small; order is kept."""
+    """Abstracts are read in batches of similar length, so padding stays small, and their order is kept."""
     tagger = SequenceTagger(SHIPPED_WEIGHTS / SURFACE_FILE)
     papers = [*labelled(6), paper("", *(f"Sentence {i} says more." for i in range(400))), *labelled(6)]
     read: list[int] = []

@@ -1,4 +1,4 @@
-"""Training a function encoder: on a toy problem, and from a corpus to an evaluation by the command line."""
+"""Training a function encoder: on a toy problem, and from a corpus to an evaluation by the commands."""
 
 import json
 import re
@@ -42,12 +42,12 @@ N_LABELS, N_INPUTS = 4, 12
 
 
 def precision(vectors: np.ndarray, labels: np.ndarray) -> float:
-    """P@1 in percent."""
+    """Return P@1 in percent."""
     return float(retrieval_by_label(vectors, labels)["P@1"].mean())
 
 
 def toy_features(seed: int = 0) -> Features:
-    """A function shows in four directions of little variance; a topic, no help, in eight of much."""
+    """Return features whose function is in four directions of little variance, and noise in eight others."""
     rng = np.random.default_rng(seed)
     n_rows = 400
     labels = rng.integers(N_LABELS, size=n_rows)
@@ -61,7 +61,7 @@ def toy_features(seed: int = 0) -> Features:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_training_finds_what_functions_share(objective: str) -> None:
-    """Under every objective sentences the training has not seen find others of their function."""
+    """With every objective, unseen sentences find others of their function."""
     train_set, unseen = toy_features(), toy_features(seed=1)
     trained = train_head(train_set, replace(QUICK, objective=objective), measure=precision, on_progress=quiet)
     layers = unseen.rows.swapaxes(0, 1).astype(np.float32)
@@ -72,10 +72,10 @@ def test_training_finds_what_functions_share(objective: str) -> None:
 
 
 def test_a_seed_repeats_a_training_to_the_bit() -> None:
-    """Equal arguments give an equal head, whatever was drawn before; another seed gives another."""
+    """Equal arguments give an equal head, and another seed gives another."""
     heads = []
     for seed in (0, 0, 1):
-        np.random.default_rng()  # whoever else draws
+        np.random.default_rng()  # other code may draw numbers
         settings = replace(QUICK, n_epochs=2, seed=seed)
         heads.append(train_head(toy_features(), settings, measure=precision, on_progress=quiet).head)
     assert np.array_equal(heads[0].weight, heads[1].weight)
@@ -84,7 +84,7 @@ def test_a_seed_repeats_a_training_to_the_bit() -> None:
 
 
 def test_the_epoch_that_was_best_on_papers_held_out_is_kept() -> None:
-    """The measure sees only sentences of papers that are not trained on, and decides."""
+    """The epoch with the best measure on held-out papers is kept."""
     features = toy_features()
     worth = iter([1.0, 1.0, 9.0, 9.0, 2.0, 2.0])
     shown: list[int] = []
@@ -103,7 +103,7 @@ def test_the_epoch_that_was_best_on_papers_held_out_is_kept() -> None:
 
 
 def test_an_epoch_without_a_measure_is_not_the_best() -> None:
-    """A view without sentences is not measured, and what cannot be measured is not kept."""
+    """A view without sentences is not measured, and an epoch with a NaN measure is not kept."""
     features = toy_features()
     in_context = ~features.alone
     alone_left_out = Features(*(part[in_context] for part in astuple(features)))
@@ -117,7 +117,7 @@ def test_an_epoch_without_a_measure_is_not_the_best() -> None:
 
 
 def test_papers_held_out_teach_nothing() -> None:
-    """Whatever is changed about their sentences, the head stays the same."""
+    """Changing the sentences of held-out papers does not change the head."""
     features = toy_features()
     held_out = training.held_out_rows(features.papers, np.random.default_rng(0))
     rows, labels = features.rows.copy(), features.labels.copy()
@@ -132,7 +132,7 @@ def test_papers_held_out_teach_nothing() -> None:
 
 
 def test_a_head_gives_what_was_trained() -> None:
-    """Standardising is folded into the map: the head alone gives the vectors that the objective saw."""
+    """The head has the standardisation folded in, and gives the vectors that the objective saw."""
     rows = np.random.default_rng(0).normal(5, 2, (50, N_INPUTS)).astype(np.float32)
     network = training._Network(rows, QUICK).eval()
     vectors = network(torch.from_numpy(rows)).detach().numpy()
@@ -143,7 +143,7 @@ def test_a_head_gives_what_was_trained() -> None:
 
 
 def test_batches_hold_the_same_number_of_every_function() -> None:
-    """However unequal the functions are; and each row comes once before one of its label comes twice."""
+    """Batches have equally many rows of every function, and use each row before repeating one."""
     labels = np.repeat(np.arange(16), [2, 40] * 8)
     rng = np.random.default_rng(0)
     batches = balanced_batches(labels, per_class=8, rng=rng)
@@ -157,7 +157,7 @@ def test_batches_hold_the_same_number_of_every_function() -> None:
 
 
 def test_only_the_labels_asked_for_are_kept() -> None:
-    """They are numbered anew, and each row keeps what belongs to it."""
+    """Labels are renumbered, and each row keeps its paper, label and view."""
     features = toy_features()
     kept = of_labels(features, [3, 1])
     rows = np.flatnonzero(np.isin(features.labels, [1, 3]))
@@ -170,17 +170,17 @@ def test_only_the_labels_asked_for_are_kept() -> None:
 
 
 def test_more_dimensions_than_the_layers_have_are_refused() -> None:
-    """The message says how many there are."""
+    """More dimensions than inputs are refused, and the message has both numbers."""
     with pytest.raises(InputError, match="13 dimensions are more than the 12 numbers"):
         train_head(toy_features(), replace(QUICK, dim=13), measure=precision, on_progress=quiet)
 
 
 def test_numbers_past_float16_are_refused_with_their_paper() -> None:
-    """An encoder of vast hidden states: a clear error, not infinite features."""
+    """Hidden states too large for float16 raise an error that names the paper and sentence."""
     paper = Paper("vast", "graph", "we show it.", (Sentence("we show it.", 0, 11),))
 
     class Vast:
-        """Its hidden states do not fit."""
+        """An encoder with hidden states that do not fit into float16."""
 
         def encode(self, papers: list[Paper], *, layers: tuple[int, ...]) -> list[EncodedPaper]:
             return [
@@ -193,7 +193,7 @@ def test_numbers_past_float16_are_refused_with_their_paper() -> None:
 
 
 def test_examples_are_read_in_context_and_alone(tmp_path: Path) -> None:
-    """First each in its abstract, then each by itself; what is past the token limit is read alone only."""
+    """Each example is encoded in its abstract, then alone; past the token limit, only alone."""
     encoder = load_encoder(str(write_tiny_bert(tmp_path / "tiny", max_position_embeddings=22)), device="cpu")
     texts = ("we show a result", "a method of a graph", " ".join(["cell"] * 12), "neural paper")
     paper = Paper("p", "graph", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))
@@ -213,7 +213,7 @@ def test_examples_are_read_in_context_and_alone(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny encoder, a corpus in its words, a phrase list for it and a labelled set."""
+    """Return a folder with a tiny encoder, a corpus in its words, a phrase list and a labelled set."""
     folder = tmp_path_factory.mktemp("functions")
     write_tiny_bert(folder / "tiny")
     topics = ("graph", "neural cell", "protein", "transport")
@@ -239,7 +239,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: str | Path) -> str:
-    """What a command prints, in one line; an expected error is raised."""
+    """Return the output of a command in one line; raise an expected error."""
     parent = typer.Typer()
     parent.add_typer(evaluate.app, name="evaluate")
     parent.command("train")(train.functions)
@@ -251,14 +251,14 @@ def run(*arguments: str | Path) -> str:
 
 
 def trained(workplace: Path, name: str, *more: str | Path) -> str:
-    """`akin train functions` in a workplace; what it prints."""
+    """Run `akin train functions` in a workplace, and return its output."""
     places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "tiny", "--device", "cpu")
     fixed = ("--layers", "1,2", "--dim", "8", "--per-function", "30", *places)
     return run("train", workplace / "corpus.jsonl", "--out", workplace / name, *fixed, *more)
 
 
 def test_a_corpus_becomes_a_function_encoder_and_is_measured(workplace: Path) -> None:
-    """From phrases to weights to a table, beside the same encoder untrained."""
+    """Phrases become weights, which are measured next to the untrained encoder."""
     shown = trained(workplace, "a.safetensors", "--exclude", workplace / "ids.txt")
     assert "show 2 38 30" in shown
     assert "76 sentences of 38 papers; 2 papers left out." in shown
@@ -278,7 +278,7 @@ def test_a_corpus_becomes_a_function_encoder_and_is_measured(workplace: Path) ->
 
 
 def test_a_training_is_repeated_to_the_byte_also_from_the_cache(workplace: Path) -> None:
-    """The same command gives the same file; kept features give the same as encoding anew."""
+    """The same command gives the same file, also from cached features."""
     cache = workplace / "cache"
     for name, more in (("1", ()), ("2", ("--cache", cache)), ("3", ("--cache", cache))):
         shown = trained(workplace, name, *more)
@@ -292,7 +292,7 @@ def test_a_training_is_repeated_to_the_byte_also_from_the_cache(workplace: Path)
 
 
 def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
-    """A file of weights for each, the first that of one seed alone; measured, their mean and spread."""
+    """Each seed gets its own weights, and their mean and spread are reported."""
     shown = trained(workplace, "s.safetensors", "--seeds", "3")
     each = [float(one) for one in re.findall(r"MAP@R (\S+) by the 2 functions", shown)]
     mean, deviation = re.findall(r"Over 3 seeds, functions learnt from: MAP@R (\S+) ± (\S+)\.", shown)[0]
@@ -318,7 +318,7 @@ def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
 
 
 def test_some_functions_are_learnt_and_the_others_measured(workplace: Path) -> None:
-    """The paper's test of what few labels teach: the file says which, and nothing of the others is learnt."""
+    """With --n-functions, the file names the learnt functions, and the others are measured."""
     (workplace / "three.toml").write_text(
         "[graph]\nphrases = ['result of graph']\n[cell]\nphrases = ['of neural cell']\n"
         "[method]\nphrases = ['a method of a graph']\n"
@@ -334,7 +334,7 @@ def test_some_functions_are_learnt_and_the_others_measured(workplace: Path) -> N
 
 
 def test_without_a_target_sentences_are_only_counted(workplace: Path) -> None:
-    """For whoever writes a phrase list: a table, no encoder loaded."""
+    """Without --out, sentences are counted in a table and no encoder is loaded."""
     places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "absent")
     shown = run("train", workplace / "corpus.jsonl", "--limit", "10", *places)
     assert "show 2 10 10" in shown
@@ -342,7 +342,7 @@ def test_without_a_target_sentences_are_only_counted(workplace: Path) -> None:
 
 
 def test_what_cannot_be_trained_is_told_at_once(workplace: Path) -> None:
-    """A function without sentences, layers that are none, weights of an encoder that is not measured."""
+    """Bad phrase lists, layers, objectives and weights are refused with a clear error."""
     (workplace / "poor.toml").write_text("[a]\nphrases = ['we show a']\n[b]\nphrases = ['deep sea fish']\n")
     with pytest.raises(InputError, match="Fewer than two sentences of b;"):
         trained(workplace, "x", "--phrases", workplace / "poor.toml")
@@ -368,7 +368,7 @@ def test_what_cannot_be_trained_is_told_at_once(workplace: Path) -> None:
 
 
 def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
-    """As the paper does: what comes out is loaded like any checkpoint, and tells functions apart."""
+    """With --tune-encoder, the result is a normalised checkpoint, byte-equal when repeated."""
     places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "tiny", "--device", "cpu")
     command = ("train", workplace / "corpus.jsonl", *places, "--objective", "softmax", "--epochs", "2")
     target = workplace / "tuned"
@@ -392,7 +392,7 @@ def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
 def test_a_loss_that_is_no_number_ends_tuning(
     workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written, and the step is named."""
+    """A NaN loss ends the tuning, names the step and writes nothing."""
 
     class NoNumber(torch.nn.Module):
         """A loss that is not a number."""
@@ -408,7 +408,7 @@ def test_a_loss_that_is_no_number_ends_tuning(
 
 
 def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
-    """The vectors it trains are those that the contextual encoder gives of the sentence alone."""
+    """The vectors being tuned are those of the contextual encoder for the sentence alone."""
     from transformers import BertModel
 
     from models.training.rhetoric.tuning import sentence_means
@@ -425,7 +425,7 @@ def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
 
 
 def test_tuning_brings_sentences_of_one_function_together(tmp_path: Path) -> None:
-    """A few steps at a high rate are enough on four sentences."""
+    """A few steps at a high learning rate bring four sentences together by function."""
     from models.training.rhetoric.tuning import TuningSettings, tune_encoder
 
     folder = write_tiny_bert(tmp_path / "tiny")
@@ -452,7 +452,7 @@ def test_tuning_brings_sentences_of_one_function_together(tmp_path: Path) -> Non
 
 
 def test_each_hidden_layer_is_a_system_of_its_own(tmp_path: Path) -> None:
-    """Under its number, in context and alone; the last, pooled, is the encoder's own vectors."""
+    """Every hidden layer is a system under its number, in context and alone."""
     encoder = load_encoder(str(write_tiny_bert(tmp_path / "tiny")), device="cpu")
     texts = ("we show a graph", "a neural cell")
     paper = Paper("p", "", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))

@@ -1,4 +1,4 @@
-"""The best papers without solving all: the same ones, in the same order, by the same plans."""
+"""The best papers without solving all: the same papers, order and plans."""
 
 from dataclasses import fields
 
@@ -17,7 +17,7 @@ TRANSPORT = [Scorer.OT, Scorer.EXACT_OT]
 @pytest.mark.parametrize("norm", [1.0, 12.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_they_are_the_first_of_all(scorer: Scorer, norm: float, seed: int) -> None:
-    """Whatever else counts for a paper, and however much a sentence of the query does."""
+    """With any added scores and sentence weights, the best papers are the first of all, with equal plans."""
     query, rows, offsets = clustered_vectors(seed, n_papers=300, norm=norm)
     drawn = np.random.default_rng(seed)
     for n_best, spread in ((1, 0.0), (10, 0.2), (40, 3.0)):
@@ -34,7 +34,7 @@ def test_they_are_the_first_of_all(scorer: Scorer, norm: float, seed: int) -> No
 
 
 def test_of_equal_papers_the_least_comes_first() -> None:
-    """All are the same paper; their order is what is said to break ties, by number if nothing is."""
+    """Equal papers come in the order of ``ties``, or by number without it."""
     query, rows, offsets = clustered_vectors(1, n_papers=1)
     many = np.tile(rows, (50, 1)), np.arange(51) * offsets[1]
     assert [0, 1, 2] == best_papers(query, *many, 3).order.tolist()
@@ -44,7 +44,7 @@ def test_of_equal_papers_the_least_comes_first() -> None:
 
 @pytest.mark.parametrize("n_papers", [0, 1, 7])
 def test_fewer_papers_than_wanted(n_papers: int) -> None:
-    """All of them, in order, with every field of their plans."""
+    """If there are fewer papers than requested, all are returned in order with complete plans."""
     query, rows, offsets = clustered_vectors(2, n_papers=7)
     offsets = offsets[: n_papers + 1]
     rows = rows[: offsets[-1]]
@@ -58,7 +58,7 @@ def test_fewer_papers_than_wanted(n_papers: int) -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    """As score_papers does."""
+    """Wrong offsets and non-finite numbers are refused as in ``score_papers``."""
     query, rows, offsets = clustered_vectors(2, n_papers=7)
     with pytest.raises(InputError, match="do not span"):
         best_papers(query, rows[:-1], offsets, 3)
@@ -68,7 +68,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 
 def test_nobody_waits_any_more() -> None:
-    """What the one who waits has set is raised."""
+    """An error that the interruption raises ends the search."""
     query, rows, offsets = clustered_vectors(2, n_papers=7)
 
     def ended() -> None:

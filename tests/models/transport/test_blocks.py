@@ -1,4 +1,4 @@
-"""Papers are compared in blocks: with the same result as at once, and a deadline ends it between two."""
+"""Papers compared in blocks: the same result as at once, and a deadline ends it between blocks."""
 
 from dataclasses import fields
 
@@ -15,7 +15,7 @@ from tests.support.examples.models.vectors import clustered_vectors
 @pytest.mark.parametrize("cells", [1, 100, 1_000, 10**9])
 @pytest.mark.parametrize("scorer", Scorer)
 def test_blocks_change_no_bit(scorer: Scorer, cells: int) -> None:
-    """However small the blocks, plans and scores are those of one call, bit for bit."""
+    """Whatever the block size, plans and scores are those of one call, bit for bit."""
     papers = clustered_vectors(5, n_papers=40)
     expected = score_papers(*papers, scorer=scorer)
     actual = score_in_blocks(*papers, scorer=scorer, block_cells=cells)
@@ -24,13 +24,13 @@ def test_blocks_change_no_bit(scorer: Scorer, cells: int) -> None:
 
 
 def test_no_paper_makes_no_plan() -> None:
-    """Where there is nothing to compare with, there is nothing."""
+    """Without papers to compare there are no plans."""
     query, rows, _ = clustered_vectors(5, n_papers=1)
     assert 0 == len(score_in_blocks(query, rows[:0], np.zeros(1, dtype=np.int64)))
 
 
 def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once its time is up, no further block of a request is compared."""
+    """After the deadline, no further block is compared."""
     papers = clustered_vectors(5, n_papers=40)
     n_compared = 0
 

@@ -29,19 +29,19 @@ UNIT, RAW = 1.0, 12.0
 
 
 def marginals_of(plan: Plan, tau: float = SERVING.tau) -> tuple[np.ndarray, np.ndarray]:
-    """The marginals of semantics 3.4, from the plan's cost."""
+    """Return the marginals of semantics 3.4 from the plan's cost."""
     a, b = (np.exp((plan.cost.min() - plan.cost.min(axis=axis)) / tau) for axis in (1, 0))
     return a / a.sum(), b / b.sum()
 
 
 @pytest.fixture(params=[UNIT, RAW], ids=["unit", "raw"])
 def papers(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A query and 60 candidates, normalised or not."""
+    """Return a query and 60 candidates, normalised or not."""
     return clustered_vectors(3, n_papers=60, norm=request.param)
 
 
 def test_costs_are_l2_distances(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-    """Cells of a plan's cost are the L2 distances of query sentence and candidate sentence."""
+    """The cells of a plan's cost are the L2 distances of query and candidate sentences."""
     query, rows, offsets = papers
     for i, plan in enumerate(score_papers(query, rows, offsets, scorer=Scorer.SINGLE)):
         own = rows[offsets[i] : offsets[i + 1]].astype(np.float64)
@@ -50,7 +50,7 @@ def test_costs_are_l2_distances(papers: tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def test_ot_equals_converged_sinkhorn() -> None:
-    """For unit vectors the entropic plan is that of POT's log-domain Sinkhorn run to 1e-12."""
+    """For unit vectors, the entropic plan is that of POT's log-domain Sinkhorn run to 1e-12."""
     for plan in score_papers(*clustered_vectors(5, n_papers=6)):
         a, b = marginals_of(plan)
         expected = ot.sinkhorn(
@@ -61,7 +61,7 @@ def test_ot_equals_converged_sinkhorn() -> None:
 
 
 def test_plans_meet_the_conditions_of_optimality(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-    """epsilon log P + cost splits into f_i + g_j and P has its marginals: only the entropic optimum does."""
+    """epsilon log P + cost is f_i + g_j and P has its marginals, as only for the entropic optimum."""
     for plan in score_papers(*papers, settings=REFERENCE):
         assert plan.converged
         a, b = marginals_of(plan)
@@ -76,7 +76,7 @@ LOG_WEIGHTS = np.array([2.0, -1.0, 0.0, 0.5, -3.0, 1.0, 0.25, -0.5])
 
 
 def test_weighed_sentences_have_more_of_the_query(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-    """The query's marginal is softmax(-smallest distance / tau + log weight); the paper's is as it was."""
+    """The query's marginal is softmax(-smallest distance / tau + log weight); the paper's is unchanged."""
     query, rows, offsets = papers
     weights = LOG_WEIGHTS[: len(query)]
     for scorer in (Scorer.OT, Scorer.EXACT_OT):
@@ -92,7 +92,7 @@ def test_weighed_sentences_have_more_of_the_query(papers: tuple[np.ndarray, np.n
 def test_weights_count_in_closed_formulas(
     papers: tuple[np.ndarray, np.ndarray, np.ndarray], scorer: Scorer
 ) -> None:
-    """Each row of the plan counts as much more; of one pair of sentences nothing changes."""
+    """Each row of the plan is multiplied by its weight, then normalised; a single pair is unchanged."""
     query, rows, offsets = papers
     weights = LOG_WEIGHTS[: len(query)]
     plain = score_papers(query, rows, offsets, scorer=scorer)
@@ -103,14 +103,14 @@ def test_weights_count_in_closed_formulas(
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:
-    """One finite number a query sentence."""
+    """Weights other than one finite number per query sentence are refused."""
     for weights in (np.zeros(3), np.full(2, np.inf)):
         with pytest.raises(InputError, match="expected 2 finite numbers"):
             checked_weights(weights, 2)
 
 
 def test_serving_is_as_good_as_reference(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-    """The profile that serves moves no score by more than 1e-5 and certifies a gap below 1e-4."""
+    """The serving profile moves no score by more than 1e-5 and certifies a gap below 1e-4."""
     serving, reference = score_papers(*papers), score_papers(*papers, settings=REFERENCE)
     np.testing.assert_allclose(serving.scores, reference.scores, atol=1e-5, rtol=0)
     assert serving.converged.all()
@@ -120,7 +120,7 @@ def test_serving_is_as_good_as_reference(papers: tuple[np.ndarray, np.ndarray, n
 
 
 def test_gap_bounds_the_distance_to_the_optimum() -> None:
-    """The reported gap is no smaller than the dual value that a loosely converged plan lacks."""
+    """The reported gap is at least the dual value that a loosely converged plan lacks."""
     papers = clustered_vectors(6, n_papers=40)
     plans = score_papers(*papers, settings=TransportSettings(tolerance=0.05))
     best_plans = score_papers(*papers, settings=REFERENCE)
@@ -133,7 +133,7 @@ def test_gap_bounds_the_distance_to_the_optimum() -> None:
 
 
 def test_exact_ot_equals_emd(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-    """Exact transport costs what POT's network simplex finds, and proves it by a closed gap."""
+    """Exact transport has the cost of POT's network simplex, and a closed gap as proof."""
     for plan in score_papers(*papers, scorer=Scorer.EXACT_OT):
         assert plan.score == pytest.approx(-ot.emd2(*marginals_of(plan), plan.cost), abs=1e-9)
         assert plan.gap < 1e-12
@@ -141,7 +141,7 @@ def test_exact_ot_equals_emd(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) 
 
 @pytest.mark.parametrize("tau", [0.01, 0.5, 5000.0])
 def test_degenerate_pairs_are_solved(tau: float) -> None:
-    """Ties everywhere (vectors on a small grid, repeated sentences) disturb neither transport solver."""
+    """Both transport solvers handle ties (vectors on a small grid, repeated sentences)."""
     rng = np.random.default_rng(8)
     offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 13, 200))])
     rows = rng.integers(0, 3, (offsets[-1], 3)).astype(np.float32)
@@ -158,7 +158,7 @@ def test_degenerate_pairs_are_solved(tau: float) -> None:
 
 
 def test_single_is_the_smallest_distance() -> None:
-    """Single match puts all mass on the closest cell; among equals the first in reading order."""
+    """Single match puts all mass on the closest cell, the first one in reading order if several are equal."""
     sentence = np.zeros((1, 4), np.float32)
     far = np.ones((1, 4), np.float32)
     plan = score_papers(
@@ -207,7 +207,7 @@ def test_score_is_what_the_plan_adds_up_to(
 )
 @settings(max_examples=60)
 def test_any_shape_and_scale_is_solved(seed: int, n_query: int, longest: int, dim: int, norm: float) -> None:
-    """Transport converges for any counts and norms; entropic is dearer than exact, and symmetric."""
+    """Transport converges at any size and norm; entropic costs no less than exact, and is symmetric."""
     query, rows, offsets = clustered_vectors(
         seed, n_papers=3, dim=dim, n_query=n_query, n_sentences=(1, longest), norm=norm
     )
@@ -222,7 +222,7 @@ def test_any_shape_and_scale_is_solved(seed: int, n_query: int, longest: int, di
 
 
 def test_cheapest_is_cheaper() -> None:
-    """The profile for tests takes fewer sweeps and stays within its looser tolerance."""
+    """The profile for tests takes fewer steps and stays within its looser tolerance."""
     papers = clustered_vectors(13, n_papers=40)
     cheap, serving = score_papers(*papers, settings=CHEAPEST), score_papers(*papers)
     assert cheap.n_iterations.sum() < serving.n_iterations.sum()
@@ -233,7 +233,7 @@ def test_cheapest_is_cheaper() -> None:
     ("row", "message"), [(np.nan, "not finite"), (np.inf, "not finite"), (3e38, "not finite")]
 )
 def test_vectors_that_are_not_finite_are_refused(row: float, message: str) -> None:
-    """NaN, infinity and values whose square overflows raise InputError instead of spreading."""
+    """NaN, infinity and values with an overflowing square raise InputError."""
     rows = np.ones((3, 4), np.float32)
     rows[1, 2] = row
     with pytest.raises(InputError, match=message):
@@ -255,7 +255,7 @@ def test_vectors_that_are_not_finite_are_refused(row: float, message: str) -> No
 def test_shapes_that_do_not_fit_are_refused(
     query_shape: tuple[int, int], offsets: list[int], message: str
 ) -> None:
-    """What the compiled loops would read out of bounds raises InputError first."""
+    """Shapes that the compiled loops would read out of bounds raise InputError."""
     with pytest.raises(InputError, match=message):
         check_shapes(
             np.zeros(query_shape, np.float32), np.zeros((3, 4), np.float32), np.array(offsets, np.int64)
@@ -264,7 +264,7 @@ def test_shapes_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_vectors_of_another_precision_are_refused(dtype: type) -> None:
-    """The message names the type given and the one expected, whichever side it is."""
+    """The message about a wrong dtype names it and the expected one, for query and candidates."""
     unchecked = inspect.unwrap(score_papers)
     wanted, other = np.ones((2, 4), np.float32), np.ones((2, 4), dtype)
     for query, rows in ((wanted, other), (other, wanted)):
@@ -273,7 +273,7 @@ def test_vectors_of_another_precision_are_refused(dtype: type) -> None:
 
 
 def hard_pair(n_query: int, n_sentence: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distances of 1e7: with equal weights, steps from epsilon to epsilon stall on such a pair."""
+    """Return a pair with distances of 1e7; with equal weights, steps from epsilon to epsilon stall on it."""
     drawn = np.random.default_rng(0).normal(size=(n_query + n_sentence, 8)) * 3e6
     vectors = drawn.astype(np.float32)
     return vectors[:n_query], vectors[n_query:], np.array([0, n_sentence])
@@ -284,7 +284,7 @@ EQUAL_WEIGHTS = TransportSettings(tau=1e9)
 
 @pytest.mark.parametrize("shape", [(10, 12), (12, 10), (60, 60)])
 def test_a_pair_that_stalls_starts_again_from_exact_transport(shape: tuple[int, int]) -> None:
-    """It then ends within a few steps, at the cost of exact transport."""
+    """A stalled pair restarts from exact transport and ends within a few steps, at its cost."""
     exact = score_papers(*hard_pair(*shape), scorer=Scorer.EXACT_OT, settings=EQUAL_WEIGHTS)
     plans = score_papers(*hard_pair(*shape), settings=EQUAL_WEIGHTS)
     assert plans.converged.all()
@@ -294,7 +294,7 @@ def test_a_pair_that_stalls_starts_again_from_exact_transport(shape: tuple[int, 
 
 
 def test_a_plan_does_not_depend_on_where_the_work_was_interrupted() -> None:
-    """A pair that takes many slices of work gives the same bits alone and after others."""
+    """A pair that takes many slices of work has the same bits alone and after others."""
     query, rows, _ = hard_pair(60, 80)
     unfinished = TransportSettings(tau=1e9, max_newton_steps=250)
     alone = score_papers(query, rows[20:], np.array([0, 60]), settings=unfinished)
@@ -304,7 +304,7 @@ def test_a_plan_does_not_depend_on_where_the_work_was_interrupted() -> None:
 
 
 def test_a_hard_pair_ends_with_the_time_for_it() -> None:
-    """Newton asks again and again whether anybody still waits."""
+    """Newton's method checks for an interruption again and again."""
     looks = []
 
     def look() -> None:
@@ -322,7 +322,7 @@ def test_a_hard_pair_ends_with_the_time_for_it() -> None:
 
 
 def test_easy_pairs_need_no_newton(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sinkhorn alone solves those whose distances span few epsilon."""
+    """Sinkhorn alone solves pairs with distances of a few epsilon."""
     monkeypatch.setattr("models.transport.kernels.newton", lambda *_: None)
     assert score_papers(
         *clustered_vectors(3, n_papers=5), settings=TransportSettings(epsilon=1.0)
@@ -333,7 +333,7 @@ def test_easy_pairs_need_no_newton(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plan_at_a_larger_epsilon_has_not_converged() -> None:
-    """However small its error: the plan asked for is another."""
+    """A plan at a larger epsilon does not count as converged, however small its error is."""
     papers = clustered_vectors(3, n_papers=20, norm=1000.0)
     few = TransportSettings(tau=5000.0, tolerance=0.9, max_newton_steps=2)
     plans = score_papers(*papers, settings=few)
@@ -350,7 +350,7 @@ def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
 
 
 def test_compiling_needs_no_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numba finds no folder to cache in, functions are compiled without a cache."""
+    """If numba finds no folder for its cache, functions are compiled without one."""
 
     def njit_without_folder(**options: object) -> object:
         if "cache" in options:

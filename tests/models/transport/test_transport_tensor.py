@@ -11,11 +11,11 @@ from models.transport.tensor import TensorPlans, score_batch
 from tests.support.examples.models.vectors import clustered_vectors
 
 N_PAPERS = 24
-SCORERS = [scorer for scorer in Scorer if scorer is not Scorer.EXACT_OT]  # that leaves the device
+SCORERS = [scorer for scorer in Scorer if scorer is not Scorer.EXACT_OT]  # which runs only on the CPU
 
 
 def padded(norm: float, n_query: int = 8) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """A query repeated beside candidates padded with zeros, and both masks, as ``score_batch`` takes them."""
+    """Return a repeated query, candidates padded with zeros, and their masks, as for ``score_batch``."""
     query, rows, offsets = clustered_vectors(21, n_papers=N_PAPERS, n_query=n_query, norm=norm)
     longest = int(np.diff(offsets).max())
     candidate = torch.zeros(N_PAPERS, longest, query.shape[1])
@@ -31,7 +31,7 @@ def padded(norm: float, n_query: int = 8) -> tuple[Tensor, Tensor, Tensor, Tenso
 @pytest.mark.parametrize("n_query", [8, 20])
 @pytest.mark.parametrize("norm", [1.0, 12.0])
 def test_agrees_with_the_cpu_kernels(norm: float, n_query: int, scorer: Scorer) -> None:
-    """Scores, masses and costs equal those of ``score_papers`` to 1e-5, normalised vectors or not."""
+    """Scores, masses and costs equal those of ``score_papers``, normalised vectors or not."""
     tensors = score_batch(*padded(norm, n_query), scorer=scorer)
     query, rows, offsets = clustered_vectors(21, n_papers=N_PAPERS, n_query=n_query, norm=norm)
     plans = score_papers(query, rows, offsets, scorer=scorer)
@@ -47,7 +47,7 @@ def test_agrees_with_the_cpu_kernels(norm: float, n_query: int, scorer: Scorer) 
 
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_what_pads_a_batch_does_not_matter(scorer: Scorer) -> None:
-    """A pair scored alone, and in a batch with wider padding of any content, has the same plan."""
+    """A pair has the same plan alone and in a batch with wider padding of any content."""
     query, query_mask, candidate, mask = padded(12.0)
     plans = score_batch(query, query_mask, candidate, mask, scorer=scorer)
     wider = torch.cat([candidate, torch.full_like(candidate, torch.nan)], dim=1)
@@ -67,7 +67,7 @@ def test_what_pads_a_batch_does_not_matter(scorer: Scorer) -> None:
 @pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("norm", [1.0, 12.0])
 def test_gradients_equal_finite_differences(norm: float, scorer: Scorer) -> None:
-    """The gradient of the distance accounts for the plan, for marginals that follow the cost, for masks."""
+    """The gradient of the distance accounts for the plan, cost-dependent marginals and masks."""
     generator = torch.Generator().manual_seed(4)
     query = torch.randn(2, 3, 2, dtype=torch.float64, generator=generator)
     candidate = torch.randn(2, 4, 2, dtype=torch.float64, generator=generator)
@@ -83,7 +83,9 @@ def test_gradients_equal_finite_differences(norm: float, scorer: Scorer) -> None
 
 
 def test_distance_is_the_dual_value() -> None:
-    """For transport the distance is <a, f> + <b, g>, which is sum(P cost) + epsilon KL(P | a b)."""
+    """For transport, the distance is <a, f> + <b, g>, which is sum(P cost) + epsilon KL(P
+    a b).
+    """
     plans = score_batch(*padded(1.0))
     a, b = plans.mass.sum(dim=2, keepdim=True), plans.mass.sum(dim=1, keepdim=True)
     entropy = torch.where(plans.mass > 0, plans.mass * (plans.mass / (a * b)).log(), 0.0)
@@ -92,7 +94,7 @@ def test_distance_is_the_dual_value() -> None:
 
 
 def test_equal_sentences_have_finite_gradients() -> None:
-    """A distance of 0 has gradient 0, not NaN."""
+    """A distance of 0 has a finite gradient, not NaN."""
     query = torch.eye(4).expand(2, -1, -1).clone().requires_grad_()
     mask = torch.ones(2, 4, dtype=torch.bool)
     for scorer in SCORERS:
@@ -112,7 +114,7 @@ def test_gradients_flow_through_the_distance_alone() -> None:
 
 
 def test_papers_without_sentences_are_refused() -> None:
-    """A mask that is False everywhere raises InputError."""
+    """A mask that is False for a whole paper raises InputError."""
     query, query_mask, candidate, mask = padded(1.0)
     mask[5] = False
     with pytest.raises(InputError, match="no sentence"):
@@ -128,6 +130,6 @@ def test_vectors_that_are_not_finite_are_refused() -> None:
 
 
 def test_exact_transport_is_refused() -> None:
-    """It has one solver, on the CPU, and the message names it."""
+    """Exact transport is refused, and the message names its solver on the CPU."""
     with pytest.raises(InputError, match="exact_ot is only solved on the CPU, by score_papers"):
         score_batch(*padded(1.0), scorer=Scorer.EXACT_OT)

@@ -1,4 +1,4 @@
-"""Every paper of a collection compared with a query, against the kernels that serve."""
+"""A whole collection compared with a query, against the kernels of the service."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from models.types import PackedVectors
 from tests.support.examples.models.vectors import clustered_vectors
 
 N_PAPERS = 40
-A_CELL = 16  # numbers that the solver holds for each cell of a plan
+A_CELL = 16  # the solver's numbers for each cell of a plan
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ A_CELL = 16  # numbers that the solver holds for each cell of a plan
 def test_a_whole_collection_scores_as_its_papers_do(
     scorer: Scorer, norm: float, dtype: type[np.floating], batch_bytes: int | None
 ) -> None:
-    """Whatever is solved at once, one pair or all, of any lengths: the kernels' scores to 1e-5, in order."""
+    """Whatever the batch size and lengths, scores equal those of the kernels to 1e-5, in order."""
     query, rows, offsets = clustered_vectors(3, n_papers=N_PAPERS, n_sentences=(1, 20), norm=norm)
     rows = rows.astype(dtype)
     whole = WholeCollection(PackedVectors(rows, offsets), device="cpu")
@@ -41,7 +41,7 @@ def test_a_whole_collection_scores_as_its_papers_do(
 
 
 def test_a_batch_is_no_larger_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tensors of a batch fit into the bytes that it may take."""
+    """The tensors of a batch fit into ``batch_bytes``."""
     query, rows, offsets = clustered_vectors(3, n_papers=N_PAPERS, n_sentences=(1, 20))
     whole = WholeCollection(PackedVectors(rows, offsets), device="cpu")
     batches: list[int] = []
@@ -58,7 +58,7 @@ def test_a_batch_is_no_larger_than_asked(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_device_that_runs_out_of_memory_gets_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scores are the same; where one pair does not fit either, the error is ours."""
+    """Without memory, batches are halved with equal scores; if one pair is too large, DeviceFullError."""
     query, rows, offsets = clustered_vectors(3, n_papers=N_PAPERS)
     whole = WholeCollection(PackedVectors(rows, offsets), device="cpu")
     expected = whole.scores(query).scores
@@ -77,7 +77,7 @@ def test_a_device_that_runs_out_of_memory_gets_half(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    """A paper without sentences, another dimension, and numbers that are not finite, of query and papers."""
+    """A paper without sentences, a wrong dimension and non-finite numbers are refused."""
     query, rows, offsets = clustered_vectors(3, n_papers=5)
     with pytest.raises(InputError, match="without sentences"):
         WholeCollection(PackedVectors(rows, np.insert(offsets, 1, 0)), device="cpu")

@@ -1,4 +1,4 @@
-"""Builds: what they publish, what they refuse, and that an interruption changes nothing but the time."""
+"""Builds: what they publish, what they refuse, and how they resume after an interruption."""
 
 import resource
 import signal
@@ -32,14 +32,14 @@ FIVES = Bounds(part=5)
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Twenty-five papers."""
+    """Return a corpus of 25 papers."""
     return write_corpus(tmp_path / "c.jsonl", many_papers(25))
 
 
 def test_an_interrupted_build_goes_on_and_changes_nothing(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """A build stopped in its third part re-encodes that part alone, and publishes the same bytes."""
+    """A build stopped in its third part encodes only the rest later, and publishes the same bytes."""
     build_quietly(corpus, tmp_path / "whole", hashing, bounds=FIVES)
     with pytest.raises(KeyboardInterrupt):
         build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), bounds=FIVES)
@@ -53,7 +53,7 @@ def test_an_interrupted_build_goes_on_and_changes_nothing(
 def test_a_changed_corpus_takes_up_only_what_is_the_same(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """After an interruption, the papers that changed are encoded anew, and those that had not come."""
+    """After an interruption, only changed papers and those not yet encoded are encoded."""
     with pytest.raises(KeyboardInterrupt):
         build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), bounds=FIVES)
     papers = many_papers(25)
@@ -86,7 +86,7 @@ build_quietly(Path(sys.argv[1]), Path(sys.argv[2]), Killing(load_encoder("hashin
 
 
 def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) -> None:
-    """SIGKILL between parts of a real process; the next build reuses them and publishes the same bytes."""
+    """After SIGKILL between parts, the next build reuses them and publishes the same bytes."""
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     killed = subprocess.run(
         [sys.executable, "-c", KILLED_IN_ITS_THIRD_PART, corpus, cut], cwd=ROOT, check=False
@@ -98,7 +98,7 @@ def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) 
     assert published_files(whole) == published_files(cut)
 
 
-# Ctrl-C comes when all is encoded and nothing published; facets by keywords, for which nothing is loaded.
+# Ctrl-C comes when all is encoded and nothing published; facets come from keywords, which need no model.
 INTERRUPTED_BEFORE_IT_PUBLISHES = """
 import os, signal, sys
 import akin.cli.collection.index, indexer.collection.build
@@ -116,7 +116,7 @@ app(sys.argv[1:])
 def test_ctrl_c_is_a_clear_message(
     corpus: Path, tmp_path: Path, hashed_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGINT ends a command with status 130, no traceback, the older generation served; the next goes on."""
+    """SIGINT ends a command with status 130 and no traceback, and running it again reuses its work."""
     data = copytree(hashed_data, tmp_path / "data")
     command = ["index", str(corpus), "--encoder", "hashing", "--replace", "--data", str(data)]
     stopped = subprocess.run(
@@ -136,7 +136,7 @@ def test_ctrl_c_is_a_clear_message(
 
 
 def test_a_first_index_begins_a_collection(corpus: Path, tmp_path: Path) -> None:
-    """`--first` publishes it whole, and leaves what is there as it is: compose gives it at each start."""
+    """`--first` publishes a new collection whole, and leaves an existing one unchanged."""
     first = ("--encoder", "hashing", "--data", tmp_path / "data", "--first")
     run("index", corpus, *first, "--publish-every", "10")
     assert ("000001", 25) == ((begun := open_snapshot(tmp_path / "data")).generation, len(begun))
@@ -149,7 +149,7 @@ def test_a_first_index_begins_a_collection(corpus: Path, tmp_path: Path) -> None
 
 @contextmanager
 def small_files(most_bytes: int) -> Iterator[None]:
-    """No file may grow larger."""
+    """Limit the size of files that this process writes."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, usual[1]))
     try:
@@ -159,7 +159,7 @@ def small_files(most_bytes: int) -> Iterator[None]:
 
 
 def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path, hashing: Encoder) -> None:
-    """A build that cannot write its vectors says why, keeps the served generation, and resumes."""
+    """A build that cannot write its vectors says why, leaves the served generation, and can be resumed."""
     data = tmp_path / "data"
     build_quietly(DEMO_CORPUS, data, hashing, limit=10)
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(100))
@@ -175,7 +175,7 @@ def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path, hashing: Encoder) -
 def test_a_build_killed_while_tidying_up_hinders_no_later_one(
     tmp_path: Path, hashed_data: Path, hashing: Encoder
 ) -> None:
-    """Whatever a kill left of the building folder, the next build of the same corpus succeeds."""
+    """A build succeeds although a killed one left discarded folders and a damaged part."""
     # Services over the shared collection make a secret there.
     copytree(hashed_data, tmp_path, dirs_exist_ok=True, ignore=ignore_patterns("SECRET"))
     with pytest.raises(KeyboardInterrupt):
@@ -204,7 +204,7 @@ def test_a_build_killed_while_tidying_up_hinders_no_later_one(
 def test_a_build_without_news_removes_what_a_killed_publication_left(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """A segment that no generation names, and half a generation: as of a kill while segments are joined."""
+    """A build with nothing new removes unnamed segments and half a generation that a kill left."""
     data = tmp_path / "data"
     build_quietly(corpus, data, hashing)
     copytree(data / "segments" / "000001", data / "segments" / "000002")

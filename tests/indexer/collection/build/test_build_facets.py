@@ -1,4 +1,4 @@
-"""What builds make of facets and functions: kept, filled, stored, computed anew only when models change."""
+"""Facets and functions in builds: kept, filled in, stored, and computed again only if models change."""
 
 from pathlib import Path
 
@@ -32,12 +32,12 @@ LABELLED = {**OWN, "id": "labelled", "facets": ["result", "background"]}
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    """A tiny random BERT."""
+    """Return a tiny random BERT."""
     return load_encoder(str(write_tiny_bert(tmp_path_factory.mktemp("tiny") / "tiny")), device="cpu")
 
 
 def test_given_facets_are_kept_and_gaps_filled(tmp_path: Path, hashing: Encoder) -> None:
-    """The snapshot holds the corpus's facets, the tagger's where it gave none; the catalog the corpus's."""
+    """The snapshot has the facets of the corpus, or the tagger's if none; the catalog only the former."""
     corpus = write_corpus(tmp_path / "c.jsonl", [LABELLED, OWN])
     build_quietly(corpus, tmp_path, hashing)
     snapshot = open_snapshot(tmp_path)
@@ -56,7 +56,7 @@ def test_given_facets_are_kept_and_gaps_filled(tmp_path: Path, hashing: Encoder)
 
 
 def test_every_row_has_its_sentences_facet(tmp_path: Path, tiny: Encoder) -> None:
-    """Row facets follow the vectors: sentences past the token limit have a facet but no row."""
+    """Rows have the facets of their sentences; sentences past the token limit have a facet but no row."""
     long = [f"We show {i} lakes and propose rivers in place of many others." for i in range(60)]
     papers: list[dict[str, object]] = [{"id": "long", "title": "t", "abstract": long}, OWN, LABELLED]
     report = build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path, tiny)
@@ -71,7 +71,7 @@ def test_every_row_has_its_sentences_facet(tmp_path: Path, tiny: Encoder) -> Non
 
 
 def test_rows_of_whole_papers_have_no_facet(tmp_path: Path) -> None:
-    """Under a document encoder sentences get facets, rows get none, and there are no function vectors."""
+    """With a document encoder, sentences have facets, rows do not, and there are no function vectors."""
     folder = write_tiny_bert(tmp_path / "tiny")
     (folder / "akin.json").write_text('{"kind": "document"}')
     corpus = write_corpus(tmp_path / "c.jsonl", [OWN])
@@ -84,7 +84,7 @@ def test_rows_of_whole_papers_have_no_facet(tmp_path: Path) -> None:
 
 
 def test_function_vectors_are_stored_beside_the_sentences(tmp_path: Path, tiny: Encoder) -> None:
-    """Row for row what the encoder of functions gives, found again by the index over them."""
+    """Every row stores its function vector, which the index of functions finds again."""
     functions = FirstColumns(tiny.spec.fingerprint)
     build_quietly(DEMO_CORPUS, tmp_path, tiny, functions=functions, limit=20)
     snapshot = open_snapshot(tmp_path)
@@ -102,7 +102,7 @@ def test_function_vectors_are_stored_beside_the_sentences(tmp_path: Path, tiny: 
 
 
 def test_another_encoder_of_functions_is_refused(tmp_path: Path, tiny: Encoder) -> None:
-    """Function vectors of two models are never compared; a snapshot without any has nothing to refuse."""
+    """Function vectors of another model, or none where the snapshot has some, are refused."""
     built = FirstColumns(tiny.spec.fingerprint)
     build_quietly(DEMO_CORPUS, tmp_path / "with", tiny, functions=built, limit=3)
     build_quietly(DEMO_CORPUS, tmp_path / "without", tiny, limit=3)
@@ -116,7 +116,7 @@ def test_another_encoder_of_functions_is_refused(tmp_path: Path, tiny: Encoder) 
 
 
 def test_an_interrupted_build_with_functions_changes_nothing(tmp_path: Path, tiny: Encoder) -> None:
-    """Facets and function vectors of finished parts are taken up, and the published bytes are the same."""
+    """An interrupted build reuses facets and functions of finished parts, and publishes the same bytes."""
     functions = FirstColumns(tiny.spec.fingerprint)
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(38), LABELLED, OWN, *many_papers(50)[38:]])
     build_quietly(corpus, tmp_path / "whole", tiny, functions=functions, bounds=TWENTIES)
@@ -136,7 +136,7 @@ def test_an_interrupted_build_with_functions_changes_nothing(tmp_path: Path, tin
 
 @pytest.mark.parametrize("changed", ["tagger", "functions", "no functions"])
 def test_parts_of_other_models_are_not_taken_up(tmp_path: Path, tiny: Encoder, changed: str) -> None:
-    """After an interruption, another tagger or encoder of functions starts afresh."""
+    """After an interruption, another tagger or encoder of functions reuses no part."""
     functions = FirstColumns(tiny.spec.fingerprint)
     with pytest.raises(KeyboardInterrupt):
         build_quietly(

@@ -1,4 +1,4 @@
-"""What builds make of odd input: broken rows, long and foreign abstracts, unusable files and encoders."""
+"""Builds from odd input: broken rows, long and foreign abstracts, unusable files and encoders."""
 
 import gzip
 import json
@@ -32,7 +32,7 @@ ODD_ROWS: list[tuple[str, dict[str, object]]] = [
 
 
 def test_broken_rows_are_reported_and_skipped(tmp_path: Path, hashing: Encoder) -> None:
-    """Every broken row is named by file, line and reason; the others are indexed."""
+    """Every broken row is reported with file, line and reason, and the other rows are indexed."""
     corpus = write_corpus(
         tmp_path / "c.jsonl", [*many_papers(3), *(row for _, row in ODD_ROWS), *many_papers(5)[3:]]
     )
@@ -48,7 +48,7 @@ def test_broken_rows_are_reported_and_skipped(tmp_path: Path, hashing: Encoder) 
 
 
 def test_reading_is_told_of_row_by_row(tmp_path: Path, hashing: Encoder) -> None:
-    """Also of rows that cannot be used, and in the end how many there were."""
+    """Reading reports its progress at the start, and at the end with all rows, also unusable ones."""
     corpus = tmp_path / "c.jsonl"
     write_corpus(corpus, [*many_papers(3), *(row for _, row in ODD_ROWS)])
     told: list[tuple[str, int, int | None]] = []
@@ -68,7 +68,7 @@ def test_reading_is_told_of_row_by_row(tmp_path: Path, hashing: Encoder) -> None
 
 
 def test_a_broken_row_is_fatal_when_asked(tmp_path: Path, hashing: Encoder) -> None:
-    """With on_error fail the first broken row stops the build; nothing is published."""
+    """With ``on_error="fail"``, the first broken row stops the build, and nothing is published."""
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), ODD_ROWS[0][1]])
     with pytest.raises(BrokenRowError, match=r"c\.jsonl:4: "):
         build_quietly(corpus, tmp_path / "data", hashing, on_error="fail")
@@ -76,7 +76,7 @@ def test_a_broken_row_is_fatal_when_asked(tmp_path: Path, hashing: Encoder) -> N
 
 
 def test_long_and_foreign_abstracts_are_indexed_and_counted(tmp_path: Path, minilm: Encoder) -> None:
-    """A 200-sentence abstract keeps what fits the encoder, the rest is counted, as are other languages."""
+    """Sentences past the token limit and papers in other languages are counted in the report."""
     long = [f"Sentence number {i} says a little more about lakes and rivers." for i in range(200)]
     french = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
     corpus = write_corpus(
@@ -95,7 +95,7 @@ def test_long_and_foreign_abstracts_are_indexed_and_counted(tmp_path: Path, mini
 
 
 def test_several_files_make_one_collection(tmp_path: Path, hashing: Encoder) -> None:
-    """Plain and gzipped files of one call are indexed in order, duplicates across them found."""
+    """Plain and gzipped files are indexed in order, and duplicates across them are found."""
     papers = many_papers(5)
     first = write_corpus(tmp_path / "a.jsonl", papers[:3])
     second = tmp_path / "b.jsonl.gz"
@@ -112,7 +112,7 @@ def test_several_files_make_one_collection(tmp_path: Path, hashing: Encoder) -> 
 
 
 def test_the_catalog_holds_what_was_indexed(tmp_path: Path, hashing: Encoder) -> None:
-    """Every indexed paper is in the catalog as the snapshot has it."""
+    """An indexed paper is equal in the catalog and in the snapshot."""
     build_quietly(DEMO_CORPUS, tmp_path, hashing, limit=10)
     snapshot = open_snapshot(tmp_path)
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
@@ -121,7 +121,7 @@ def test_the_catalog_holds_what_was_indexed(tmp_path: Path, hashing: Encoder) ->
 
 
 def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> None:
-    """Missing, unreadable, empty and paperless files are errors that name the file; nothing is published."""
+    """Missing, unreadable and empty files, and files without papers, raise errors that name the file."""
     empty = tmp_path / "empty.jsonl"
     empty.write_bytes(b"")
     paperless = write_corpus(tmp_path / "none.jsonl", [{"id": "a", "title": "t", "abstract": ""}])
@@ -140,28 +140,28 @@ def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> Non
 
 
 class Broken(Counting):
-    """An encoder whose vectors are not numbers."""
+    """An encoder that returns NaN vectors."""
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Vectors of NaN."""
+        """Return vectors of NaN."""
         encoded = super().encode(papers, layers=layers)
         return [EncodedPaper(e.sentences * np.float32(np.nan), e.document, 0) for e in encoded]
 
 
 def test_vectors_that_are_not_numbers_are_refused(tmp_path: Path, hashing: Encoder) -> None:
-    """An encoder that gives NaN fails the build with the paper's id."""
+    """NaN vectors fail the build with an error that names the paper."""
     with pytest.raises(EncoderError, match="demo:p00-m00"):
         build_quietly(DEMO_CORPUS, tmp_path, Broken(hashing))
 
 
 def test_a_second_build_is_refused_while_one_runs(tmp_path: Path, hashing: Encoder) -> None:
-    """While one build runs in a data folder, another there raises BuildLockedError."""
+    """A second build in the same data folder raises BuildLockedError while the first runs."""
 
     class Nested(Counting):
         """An encoder that starts a second build."""
 
         def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-            """Encode after the second build was refused."""
+            """Try a second build, which must be refused, then encode."""
             with pytest.raises(BuildLockedError):
                 build_quietly(DEMO_CORPUS, tmp_path, hashing)
             return super().encode(papers, layers=layers)

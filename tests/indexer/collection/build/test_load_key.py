@@ -1,4 +1,4 @@
-"""What tells one load from another."""
+"""The key that tells one load from another."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.support.examples.corpus_examples import write_lines
 
 
 def test_what_was_looked_up_makes_another_load(tmp_path: Path) -> None:
-    """For the same files then hold more papers; until something is found, it is the same load."""
+    """A lookup that found something changes the key of a load, because its files then hold more papers."""
     corpus, lookups, read_by = [write_lines(tmp_path, "41")], tmp_path / "lookups", BuildArguments("hashing")
     before = load_key(corpus, lookups, read_by, replace=False)
     assert before == load_key(corpus, lookups, read_by, replace=False)

@@ -1,4 +1,4 @@
-"""Unfinished work that was damaged while it waited: done again, never published, never in the way."""
+"""Unfinished work that was damaged is done again, and never published."""
 
 from pathlib import Path
 from shutil import copytree
@@ -25,13 +25,13 @@ ARGUMENTS = BuildArguments("hashing", device="cpu")
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve papers."""
+    """Return a corpus of twelve papers."""
     return write_corpus(tmp_path_factory.mktemp("corpus") / "c.jsonl", many_papers(12))
 
 
 @pytest.fixture(scope="module")
 def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """The collection of them; treat it as read-only."""
+    """Return the collection of the corpus; treat it as read-only."""
     data = tmp_path_factory.mktemp("whole")
     build_quietly(corpus, data, hashing, bounds=FOURS)
     return data
@@ -39,7 +39,7 @@ def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encod
 
 @pytest.fixture(scope="module")
 def stopped(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """What a build leaves that is interrupted in its third part; treat it as read-only."""
+    """Return the data folder of a build interrupted in its third part; treat it as read-only."""
     data = tmp_path_factory.mktemp("stopped")
     with pytest.raises(KeyboardInterrupt):
         build_quietly(corpus, data, Counting(hashing, stop_after=9), bounds=FOURS)
@@ -48,7 +48,7 @@ def stopped(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Enc
 
 @pytest.fixture(scope="module")
 def compared(whole: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """What `akin reindex --compare-only` leaves; treat it as read-only."""
+    """Return a collection after `akin reindex --compare-only`; treat it as read-only."""
     data = copytree(whole, tmp_path_factory.mktemp("compared") / "data")
     with Catalog.open(data / CATALOG_FILE) as catalog:
         prepare(data, annotated(hashing), catalog, arguments=ARGUMENTS, on_progress=quiet, bounds=FOURS)
@@ -63,7 +63,7 @@ def compared(whole: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Enc
 def test_a_damaged_part_is_made_again(
     corpus: Path, whole: Path, stopped: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
 ) -> None:
-    """Whatever happened to the files of an interrupted build, it ends as one that was never interrupted."""
+    """An interrupted build with a damaged file ends with the same bytes as an uninterrupted one."""
     data = copytree(stopped, tmp_path / "data")
     DAMAGE[kind](next((data / "building" / "corpus").glob(pattern)))
     build_quietly(corpus, data, hashing, bounds=FOURS)
@@ -77,7 +77,7 @@ def test_a_damaged_part_is_made_again(
 def test_a_damaged_preparation_is_made_again(
     whole: Path, compared: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
 ) -> None:
-    """What `akin reindex --compare-only` left is taken up where it is whole, and made again where not."""
+    """Damaged files of a prepared re-index are made again before it is published."""
     data, annotator = copytree(compared, tmp_path / "data"), annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         for path in (data / "building" / "reindex").glob(pattern):
@@ -93,7 +93,7 @@ def test_a_damaged_preparation_is_made_again(
 def test_a_damaged_addition_is_encoded_again(
     whole: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the service had encoded when it ended is compared before it is published."""
+    """If papers encoded by an interrupted service were damaged since, they are encoded again."""
     data, annotator = copytree(whole, tmp_path / "data"), annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper("whales", "Whales", "Whales sing.", (Sentence("Whales sing.", 0, 12),))])

@@ -20,13 +20,13 @@ from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons
 
 
 def entry(key: str = "a", **fields: str) -> str:
-    """An entry that is whole unless ``fields`` break it."""
+    """Return an entry that is whole unless ``fields`` break it."""
     given = {"title": "{A Title}", "abstract": "{An abstract.}"} | fields
     return f"@article{{{key},\n" + "".join(f"  {name} = {text},\n" for name, text in given.items()) + "}\n"
 
 
 def read(folder: Path, content: str | bytes, name: str = "my.bib") -> tuple[list[Paper], CorpusReport]:
-    """The papers of a file, and what else it holds."""
+    """Return the papers of a file and the report of reading it."""
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     report = CorpusReport()
@@ -38,7 +38,7 @@ words = st.text(st.sampled_from("abc é 中 ,;:.@#%&=_)\n"), min_size=1).map(lam
 
 @given(st.lists(words, min_size=1, max_size=5), st.sampled_from(["{}", '""']), st.booleans())
 def test_what_is_written_is_read(texts: list[str], around: str, crlf: bool) -> None:
-    """Whatever stands in a value: signs of BibTeX, line ends, other scripts."""
+    """A title is read back as written, with BibTeX's special characters, line ends and other scripts."""
     content = "".join(entry(f"k{n}", title=around[0] + text + around[1]) for n, text in enumerate(texts))
     content = content.replace("\n", "\r\n") if crlf else content
     expected = [(f"k{n}", " ".join(text.split())) for n, text in enumerate(texts)]
@@ -65,7 +65,7 @@ def test_what_is_written_is_read(texts: list[str], around: str, crlf: bool) -> N
     ],
 )
 def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str) -> None:
-    """Its line and reason are reported, its neighbours are read; in fail mode it raises."""
+    """A broken entry is skipped and reported with line and reason; in fail mode it raises."""
     papers, report = read(tmp_path, entry("a") + broken + entry("c"))
     assert ["a", "c"] == [paper.id for paper in papers]
     ((line, given),) = [(each.line, each.reason) for each in report.broken_rows]
@@ -77,13 +77,13 @@ def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str)
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "cp1252"])
 def test_encodings(tmp_path: Path, encoding: str) -> None:
-    """UTF-8, with and without its mark, and what is none is Western European."""
+    """UTF-8, with or without a byte order mark, and Western European encodings are read."""
     papers, _ = read(tmp_path, entry(title="{Café Müller}").encode(encoding))
     assert ["Café Müller"] == [paper.title for paper in papers]
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    """An entry with bytes of neither is refused alone."""
+    """Only the entry with bytes of no known encoding is refused."""
     papers, report = read(
         tmp_path, entry("a").encode() + b"@article{b, title = {\x81}}\n" + entry("c").encode()
     )
@@ -92,14 +92,14 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_line_ends_and_gzip(tmp_path: Path) -> None:
-    """CRLF and compression change nothing."""
+    """CRLF line ends and compression change nothing."""
     content = (CORPORA / "library.bib").read_bytes().replace(b"\n", b"\r\n")
     papers, _ = read(tmp_path, gzip.compress(content), name="no-telling-name")
     assert list(EXAMPLES["bibtex"].papers) == papers
 
 
 def test_the_name_tells_where_the_beginning_does_not(tmp_path: Path) -> None:
-    """Any text may stand before the first entry."""
+    """Text may come before the first entry if the file name ends in .bib or .bib.gz."""
     content = "My papers\n" + entry("a")
     assert ["a"] == [paper.id for paper in read(tmp_path, content)[0]]
     gzipped = gzip.compress(content.encode())
@@ -109,7 +109,7 @@ def test_the_name_tells_where_the_beginning_does_not(tmp_path: Path) -> None:
 
 
 def test_an_empty_file(tmp_path: Path) -> None:
-    """It is named as such."""
+    """A file of blank lines is refused as empty."""
     with pytest.raises(CorpusError, match="is empty"):
         read(tmp_path, "\n \n")
 
@@ -125,14 +125,14 @@ def test_an_empty_file(tmp_path: Path) -> None:
     ],
 )
 def test_values(tmp_path: Path, fields: dict[str, str], title: str) -> None:
-    """Parts are joined, names replaced, and of a field that comes twice the first counts."""
+    """Parts of a value are joined, string names are replaced, and the first of two equal fields counts."""
     fields = {"title": fields.pop("TITLE"), "Title": fields["title"]} if "TITLE" in fields else fields
     papers, _ = read(tmp_path, '@string{abbr = "Journal"}\n' + entry(**fields))
     assert [title] == [paper.title for paper in papers]
 
 
 def test_names_of_names_are_bounded(tmp_path: Path) -> None:
-    """Each twice the one before: what is too long is refused, and so is too much together."""
+    """String names that expand to too much text are refused, in @string definitions and in entries."""
     doubling = "".join(f"@string{{s{n + 1} = s{n} # s{n}}}\n" for n in range(60))
     papers, report = read(tmp_path, '@string{s0 = "xx"}\n' + doubling + entry("a"))
     assert ["a"] == [paper.id for paper in papers]
@@ -144,13 +144,13 @@ def test_names_of_names_are_bounded(tmp_path: Path) -> None:
 
 
 def test_a_field_given_twice(tmp_path: Path) -> None:
-    """The entry is used; of the two the first counts."""
+    """If a field is given twice, the first one counts and the entry is used."""
     papers, report = read(tmp_path, "@misc{a, title={One}, title={Two}, abstract={A.}}")
     assert (["One"], 0) == ([paper.title for paper in papers], report.broken)
 
 
 def test_two_papers_of_an_issue_whose_dois_hold_angle_brackets(tmp_path: Path) -> None:
-    """They are two, however LaTeX writes the brackets; the DOI is whole."""
+    """DOIs with angle brackets, also written in LaTeX, stay whole and tell two papers apart."""
     first = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
     second = "10.1002/(SICI)1097-4571(199009)41:6<408::AID-ASI2>3.0.CO;2-X"
     written = second.replace("<", "$<$").replace(">", "$>$")
@@ -171,13 +171,13 @@ def test_two_papers_of_an_issue_whose_dois_hold_angle_brackets(tmp_path: Path) -
     ],
 )
 def test_names_of_people_and_groups(tmp_path: Path, written: str, name: str) -> None:
-    """A name is parted at its commas but those in braces, wherever braces stand."""
+    """A name is split at its commas, except those inside braces."""
     papers, _ = read(tmp_path, entry(author=f"{{{written} and Bo Rask}}"))
     assert [(name, "Bo Rask")] == [paper.authors for paper in papers]
 
 
 def test_an_entry_without_a_key_is_named_by_its_title_year_and_author(tmp_path: Path) -> None:
-    """As one of RIS without an id: the same each time it is read, and another for another paper."""
+    """An entry without a key gets the same id at each reading, and different papers get different ids."""
     text = "@article{, title = {%s}, abstract = {We sing.}, year = 2020, author = {Quill, Ada}}\n"
     papers, report = read(tmp_path, text % "A Draft" + text % "Another")
     again, _ = read(tmp_path, text % "a  draft")
@@ -188,14 +188,14 @@ def test_an_entry_without_a_key_is_named_by_its_title_year_and_author(tmp_path: 
 
 
 def test_what_is_no_entry(tmp_path: Path) -> None:
-    """Comments and preambles are passed over, blanks may stand behind the @, brackets may be round."""
+    """Comments and preambles are skipped; blanks after the @ and round brackets are accepted."""
     content = "@preamble{ {x} }\n@comment{jabref-meta: y;}\n% c\n@ article (a, title={T}, abstract={A.})\nz\n"
     papers, report = read(tmp_path, content)
     assert (["a"], 0) == ([paper.id for paper in papers], report.broken)
 
 
 def test_entries_without_an_abstract_are_listed(tmp_path: Path) -> None:
-    """With their lines; those that can be looked up with what they are looked up by."""
+    """Entries without an abstract are listed with their lines, and with the DOI to look up if any."""
     content = "@misc{a, title={T}}\n@misc{b, title={\\'E}, doi={10.5555/b}}\n"
     papers, report = read(tmp_path, content)
     path = str(tmp_path / "my.bib")
@@ -207,7 +207,7 @@ def test_entries_without_an_abstract_are_listed(tmp_path: Path) -> None:
 
 
 def test_an_export_that_is_cut_short(tmp_path: Path) -> None:
-    """What is not whole is reported once, as a break."""
+    """The incomplete end of a file that is cut short is reported once, as a break."""
     path = tmp_path / "cut.bib"
     whole = (entry("a") + entry("b")).encode()
     path.write_bytes(gzip.compress(whole + b"@article{c,\n  title = {T},\n", compresslevel=0)[:-8])
@@ -223,7 +223,7 @@ PAPER = "@inproceedings{%s, title = {T}, abstract = {A.}, author = {Bo Rask}, %s
 @pytest.mark.parametrize("first", [False, True], ids=["behind", "before"])
 @pytest.mark.parametrize("written", ["crossref = {vol:18}", 'CROSSREF = "Vol:18"', "crossref = vol:18"])
 def test_a_volume_gives_venue_and_year(tmp_path: Path, written: str, *, first: bool) -> None:
-    """What a paper lacks, wherever its volume stands; ids and people are its own."""
+    """A volume, before or after its papers, gives the venue and year they lack, but no ids or authors."""
     papers = PAPER % ("a", written) + PAPER % ("b", f"{written}, year = 2020, booktitle = {{Other}}")
     volume = '@string{begin = "Proceedings"}\n' + VOLUME
     read_papers, report = read(tmp_path, volume + papers if first else papers + volume)
@@ -233,11 +233,11 @@ def test_a_volume_gives_venue_and_year(tmp_path: Path, written: str, *, first: b
     ] == [(paper.id, paper.venue, paper.year, paper.authors) for paper in read_papers]
     assert [None, None] == [paper.doi for paper in read_papers]
     assert [None, None] == [paper.url for paper in read_papers]
-    assert (1, 0) == (report.without_abstract, report.broken)  # the volume itself is none
+    assert (1, 0) == (report.without_abstract, report.broken)  # the volume itself is not a paper
 
 
 def test_a_volume_may_be_missing_broken_or_the_paper_itself(tmp_path: Path) -> None:
-    """The paper is read without what it lacks."""
+    """A paper whose volume is missing, broken or the paper itself is read without a venue."""
     content = "".join(PAPER % (key, f"crossref = {{{parent}}}") for key, parent in ("an", "bx", "cc"))
     papers, report = read(tmp_path, content + "@proceedings{x, title = {Never closed}\n@article{c, title}\n")
     assert [("a", None), ("b", None), ("c", None)] == [(paper.id, paper.venue) for paper in papers]
@@ -245,7 +245,7 @@ def test_a_volume_may_be_missing_broken_or_the_paper_itself(tmp_path: Path) -> N
 
 
 def test_a_file_that_breaks_off_has_volumes_before_the_break(tmp_path: Path) -> None:
-    """What was read of it counts, also where it is looked through once more."""
+    """A paper gets the venue of a volume before the point at which the file is cut short."""
     volume = '@string{begin = "Proceedings"}\n' + VOLUME
     content = f"{volume}{PAPER % ('a', 'crossref = {vol:18}')}@article{{cut,\n title".encode()
     (tmp_path / "my.bib").write_bytes(gzip.compress(content, compresslevel=0)[:-8])
@@ -255,7 +255,7 @@ def test_a_file_that_breaks_off_has_volumes_before_the_break(tmp_path: Path) -> 
 
 
 def test_a_file_that_was_sent_is_not_opened_by_its_name(tmp_path: Path) -> None:
-    """Its name may be that of a file here: what is read is what was sent, and no volume is looked for."""
+    """The file named like an uploaded one is never opened, not even to look for volumes."""
     secret = VOLUME.replace("begin", "{Secret}") + PAPER % ("b", "crossref = {vol:18}")
     (tmp_path / "secret.bib").write_text(secret, encoding="utf-8")
     sent = (PAPER % ("a", "crossref = {vol:18}")).encode()

@@ -1,4 +1,4 @@
-"""CSL-JSON: odd shapes."""
+"""CSL-JSON in odd shapes."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.support.examples.corpus_examples import write_lines
 
 
 def test_csl_of_odd_shapes(tmp_path: Path) -> None:
-    """Dates, names and ids as programs write them; also as lines, and spread over many."""
+    """Dates, names and ids are read as programs write them, from a list or from JSON lines."""
     records = [
         {"id": 7, "type": "book", "title": "T", "abstract": "A.", "issued": {"date-parts": [["2015"]]}},
         {"id": "b", "type": "book", "title": "T", "abstract": "A.", "issued": {"raw": "1999"}, "author": {}},
@@ -23,7 +23,7 @@ def test_csl_of_odd_shapes(tmp_path: Path) -> None:
 
 
 def test_works_of_crossref(tmp_path: Path) -> None:
-    """Their titles are lists, of which the first counts; a date may be a text."""
+    """The first title of a Crossref work counts, and its year may stand in a text."""
     work = {
         "DOI": "10.5555/X",
         "type": "journal-article",

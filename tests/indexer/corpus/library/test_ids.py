@@ -1,4 +1,4 @@
-"""Lists of ids, and what becomes of entries of which only the name is known."""
+"""Lists of ids, and library entries with only a name."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.support.examples.corpus_examples import CORPORA, reasons, write_lines
 
 
 def test_every_id_is_listed() -> None:
-    """None is a paper yet, and each is kept with its line."""
+    """Ids without a paper are listed as unresolved with their lines, and a line without an id is broken."""
     report = CorpusReport()
     assert [] == list(read_corpus(CORPORA / "ids.txt", report=report))
     assert [(2, "doi:10.5555/lamp.1"), (3, "arxiv:9912.00007"), (5, "pmid:31452104")] == [
@@ -22,7 +22,7 @@ def test_every_id_is_listed() -> None:
 
 
 def test_what_was_found_completes_an_entry() -> None:
-    """The id stays, what the entry says itself counts, the rest comes from what was found."""
+    """An entry keeps its id and fields, and a looked-up paper fills the missing fields."""
     found = {
         "doi:10.5555/lamp.1": RawPaper("x", "Lamps", "We fit lamps.", 2019, "V", ["A"], doi="10.5555/Lamp.1"),
         "arxiv:9912.00007": RawPaper("x", "Found", "We found it.", 2020),
@@ -47,7 +47,7 @@ def test_what_was_found_completes_an_entry() -> None:
 
 
 def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
-    """Most lines name papers, and the first does; a long line or a table is none."""
+    """A list of ids is recognised if its first line and most lines name papers; a table is not a list."""
     assert [(2, "'x' is not a DOI, arXiv id or PubMed number")] == reasons(
         write_lines(tmp_path, "10.5555/a", "x", "41", name="a.txt")
     )
@@ -59,7 +59,7 @@ def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
 
 
 def test_the_list_of_unresolved_entries_is_bounded(tmp_path: Path) -> None:
-    """They are counted beyond that."""
+    """Unresolved entries over the limit are counted but not listed."""
     assert CorpusReport().max_unresolved >= 10_000
     report = CorpusReport(max_unresolved=2)
     assert [] == list(read_corpus(write_lines(tmp_path, "1", "2", "3"), report=report))

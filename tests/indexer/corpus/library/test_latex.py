@@ -37,11 +37,11 @@ from indexer.corpus.library.latex import from_latex
     ],
 )
 def test_latex_becomes_unicode(latex: str, text: str) -> None:
-    """Accents, signs and dashes are characters, markup goes, mathematics stays."""
+    """Accents, signs and dashes become characters, markup is removed, and mathematics stays."""
     assert text == from_latex(latex)
 
 
 @given(st.text(st.characters(exclude_characters="\\${}~-`'")))
 def test_other_text_stays(text: str) -> None:
-    """What has no LaTeX in it is as it was."""
+    """Text without LaTeX is unchanged."""
     assert text == from_latex(text)

@@ -1,4 +1,4 @@
-"""How the entries of a library are named."""
+"""The names of library entries."""
 
 import pytest
 
@@ -32,7 +32,7 @@ SICI = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
     ],
 )
 def test_a_line_names_a_paper(line: str, name: str | None) -> None:
-    """DOIs, arXiv ids and PubMed numbers, bare, prefixed or as addresses; versions do not count."""
+    """DOIs, arXiv ids and PubMed numbers are found bare, prefixed or as addresses; versions are dropped."""
     assert name == reference_of(line)
 
 
@@ -54,17 +54,17 @@ def test_a_line_names_a_paper(line: str, name: str | None) -> None:
     ],
 )
 def test_an_address_adds_nothing_to_a_doi(address: str, doi: str) -> None:
-    """Neither its query and fragment nor the form in which a publisher shows the paper; a DOI stays whole."""
+    """Query, fragment and publisher suffix of an address are dropped; a DOI given as such stays whole."""
     assert doi == doi_in(address)
 
 
 def test_a_name_alone_may_be_an_old_doi() -> None:
-    """With its angle brackets, bare or prefixed; what stands beside it makes it words."""
+    """An old DOI with angle brackets is a name, bare or prefixed; with a word after it, it is not."""
     assert [f"doi:{SICI}"] * 2 + [None] == [name_of(text) for text in (SICI, f"doi: {SICI}", f"{SICI} a")]
 
 
 def names(**given: str | None) -> EntryNames:
-    """The names of an entry with these fields."""
+    """Return the names of an entry with these fields."""
     fields: dict[str, str | None] = {"doi": None, "arxiv": None, "pmid": None, "key": "quill2019"} | given
     url = fields.pop("url", None)
     return entry_names(**fields, others=(url,))  # type: ignore[arg-type]  # fields of it
@@ -102,7 +102,7 @@ def names(**given: str | None) -> EntryNames:
     ],
 )
 def test_an_entry_is_named(given: dict[str, str | None], expected: EntryNames) -> None:
-    """By its DOI, else its number in an archive, else its key; looked up where abstracts are."""
+    """An entry is named by its DOI, archive number or key, in this order, with the name to look up if any."""
     assert expected == names(**given)
 
 
@@ -117,5 +117,5 @@ def test_an_entry_is_named(given: dict[str, str | None], expected: EntryNames) -
     ],
 )
 def test_names_of_people(name: str, expected: str) -> None:
-    """The first name comes first."""
+    """The first name of a person comes first."""
     assert expected == usual_order(name)

@@ -13,12 +13,12 @@ from models.types import Paper
 
 
 def entry(number: int, *lines: str, end: str = "\r\n") -> str:
-    """An entry with a title and an abstract, or with the lines given."""
+    """Return an entry with a title and an abstract, or with ``lines``."""
     return end.join([f"PMID- {number}", *(lines or ("TI  - T", "AB  - A.")), "SO  - J.", "", ""])
 
 
 def read(folder: Path, content: str | bytes) -> tuple[list[Paper], CorpusReport]:
-    """The papers of a file, and what else it holds."""
+    """Return the papers of a file and the report of reading it."""
     path = folder / "my.nbib"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     report = CorpusReport()
@@ -26,7 +26,7 @@ def read(folder: Path, content: str | bytes) -> tuple[list[Paper], CorpusReport]
 
 
 def wrapped(text: str) -> str:
-    """A text as PubMed breaks it, in lines that begin with six spaces."""
+    """Return a text wrapped as PubMed does, in lines that begin with six spaces."""
     return "\r\n      ".join(text.split(" "))
 
 
@@ -35,7 +35,7 @@ texts = st.text(st.sampled_from("abcé中,;:.-{}TI%"), min_size=1).map(lambda te
 
 @given(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=4)), min_size=1, max_size=5))
 def test_what_is_written_is_read(given_texts: list[tuple[str, list[str]]]) -> None:
-    """Whatever stands in a title or an abstract, on however many lines."""
+    """Titles and abstracts are read back as written, on however many lines."""
     content = "".join(
         entry(n, f"TI  - {title}", f"AB  - {wrapped(' '.join(words))}")
         for n, (title, words) in enumerate(given_texts, start=1)
@@ -60,7 +60,7 @@ def test_what_is_written_is_read(given_texts: list[tuple[str, list[str]]]) -> No
 def test_names_are_in_their_usual_order(
     tmp_path: Path, lines: tuple[str, ...], authors: tuple[str, ...]
 ) -> None:
-    """Full names where there are any, else initials; groups behind them."""
+    """Full names are used if there are any, else initials; groups come last."""
     (paper,), _ = read(tmp_path, entry(1, "TI  - T", "AB  - A.", *lines))
     assert authors == paper.authors
 
@@ -74,13 +74,13 @@ def test_names_are_in_their_usual_order(
     ],
 )
 def test_a_doi_is_marked(tmp_path: Path, lines: tuple[str, ...], doi: str | None) -> None:
-    """Of the ids of an article one is its DOI, by which it is named."""
+    """The id marked as DOI names the article, else its PubMed number."""
     (paper,), _ = read(tmp_path, entry(7, "TI  - T", "AB  - A.", *lines))
     assert (doi, f"doi:{doi}" if doi else "pmid:7") == (paper.doi, paper.id)
 
 
 def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    """Entries that are too long or no text are passed over, with their lines; others are read."""
+    """Entries that are too long or not text are skipped and reported with their lines."""
     content = (
         b"\n\n"
         + entry(1).encode()
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_no_fields_are_passed_over(tmp_path: Path) -> None:
-    """Notes before the first field, tags of other lengths, and an entry without a number."""
+    """Lines that are not fields are skipped, and an entry without a number is broken."""
     papers, report = read(
         tmp_path, "PMID- 5\n   lost\nno field\nTI  - T\nAB  - A.\n\nPMID- \nTI  - T\nAB  - B.\n"
     )

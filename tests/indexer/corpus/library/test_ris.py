@@ -16,12 +16,12 @@ from tests.support.examples.corpus_examples import CORPORA, EXAMPLES
 
 
 def entry(key: str, *lines: str) -> str:
-    """An entry that is whole unless ``lines`` break it."""
+    """Return an entry that is whole unless ``lines`` break it."""
     return "\r\n".join(["TY  - JOUR", f"ID  - {key}", *(lines or ("TI  - T", "AB  - A.")), "ER  - ", "", ""])
 
 
 def read(folder: Path, content: str | bytes) -> tuple[list[Paper], CorpusReport]:
-    """The papers of a file, and what else it holds."""
+    """Return the papers of a file and the report of reading it."""
     path = folder / "my.ris"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     report = CorpusReport()
@@ -33,7 +33,7 @@ texts = st.text(st.sampled_from("abc é中,;:.-{}TY%"), min_size=1).map(lambda t
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
 def test_what_is_written_is_read(given_texts: list[tuple[str, str]]) -> None:
-    """Whatever stands in a title or an abstract."""
+    """Titles and abstracts are read back as written."""
     entries = [
         {"type_of_reference": "JOUR", "id": f"k{n}", "title": title, "abstract": abstract}
         for n, (title, abstract) in enumerate(given_texts)
@@ -45,7 +45,7 @@ def test_what_is_written_is_read(given_texts: list[tuple[str, str]]) -> None:
 
 
 def test_an_entry_that_has_no_id_is_named_by_its_title_year_and_author(tmp_path: Path) -> None:
-    """As Zotero writes papers without a DOI: the same name in every export, another for another paper."""
+    """An entry without an id gets the same id in every export, and different papers get different ids."""
 
     def unnamed(title: str, year: str, author: str) -> str:
         lines = f"TI  - {title}", "AB  - A.", f"PY  - {year}", f"AU  - {author}"
@@ -69,7 +69,7 @@ def test_an_entry_that_has_no_id_is_named_by_its_title_year_and_author(tmp_path:
     ],
 )
 def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str) -> None:
-    """Its line and reason are reported, its neighbours are read."""
+    """A broken entry is skipped and reported with its line and reason, and its neighbours are read."""
     papers, report = read(tmp_path, entry("a") + broken + entry("c"))
     assert ["a", "c"] == [paper.id for paper in papers]
     ((line, given_reason),) = [(each.line, each.reason) for each in report.broken_rows]
@@ -78,7 +78,7 @@ def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str)
 
 
 def test_one_blank_before_the_sign(tmp_path: Path) -> None:
-    """Some programs write it so, in a whole file or in one entry; the other entries keep their lines."""
+    """Tags with one blank before the dash, as some programs write them, are read."""
     other = entry("b", "TI  - T", "AB  - We compare.", "US - China relations.").replace("ER  -", "ER -")
     papers, report = read(tmp_path, entry("a").replace("  -", " -") + other + entry("c"))
     assert [("a", "A."), ("b", "We compare. US - China relations."), ("c", "A.")] == [
@@ -88,7 +88,7 @@ def test_one_blank_before_the_sign(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_begins_oddly_is_reported_alone(tmp_path: Path) -> None:
-    """Whatever follows the end of an entry: it is read itself, and so are those behind."""
+    """An entry that does not begin with a TY line is reported alone, and the entries after it are read."""
     odd = "TYPE JOUR\r\nTI  - T\r\nAB  - A.\r\nER  - \r\n"
     papers, report = read(tmp_path, entry("a") + odd + odd + "ER  - \r\n" + entry("c"))
     assert ["a", "c"] == [paper.id for paper in papers]
@@ -99,10 +99,10 @@ def test_an_entry_that_begins_oddly_is_reported_alone(tmp_path: Path) -> None:
 def test_an_entry_that_the_parser_cannot_take_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it raises: the others are read."""
+    """If the parser raises on an entry, that entry is reported and the others are read."""
 
     class Fragile(rispy.RisParser):  # type: ignore[misc]  # rispy ships no types
-        """Fails as the parser does where it knows no field for a line."""
+        """A parser that raises KeyError, as rispy does on a line of no known field."""
 
         def parse_line(self, line: str) -> object:
             return {}[line] if line == "TI  - Odd" else super().parse_line(line)
@@ -116,7 +116,7 @@ def test_an_entry_that_the_parser_cannot_take_is_reported(
 
 
 def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
-    """Latin-1 is read, and neither a mark nor blank lines before the first entry matter."""
+    """Latin-1, a byte order mark, text before the first entry, CRLF, CR and gzip are read."""
     content = entry("a", "TI  - Café", "AB  - A.")
     assert ["Café"] == [paper.title for paper in read(tmp_path, content.encode("latin-1"))[0]]
     assert ["Café"] == [paper.title for paper in read(tmp_path, ("\ufeff\r\n" + content).encode())[0]]
@@ -128,7 +128,7 @@ def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
 
 
 def test_numbers_of_other_databases_are_no_pubmed_numbers(tmp_path: Path) -> None:
-    """An accession number is one only where PubMed gave it; anywhere else it may be the key."""
+    """An accession number is a PubMed number only if the database is PubMed; otherwise it may be the key."""
     lines = ("TI  - T", "AB  - A.", "AN  - 7")
     content = entry("a", *lines, "DB  - PubMed") + entry("b", *lines) + entry("", *lines, "DB  - Scopus")
     assert ["pmid:7", "b", "7"] == [paper.id for paper in read(tmp_path, content)[0]]

@@ -1,4 +1,4 @@
-"""Zotero's tables: odd shapes."""
+"""Zotero's tables in odd shapes."""
 
 import csv
 from pathlib import Path
@@ -7,7 +7,7 @@ from indexer.corpus.read import CorpusReport, read_corpus
 
 
 def test_a_table_of_zotero_with_marks_and_other_delimiters(tmp_path: Path) -> None:
-    """Its own names of columns tell it, whatever stands between them."""
+    """A table is recognised by Zotero's column names, with a byte order mark and any delimiter."""
     path = tmp_path / "z.csv"
     path.write_text('\ufeff"Key";"Title";"Abstract Note";"Author"\r\n"K";"T";"A.";"Quill, Ada"\r\n', "utf-8")
     (found,) = read_corpus(path)
@@ -15,7 +15,7 @@ def test_a_table_of_zotero_with_marks_and_other_delimiters(tmp_path: Path) -> No
 
 
 def test_long_notes_lose_no_paper(tmp_path: Path) -> None:
-    """They stand in one cell, which may be longer than those of other tables; the limit of others stays."""
+    """A long cell of notes loses no paper, and the field size limit of ``csv`` is unchanged afterwards."""
     path = tmp_path / "z.csv"
     note = "<p>n</p>\n" * 200_000
     head = '"Key","Title","Abstract Note","Notes"\n'
@@ -27,7 +27,7 @@ def test_long_notes_lose_no_paper(tmp_path: Path) -> None:
 
 
 def test_a_year_that_is_none_loses_no_paper(tmp_path: Path) -> None:
-    """People write "n.d." and "in press"."""
+    """A paper whose year is "n.d." or "in press" is read."""
     path = tmp_path / "z.csv"
     head = '"Key","Title","Abstract Note","Publication Year"\n'
     path.write_text(f'{head}"K","T","A.","n.d."\n"L","T","A.","in press (2024)"\n"M","T","A.",""\n', "utf-8")

@@ -1,4 +1,4 @@
-"""Looking up entries of which only the name is known, against answers of the documented shapes."""
+"""Looking up entries with only a name, against answers of the documented shapes."""
 
 import csv
 import json
@@ -18,21 +18,21 @@ from tests.support.examples.lookup_answers import ARXIV, CROSSREF, LookupService
 
 
 def ask(services: LookupServices, folder: Path, *corpora: Path) -> LookupReport:
-    """Look up what ``corpora`` name."""
+    """Look up the names in ``corpora``."""
     transport = httpx.MockTransport(services)
     with PoliteClient(contact="ada@example.org", transport=transport, sleep=lambda _: None) as client:
         return look_up(corpora, folder, client, on_progress=quiet)
 
 
 def ask_text(text: str, folder: Path, corpus: Path) -> LookupReport:
-    """Look up what ``corpus`` names, all answers being ``text``."""
+    """Look up the names in ``corpus`` when every answer is ``text``."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text=text))
     with PoliteClient(transport=transport, sleep=lambda _: None) as client:
         return look_up([corpus], folder, client, on_progress=quiet)
 
 
 def test_names_are_asked_of_the_service_that_knows_them(tmp_path: Path) -> None:
-    """In as few requests as it takes; what is unknown is listed."""
+    """Each name is requested from its service, in as few requests as possible; unknown names are listed."""
     corpus = write_lines(tmp_path, "10.5555/Lamp.1", "9912.00007", "9912.00008", "pmid:41", "10.5555/b")
     services = LookupServices()
     report = ask(services, tmp_path / "lookups", corpus)
@@ -51,7 +51,7 @@ def test_names_are_asked_of_the_service_that_knows_them(tmp_path: Path) -> None:
 
 
 def test_names_become_papers(tmp_path: Path) -> None:
-    """With all that the services say of them; the others stay unresolved."""
+    """Found names become papers with all fields that the services give; the others stay unresolved."""
     corpus = write_lines(tmp_path, "10.5555/Lamp.1", "9912.00007", "9912.00008", "pmid:41")
     ask(LookupServices(), tmp_path / "lookups", corpus)
     rows = CorpusReport()
@@ -75,7 +75,7 @@ def test_names_become_papers(tmp_path: Path) -> None:
 
 
 def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
-    """Also behind half a line, which an interruption leaves."""
+    """Names found before are not requested again, even if an interruption left half a line."""
     corpus = write_lines(tmp_path, "9912.00007", "pmid:41")
     ask(LookupServices("eutils.ncbi.nlm.nih.gov"), tmp_path / "lookups", corpus)
     with (tmp_path / "lookups" / "found.jsonl").open("ab") as stream:
@@ -87,7 +87,7 @@ def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
 
 
 def test_a_service_that_fails_is_given_up_and_the_others_are_asked(tmp_path: Path) -> None:
-    """It is named with the reason."""
+    """A failing service is reported with the reason, and the other services are used."""
     corpus = write_lines(tmp_path, "9912.00007", "pmid:41", "10.5555/lamp.1")
     report = ask(LookupServices("export.arxiv.org"), tmp_path / "lookups", corpus)
     assert ({"arXiv": "export.arxiv.org: it answers 503"}, 2) == (report.failed, report.n_found)
@@ -95,7 +95,7 @@ def test_a_service_that_fails_is_given_up_and_the_others_are_asked(tmp_path: Pat
 
 @pytest.mark.parametrize("status", [400, 410, 414])
 def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -> None:
-    """It is reported with the reason; of several asked for at once it is found out."""
+    """A refused name is reported with the reason, even if it was one of several in a request."""
     numbers = [f"pmid:{n}" for n in (7, 8, 41, 9)]
     corpus = write_lines(tmp_path, "10.5555/bad", "10.5555/lamp.1", *numbers)
     services = LookupServices()
@@ -116,7 +116,7 @@ def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500])
 def test_a_service_that_refuses_everybody_is_given_up(tmp_path: Path, status: int) -> None:
-    """It is not asked for the other names."""
+    """A service that answers with 401, 403, 429 or 500 gets no requests for other names."""
     corpus = write_lines(tmp_path, "10.5555/a", "10.5555/b")
     asked = []
 
@@ -131,7 +131,7 @@ def test_a_service_that_refuses_everybody_is_given_up(tmp_path: Path, status: in
 
 
 def test_a_paper_may_have_another_name_at_its_service(tmp_path: Path) -> None:
-    """Crossref redirects from one DOI to another, the arXiv leaves a subject class out."""
+    """A paper keeps the requested id if Crossref redirects its DOI or arXiv leaves the subject class out."""
     corpus = write_lines(tmp_path, "10.5555/alias", "math.GT/9912007", "math.GT/9912008")
     asked = []
 
@@ -153,7 +153,7 @@ def test_a_paper_may_have_another_name_at_its_service(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "<html>", '{"message": 7}', "[]"])
 def test_answers_that_cannot_be_read(tmp_path: Path, text: str) -> None:
-    """Whatever comes, nothing is made up."""
+    """Unreadable answers give no papers, and arXiv and PubMed count as failed."""
     corpus = write_lines(tmp_path, "9912.00007", "pmid:41", "10.5555/lamp.1")
     report = ask_text(text, tmp_path / "lookups", corpus)
     assert 0 == report.n_found
@@ -161,7 +161,7 @@ def test_answers_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 
 
 def test_a_paper_without_an_abstract_is_written_down(tmp_path: Path) -> None:
-    """It stays unresolved, is counted, and is not asked for again."""
+    """A paper found without an abstract stays unresolved, is counted, and is not requested again."""
     corpus = write_lines(tmp_path, "10.5555/lamp.1")
     bare = {"message": {key: value for key, value in CROSSREF["message"].items() if key != "abstract"}}
     assert 1 == ask_text(json.dumps(bare), tmp_path / "lookups", corpus).without_abstract
@@ -172,7 +172,7 @@ def test_a_paper_without_an_abstract_is_written_down(tmp_path: Path) -> None:
 
 
 def test_the_table_of_unresolved_entries(tmp_path: Path) -> None:
-    """It holds those of the files read last and of all others, and starts no formula."""
+    """The table replaces the entries of the files read last, keeps other files' and escapes formulas."""
     first, second = tmp_path / "a.bib", tmp_path / "b.bib"
     folder = tmp_path / "lookups"
     assert note_unresolved(folder, [], [first]) is None
@@ -192,7 +192,7 @@ def test_the_table_of_unresolved_entries(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("title", ["＝1+1", "\t=1", "a; =1+1"])
 def test_no_title_in_the_table_is_a_formula(tmp_path: Path, title: str) -> None:
-    """Also where a spreadsheet reads full-width signs, passes over a tab, or parts cells at semicolons."""
+    """A title that a spreadsheet may read as a formula is escaped: full-width, after a tab or semicolon."""
     path = note_unresolved(tmp_path, [Unresolved("pmid:4", title, "a.bib", 1)], [])
     assert path is not None
     (_, (_, shown, *_)) = csv.reader(path.read_text(encoding="utf-8").splitlines())
@@ -201,7 +201,7 @@ def test_no_title_in_the_table_is_a_formula(tmp_path: Path, title: str) -> None:
 
 
 def test_what_is_under_way_is_told(tmp_path: Path) -> None:
-    """While a library is looked through, and while services are asked."""
+    """Progress is reported while a corpus is scanned and while services are requested."""
     told: list[tuple[str, int, int | None]] = []
     corpus = write_lines(tmp_path, *(f"pmid:{n}" for n in range(1, 1_003)))
     transport = httpx.MockTransport(LookupServices())
@@ -212,7 +212,7 @@ def test_what_is_under_way_is_told(tmp_path: Path) -> None:
 
 
 def test_a_service_of_many_names_that_is_elsewhere_is_given_up(tmp_path: Path) -> None:
-    """It is so for every name: asking for halves of them would take minutes, and refuse each."""
+    """A service that redirects elsewhere is given up after one request, without trying fewer names."""
     corpus = write_lines(tmp_path, *(f"9912.{number:05}" for number in range(20)))
     asked: list[httpx.URL] = []
 

@@ -1,4 +1,4 @@
-"""Requests to public services: slowly, by name, again where it helps, and not for ever."""
+"""Requests to public services: spaced, identified, retried if that can help, and bounded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,26 +13,26 @@ URL = "https://api.example.org/works/a"
 
 
 class Clock:
-    """A clock that goes on only while somebody sleeps."""
+    """A clock that advances only while somebody sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.slept: list[float] = []
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.slept.append(seconds)
         self.now += seconds
 
 
 def client(answer: Callable[[httpx.Request], httpx.Response], clock: Clock, **options: Any) -> PoliteClient:
-    """A client of a service that answers so."""
+    """Return a client of a service that answers with ``answer``."""
     transport = httpx.MockTransport(answer)
     return PoliteClient(transport=transport, sleep=clock.sleep, clock=lambda: clock.now, **options)
 
 
 def test_it_says_who_asks() -> None:
-    """Its name and version, and how to reach who uses it."""
+    """The User-Agent has the name of the program and, if given, the contact of its user."""
     agents = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -47,7 +47,7 @@ def test_it_says_who_asks() -> None:
 
 
 def test_requests_to_one_host_keep_their_distance() -> None:
-    """The first goes at once, and so does one to another host."""
+    """Requests to one host are spaced; the first one and one to another host are sent at once."""
     clock = Clock()
     with client(lambda _: httpx.Response(200), clock) as polite_client:
         for _ in range(3):
@@ -60,7 +60,7 @@ def test_requests_to_one_host_keep_their_distance() -> None:
 
 
 def test_what_is_not_there_is_none() -> None:
-    """It is not asked for again."""
+    """A 404 gives ``None`` and is not retried."""
     clock = Clock()
     with client(lambda _: httpx.Response(404), clock) as polite_client:
         assert polite_client.get(URL, {}, every_s=0) is None
@@ -68,7 +68,7 @@ def test_what_is_not_there_is_none() -> None:
 
 
 def test_failures_are_tried_again_with_growing_pauses() -> None:
-    """Also where no connection comes about, and never sooner than the service says."""
+    """Failures, also of the connection, are retried with growing pauses, never before the Retry-After."""
     clock = Clock()
     answers: list[httpx.Response | None] = [
         httpx.Response(503),
@@ -99,7 +99,7 @@ def test_failures_are_tried_again_with_growing_pauses() -> None:
     ],
 )
 def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reason: str) -> None:
-    """After a few tries, or at once where more would not help; no address of another host is followed."""
+    """It gives up after a few tries, or at once if more cannot help; it never goes to another host."""
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -114,7 +114,7 @@ def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reas
 
 
 def test_what_is_elsewhere_on_the_host_is_fetched_from_there() -> None:
-    """A paper with two DOIs is at one of them; the pace is kept, and the way has an end."""
+    """Redirects on the same host are followed at the same pace, at most 5 of them."""
     asked = []
     clock = Clock()
 
@@ -135,7 +135,7 @@ def test_what_is_elsewhere_on_the_host_is_fetched_from_there() -> None:
 
 @pytest.mark.parametrize("location", ["http://api.example.org/b", "https://api.example.org:8443/", "//["])
 def test_no_other_address_is_followed(location: str) -> None:
-    """Neither one of another port or scheme nor what is no address."""
+    """A redirect to another port or scheme, or to an invalid address, is not followed."""
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -148,7 +148,7 @@ def test_no_other_address_is_followed(location: str) -> None:
 
 
 def test_an_endless_answer_is_given_up() -> None:
-    """The memory that an answer takes is bounded."""
+    """An answer larger than the limit is refused, so that its memory is bounded."""
     endless = httpx.Response(200, content=b"x" * 11)
     with (
         client(lambda _: endless, Clock(), max_body_bytes=10) as polite_client,
