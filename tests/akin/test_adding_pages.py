@@ -1,4 +1,4 @@
-"""The Python of docs/adding: what its pages tell a contributor to write does what they say."""
+"""Tests of the Python in docs/adding: the examples for contributors work."""
 
 import importlib
 import inspect
@@ -24,7 +24,7 @@ ADDING = ROOT / "docs" / "adding"
 
 
 def written(page: str, module: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The first Python of a page as a module of this name."""
+    """Return the first Python block of a page as a module of this name."""
     made = ModuleType(module)
     monkeypatch.setitem(sys.modules, module, made)
     exec(compile(python_blocks(ADDING / page)[0], page, "exec"), made.__dict__)  # noqa: S102 - ours
@@ -32,7 +32,7 @@ def written(page: str, module: str, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
 
 
 def test_the_reader_of_the_page_reads_its_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the page's own line of the registry it keeps the contract of all readers, on its own file."""
+    """The example reader, registered as the page says, reads its own format and recognises no other."""
     written("reader.md", "indexer.corpus.formats.example", monkeypatch)
     names: dict[str, Any] = {}
     exec(compile(python_blocks(ADDING / "reader.md")[1], "registry", "exec"), names)  # noqa: S102 - ours
@@ -54,7 +54,7 @@ def test_the_reader_of_the_page_reads_its_format(tmp_path: Path, monkeypatch: py
 
 
 def test_the_collection_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads the layout that it names, and says what is missing."""
+    """The example collection reads its layout, and names the download if it is missing."""
     reader = written("collection.md", "evaluation.sets.example", monkeypatch).ExampleSet()
     assert isinstance(reader, CollectionReader)
     with pytest.raises(CollectionMissingError, match=r"https://example\.org/relevance"):
@@ -69,8 +69,8 @@ def test_the_collection_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_backend_of_the_page_has_the_methods_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same names and parameters as every backend of the registry."""
-    monkeypatch.setattr("builtins.unseen", None, raising=False)  # what the page calls by its name alone
+    """The example backend has the methods and parameters of every registered backend."""
+    monkeypatch.setattr("builtins.unseen", None, raising=False)  # the name that the page only calls
     mine = written("backend.md", "indexer.index.backends.mine", monkeypatch).MyIndex
     shown = {name: method for name, method in vars(mine).items() if not name.startswith("__")}
     assert {"build", "load", "save", "search"} == set(shown)

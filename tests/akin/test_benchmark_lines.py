@@ -1,4 +1,4 @@
-"""Every benchmark that a page names is there and takes what the page types."""
+"""Tests that every benchmark command in the documentation names a benchmark and valid arguments."""
 
 import argparse
 import importlib
@@ -23,11 +23,11 @@ LINES = sorted(
 
 
 class Taken(Exception):  # noqa: N818 - no error: a benchmark has read its words
-    """A parser has accepted its words."""
+    """Raised when a parser has accepted its arguments."""
 
 
 def taken_by(line: str, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether a benchmark accepts a line; names without a value of their own stand for files."""
+    """Return whether a benchmark accepts a line; placeholder words stand for files."""
     module, *words = shlex.split(line.replace("[", "").replace("]", ""))[2:]
     monkeypatch.setattr(sys, "argv", [module, *words])
     parse = argparse.ArgumentParser.parse_args
@@ -49,7 +49,7 @@ def taken_by(line: str, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 @pytest.mark.parametrize("line", [line for line in LINES if line != "python -m benchmarks.indexing.scale"])
 def test_a_benchmark_takes_what_a_page_types(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module is there, and its parser accepts the words; where it is named alone, the module is there."""
+    """The parser of the benchmark accepts the arguments; without any, the benchmark exists."""
     module, *words = shlex.split(line.replace("[", "").replace("]", ""))[2:]
     if words:
         assert taken_by(line, monkeypatch)
@@ -60,7 +60,7 @@ def test_a_benchmark_takes_what_a_page_types(line: str, monkeypatch: pytest.Monk
 
 
 def test_a_line_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An option that there is not, and a file too few."""
+    """An unknown option and a missing file are noticed, and at least 16 lines are found."""
     assert len(LINES) > 15
     assert taken_by("python -m benchmarks.serving.start DATA --rollback", monkeypatch)
     assert not taken_by("python -m benchmarks.serving.start DATA --roll-back", monkeypatch)

@@ -1,4 +1,4 @@
-"""Machine code: no request waits for a loop to be compiled."""
+"""Tests of compilation: no request waits for a numba loop to be compiled."""
 
 import os
 import subprocess
@@ -57,14 +57,14 @@ assert not late, late
 
 
 def machine_code(folder: Path) -> set[Path]:
-    """What numba keeps in its folder."""
+    """Return the files of numba's cache folder."""
     return {path for path in folder.rglob("*.nb?") if path.suffix in (".nbi", ".nbc")}
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("way", ["command", "library"])
 def test_indexing_has_the_loops_compiled(tmp_path: Path, way: str) -> None:
-    """After the first ``akin index``, or ``akin.index``, another process compiles what searches will need."""
+    """After the first ``akin index`` or ``akin.index``, the loops that searches need are compiled."""
     papers: list[dict[str, object]] = [
         {"id": f"p{n}", "title": f"Title {n}", "abstract": f"Sentence {n}."} for n in range(3)
     ]
@@ -85,7 +85,7 @@ def test_indexing_has_the_loops_compiled(tmp_path: Path, way: str) -> None:
 
 @pytest.mark.system
 def test_no_request_compiles_a_loop(hashed_data: Path) -> None:
-    """After ``python -m akin.compiling`` searches, recommendations and ids meet only types that it met."""
+    """After ``compile_all``, searches, recommendations and suggestions compile no loop."""
     done = subprocess.run(
         [sys.executable, "-c", _REQUESTS, str(hashed_data)], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Every command line of README and docs/ is one that there is; those that need nothing else are run."""
+"""Tests that the command lines and Python calls in README and docs/ exist, and that many of them run."""
 
 import ast
 import gzip
@@ -35,7 +35,7 @@ from tests.support.servers.loopback import served
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 OURS = {"akin", "evaluation", "indexer", "models", "service", "tests"}
-# Whose methods the calls of the page of tasks are: those of a collection and of a client are the same.
+# Owners of the methods called on the page of tasks; collections and clients share their methods.
 OWNERS = {
     "akin": (akin,),
     "papers": (akin.Collection, akin.Client),
@@ -43,7 +43,7 @@ OWNERS = {
     "": (SearchAnswer,),
 }
 OWNERS["answer"] = OWNERS[""]
-# What stands in a line for something of the reader's own.
+# Values for the placeholders in the lines of the pages.
 THEIRS = {
     "DIR": "my-papers",
     ".demo": "my-papers",
@@ -54,16 +54,16 @@ THEIRS = {
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_command_line_is_one_that_there_is(page: Path) -> None:
-    """Its command, its subcommand, and every option that it names."""
+    """Every command, subcommand and option in the documentation exists."""
     wrong = [line for line in shown_lines(page) if not is_there(words_of(line)[1:])]
     assert [] == wrong
 
 
 def is_there(words: list[str]) -> bool:
-    """Whether a command, named by the first words, has all options among the others."""
+    """Return whether the command of these words exists and has all options among them."""
     command = typer.main.get_command(app)
     while isinstance(command, typer.core.TyperGroup) and words and not words[0].startswith("-"):
-        # What stands for any of a group's commands is as good as one of them; a file alone is trained on.
+        # Placeholders for a group's command are replaced by one; a TOML file alone means training.
         name = {"SET": "demo", "example": "demo", "COMMAND": "status"}.get(words[0], words[0])
         name = "run" if name.endswith(".toml") else name
         found = command.get_command(typer.Context(command), name)
@@ -89,12 +89,12 @@ def is_there(words: list[str]) -> bool:
     ],
 )
 def test_a_line_that_is_wrong_is_seen(line: str, expected: bool) -> None:
-    """A misspelt command, subcommand or option."""
+    """A misspelt command, subcommand or option is noticed."""
     assert expected == is_there(words_of(line)[1:])
 
 
 def test_the_lines_are_found() -> None:
-    """In blocks, indented and within sentences; those of alternatives apart."""
+    """Command lines are found in blocks and within sentences, and alternatives are separated."""
     lines = {line for page in PAGES for line in shown_lines(page)}
     assert len(lines) > 100
     assert any(line.startswith("akin train facets") for line in lines)
@@ -103,7 +103,7 @@ def test_the_lines_are_found() -> None:
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a reader has it: a collection of the demo papers, a library, a draft, a corpus."""
+    """Return a folder with a collection of the demo papers, their corpus, a library and a draft."""
     folder = tmp_path_factory.mktemp("reader")
     shutil.copy(DEMO_CORPUS, folder / "papers.jsonl")
     run("index", folder / "papers.jsonl", "--data", folder / "my-papers", "--encoder", "hashing")
@@ -114,14 +114,14 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(scratch: Path) -> Iterator[str]:
-    """Where that collection is served."""
+    """Yield the address of a service over that collection."""
     with served(client_of(scratch / "my-papers").app) as address:  # type: ignore[arg-type]
         yield address
 
 
 @pytest.mark.parametrize("page", RUN_IN_TURN, ids=lambda page: page.name)
 def test_a_pages_lines_run(page: Path, scratch: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In turn, as a reader types them, over one small collection and one service."""
+    """The lines of a page run in order, as a reader types them, with one collection and one service."""
     monkeypatch.chdir(scratch)
     lines = [line for line in block_lines(page) if not line.startswith(NOT_RUN)]
     assert lines
@@ -144,7 +144,7 @@ def test_a_pages_lines_run(page: Path, scratch: Path, address: str, monkeypatch:
                 seen = str(answer.json()["seen_up_to"])
 
 
-# Lines within sentences and tables: what stands for something of the reader's own.
+# Values for the placeholders in lines within sentences and tables.
 OWN = {
     "DIR": "mine",
     "NAME": "hashing",
@@ -158,7 +158,7 @@ OWN = {
 }
 IDS = ("demo:p03-m07", "demo:p01-m02", "demo:p05-m05")
 DELETED = ("demo:p08-m01",)
-# Which of the pages' lines are not run here, and why. Every one is checked for its command and options.
+# Lines that are not run here, and why. All lines are checked for their command and options.
 REASONS = {
     "akin serve": "runs until it is stopped: tests/akin/cli/test_serve.py",
     "akin mcp": "runs until it is stopped: tests/akin/test_mcp.py",
@@ -171,14 +171,14 @@ REASONS = {
     "akin index papers.jsonl --data DIR --replace": "takes seconds: tests/indexer/collection/build/",
     "akin index my.bib --data DIR [--fetch]": "asks services on the network: tests/akin/cli/test_lookups.py",
 }
-# Commands whose default encoder would be loaded for seconds.
+# Commands whose default encoder would take seconds to load.
 ENCODES = ("akin embed", "akin analyze", "akin match")
 ASK_A_COLLECTION = ("search", "recommend", "papers", "compare", "index", "snapshot")
 
 
 @pytest.fixture(scope="module")
 def mine(scratch: Path) -> Path:
-    """The same folder with a collection of its own, more papers, and a reviewer."""
+    """Return the same folder with a second collection, more papers, and a reviewer's profile."""
     shutil.copytree(scratch / "my-papers", scratch / "mine")
     lines = (scratch / "papers.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     (scratch / "more.jsonl").write_text("".join(lines[:3]).replace('"demo:', '"more:'), encoding="utf-8")
@@ -190,7 +190,7 @@ def mine(scratch: Path) -> Path:
 
 
 def as_typed(line: str) -> list[str]:
-    """The words of a line, with the reader's own folder, files and papers."""
+    """Return the words of a line after ``akin``, with values for its placeholders."""
     names = cycle(DELETED if line.startswith(("akin delete", "akin purge")) else IDS)
     line = line.replace(' "..."', " floods").replace("search ...", "search --paper ID")
     words = [next(names) if word == "ID" else OWN.get(word, word) for word in words_of(line)[1:]]
@@ -200,7 +200,7 @@ def as_typed(line: str) -> list[str]:
 
 
 def test_the_lines_of_tables_and_sentences_run(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In turn; a command that is only mentioned, without anything of its own, is no line to type."""
+    """Lines in tables and sentences run in order, except mentions of a command without arguments."""
     monkeypatch.chdir(mine)
     pages = [ROOT / "docs" / name for name in ("tasks.md", "how-to/collections.md", "how-to/corpora.md")]
     blocks = {line for page in pages for line in block_lines(page)}
@@ -212,7 +212,7 @@ def test_the_lines_of_tables_and_sentences_run(mine: Path, monkeypatch: pytest.M
 
 
 def test_each_reason_is_that_of_a_line_and_names_what_is_there() -> None:
-    """A reason that no line needs any more goes."""
+    """Every exception in ``REASONS`` fits a line of the documentation, and the tests it names exist."""
     lines = {line for page in PAGES for line in shown_lines(page)}
     assert [] == [start for start in REASONS if not any(line.startswith(start) for line in lines)]
     named = re.findall(r"tests/[\w/.]+", " ".join(REASONS.values()))
@@ -220,7 +220,7 @@ def test_each_reason_is_that_of_a_line_and_names_what_is_there() -> None:
 
 
 def sent(line: str) -> httpx.Response:
-    """The answer to a line of curl, which is not everywhere."""
+    """Send the request of a curl line with httpx, as curl may be missing, and return the response."""
     words = shlex.split(line)[1:]
     url = next(word for word in words if word.startswith("http"))
     given = {kind: [words[i + 1] for i, word in enumerate(words) if word == kind] for kind in ("-H", "-d")}
@@ -231,7 +231,7 @@ def sent(line: str) -> httpx.Response:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name)
 def test_every_python_example_is_python_of_this_version(page: Path) -> None:
-    """It parses, and what it imports of ours is there."""
+    """Every Python example parses, and its imports from this repository exist."""
     for code in python_blocks(page):
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in OURS:
@@ -240,7 +240,7 @@ def test_every_python_example_is_python_of_this_version(page: Path) -> None:
 
 
 def python_calls(page: Path) -> list[str]:
-    """The code in the column "in Python" of a page's tables."""
+    """Return the calls in the column "in Python" of a page's tables."""
     calls = []
     for table in re.findall(r"(?m)(?:^\|.*\n)+", page.read_text(encoding="utf-8")):
         head, _, *rows = [re.split(r"\s*(?<!\\)\|\s*", line.strip())[1:-1] for line in table.splitlines()]
@@ -250,7 +250,7 @@ def python_calls(page: Path) -> list[str]:
 
 
 def unfit(code: str) -> str:
-    """Why a call cannot be made as written; empty if it can. A lone ``...`` stands for any arguments."""
+    """Return why a call cannot be made as written, or ""; a lone ``...`` is any arguments."""
     owner, _, rest = code.partition(".")
     (called,) = ast.parse(rest).body
     assert isinstance(called, ast.Expr)
@@ -272,7 +272,7 @@ def unfit(code: str) -> str:
 
 
 def test_every_call_of_the_page_of_tasks_can_be_made() -> None:
-    """Its method is there, in the collection and in the client, and takes these arguments."""
+    """Every call on the page of tasks names a method of the collection and client, with valid arguments."""
     calls = python_calls(ROOT / "docs" / "tasks.md")
     assert len(calls) > 20
     assert {} == {code: why for code in calls if (why := unfit(code))}
@@ -290,5 +290,5 @@ def test_every_call_of_the_page_of_tasks_can_be_made() -> None:
     ],
 )
 def test_a_call_that_is_wrong_is_seen(code: str) -> None:
-    """A misspelt method or keyword, an argument too few or too many."""
+    """A misspelt method or keyword, and too few or too many arguments, are noticed."""
     assert unfit(code)

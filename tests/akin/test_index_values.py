@@ -1,4 +1,4 @@
-"""`akin.index` of dictionaries: they are Akin's own papers, whatever else they hold."""
+"""Tests of `akin.index` with dictionaries, which are read as Akin's own papers, whatever keys they have."""
 
 from pathlib import Path
 from typing import Any
@@ -11,24 +11,24 @@ from models.errors import InputError
 
 
 def paper(**more: Any) -> dict[str, Any]:
-    """A paper with other keys than it needs."""
+    """Return a paper with additional keys."""
     return {"id": "a", "title": "A title", "abstract": "We show a flood.", **more}
 
 
 def indexed(given: Any, data: Path, **options: Any) -> set[str]:
-    """The ids in a collection made of what is given."""
+    """Return the ids in a collection that is indexed from ``given``."""
     with akin.index(given, data, encoder="hashing", device="cpu", **options) as collection:
         return {each.id for each in collection.list_papers(limit=10)}
 
 
 def test_keys_of_another_format_change_nothing(tmp_path: Path) -> None:
-    """A dictionary is stored under its own id, though it looks like a row of Semantic Scholar."""
+    """A dictionary with a key of Semantic Scholar is still stored under its own id."""
     assert {"a"} == indexed([paper(corpusid=5)], tmp_path / "data")
 
 
 @pytest.mark.parametrize("on_error", ["skip", "fail"])
 def test_a_dictionary_without_id_is_named_by_its_place(tmp_path: Path, on_error: str) -> None:
-    """The error speaks of the list that was given, not of a file that nobody knows."""
+    """The error for a dictionary without an id names its position in the list, not a temporary file."""
     given = [{"paper_id": "b", "title": "Another title", "abstract": "We show two floods."}]
     with pytest.raises(InputError, match=r"papers\[0\]: no id") as refused:
         indexed(given, tmp_path / "data", on_error=on_error)
@@ -36,7 +36,7 @@ def test_a_dictionary_without_id_is_named_by_its_place(tmp_path: Path, on_error:
 
 
 def test_a_format_is_that_of_files(tmp_path: Path) -> None:
-    """Dictionaries beside a file of a named format are indexed too."""
+    """With a format name, files are read in this format and dictionaries are still accepted."""
     file = tmp_path / "library.txt"
     file.write_text("@article{b, title={Another title}, abstract={We show two floods.}}")
     assert {"a", "b"} == indexed([paper(), file], tmp_path / "data", format_name="bibtex")
@@ -47,13 +47,13 @@ def test_a_format_is_that_of_files(tmp_path: Path) -> None:
     [*({"limit": n} for n in (-1, 0, True, "3")), {"on_error": "foo"}, {"on_error": ["skip"]}],
 )
 def test_options_that_mean_nothing(tmp_path: Path, options: dict[str, Any]) -> None:
-    """A limit below one, or another way to treat errors, is refused by its name."""
+    """A limit that is no positive integer, or an unknown ``on_error``, is refused by name."""
     with pytest.raises(InputError, match=rf"^{next(iter(options))} must be"):
         indexed([paper()], tmp_path / "data", **options)
 
 
 def test_an_empty_collection_says_so(tmp_path: Path) -> None:
-    """A search for sentences has its reason where the only paper was deleted."""
+    """A search for sentences in an emptied collection returns a reason."""
     with akin.index([paper()], tmp_path / "data", encoder="hashing", device="cpu") as collection:
         collection.delete("a")
         found = collection.search_sentences("A flood.")
@@ -62,6 +62,6 @@ def test_an_empty_collection_says_so(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_numpy_counts(tmp_path: Path) -> None:
-    """A whole number is one, whoever made it."""
+    """An integer of numpy is accepted as the limit."""
     given = [{"id": f"p{n}", "title": "T", "abstract": f"We show {n}."} for n in range(3)]
     assert {"p0", "p1"} == indexed(given, tmp_path / "data", limit=np.int64(2))

@@ -1,4 +1,4 @@
-"""`akin mcp`: language-model clients list the tools and use them, over standard input and output and HTTP."""
+"""Tests of `akin mcp`: language-model clients list and call its tools over stdio and HTTP."""
 
 import re
 import socket
@@ -39,13 +39,13 @@ ABSTRACT = "Rivers flood towns. We propose a graph network over gauges. It is ac
 
 @pytest.fixture(scope="module")
 def address(sentence_engine: SearchEngine) -> Iterator[str]:
-    """Where a service over the demo corpus listens."""
+    """Yield the address of a service over the demo corpus."""
     with served(create_app(Settings(), sentence_engine)) as address:
         yield address
 
 
 def text_of(result: Any, *, failed: bool = False) -> str:
-    """The one text of a result, which must have succeeded, or failed."""
+    """Return the only text of a result, and check whether it succeeded or ``failed``."""
     assert isinstance(result, CallToolResult)
     (content,) = result.content
     assert failed == bool(result.is_error), content
@@ -54,7 +54,7 @@ def text_of(result: Any, *, failed: bool = False) -> str:
 
 
 def asked(address: str, tool: str, *, failed: bool = False, **arguments: Any) -> str:
-    """What a tool answers."""
+    """Return the answer of a tool."""
 
     async def ask() -> str:
         once = Retries(attempts=1)
@@ -65,7 +65,7 @@ def asked(address: str, tool: str, *, failed: bool = False, **arguments: Any) ->
 
 
 def run_with(server: StdioServerParameters | str, use: Callable[[Client], Awaitable[None]]) -> None:
-    """Use a client of ``server`` within a minute."""
+    """Call ``use`` with a client of ``server``, within a minute."""
 
     async def run() -> None:
         with anyio.fail_after(60):
@@ -76,7 +76,7 @@ def run_with(server: StdioServerParameters | str, use: Callable[[Client], Awaita
 
 
 def found_ids(text: str) -> list[str]:
-    """The ids of the papers found, best first."""
+    """Return the ids of the found papers, best first."""
     return re.findall(r"^\d+\. .* \| id (\S+) \| score", text, re.M)
 
 
@@ -104,7 +104,7 @@ def test_a_model_searches_over_standard_input_and_output(
 
 @pytest.mark.system
 def test_a_model_searches_over_http(address: str) -> None:
-    """`akin mcp --url --transport http` asks a running service, and tells a page of the web nothing."""
+    """`akin mcp --url --transport http` searches a running service, and refuses other hosts' names."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -128,7 +128,7 @@ def test_a_model_searches_over_http(address: str) -> None:
 
 
 def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    """Wait until something listens there."""
+    """Wait until the server listens on the port."""
 
     def answers() -> bool:
         with socket.socket() as knock:
@@ -138,7 +138,7 @@ def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
 
 
 def test_results_are_short(address: str) -> None:
-    """A search tells of each paper its title, id, score and the sentences that match, not its abstract."""
+    """A search shows the title, id, score and matching sentences of each paper, but no abstract."""
     pasted: dict[str, Any] = {"title": "A draft", "abstract": ABSTRACT, "sentences": [1], "limit": 3}
     text = asked(address, "search_papers", **pasted)
     assert "Query: A draft" in text
@@ -153,7 +153,7 @@ def test_results_are_short(address: str) -> None:
 
 
 def test_contrast_and_filters(address: str) -> None:
-    """What a model asks for beside the facet reaches the search, and it reads what the answer warns of."""
+    """Contrast and filters reach the search, and the answer includes reasons and warnings."""
     facet: dict[str, Any] = {"paper_id": PAPER, "facet": ["method"]}
     plain = asked(address, "search_papers", **facet)
     contrast = asked(address, "search_papers", **facet, unlike=["background"])
@@ -169,7 +169,7 @@ def test_contrast_and_filters(address: str) -> None:
 
 
 def test_one_facet_needs_no_list(address: str) -> None:
-    """Models name one facet as often as a list of one; both are the same."""
+    """A single facet is accepted instead of a list with one facet."""
     for tool, given in (
         ("search_papers", {"paper_id": PAPER}),
         ("recommend", {"positive": [PAPER]}),
@@ -184,7 +184,7 @@ def test_one_facet_needs_no_list(address: str) -> None:
 
 
 def test_texts_are_seeds_too(address: str) -> None:
-    """Beside papers, and in the facet asked for, as the interface has it."""
+    """Texts are seeds next to papers, restricted to the requested facet, as in the HTTP API."""
     text = "causal effects under confounding"
     told = asked(address, "recommend", positive=[PAPER], texts=[text], facet="method")
     seeds = [{"paper_id": PAPER, "facet": "method"}, {"text": text, "facet": "method"}]
@@ -195,7 +195,7 @@ def test_texts_are_seeds_too(address: str) -> None:
 
 
 def test_the_other_tools(address: str) -> None:
-    """Recommendations, sentences, analysis and papers are told in a few lines too."""
+    """Recommendations, sentences, analyses and papers are short texts too."""
     text = asked(address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"])
     assert "Unlike: " in text
     assert "Left out: positive number 2: No paper of this collection has this id" in text
@@ -210,7 +210,7 @@ def test_the_other_tools(address: str) -> None:
 
 
 def test_a_paper_is_found_by_its_title(address: str) -> None:
-    """Near enough is enough; so a model that was given a title comes to the id that searches want."""
+    """A paper is found by a similar title, and the answer has the id that searches require."""
     with akin.Client(address) as client:
         title = client.paper(PAPER).title
     best, *others = asked(address, "find_papers", title=title.lower()[:-3], limit=3).splitlines()
@@ -221,7 +221,7 @@ def test_a_paper_is_found_by_its_title(address: str) -> None:
 
 
 def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
-    """What the service refuses, or the tool cannot take, is an error the model can read."""
+    """Errors of the service and invalid arguments reach the model as readable errors."""
     text = asked(address, "search_papers", failed=True, paper_id=PAPER, sentences=[99])
     assert "99" in text
     assert "limit" in asked(address, "search_papers", failed=True, paper_id=PAPER, limit=51)
@@ -233,7 +233,7 @@ def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
     ("tool", "given"), [("search_papers", {"text": "floods", "year_min": 2090}), ("get_paper", {"id": PAPER})]
 )
 def test_an_argument_that_a_tool_does_not_have(address: str, tool: str, given: dict[str, Any]) -> None:
-    """It is refused, with those there are: a search without its filter would look like a filtered one."""
+    """An unknown argument is refused with the known ones, as ignoring a filter would mislead."""
     told = asked(address, tool, failed=True, **given)
     unknown = list(given)[-1]
     assert f"there is no {unknown}; there are " in told
@@ -241,7 +241,7 @@ def test_an_argument_that_a_tool_does_not_have(address: str, tool: str, given: d
 
 
 def test_what_the_client_refuses_is_told(address: str) -> None:
-    """A model reads why its request was not sent."""
+    """An error of the client reaches the model as a tool error."""
 
     async def ask() -> None:
         async with akin.AsyncClient(address) as client:
@@ -252,7 +252,7 @@ def test_what_the_client_refuses_is_told(address: str) -> None:
 
 
 def test_a_long_pasted_paper_is_not_told_again(address: str) -> None:
-    """Of a pasted paper that counts as a whole the number of sentences is told; of a choice, the first."""
+    """A pasted paper used as a whole is shown as a number of sentences; a selection as its first 20."""
     abstract = " ".join(f"We propose a graph network over gauge {n}." for n in range(50))
     whole = asked(address, "search_papers", abstract=abstract, limit=1)
     assert "\n  counts: 50 sentences\n" in whole
@@ -263,7 +263,7 @@ def test_a_long_pasted_paper_is_not_told_again(address: str) -> None:
 
 
 def test_remedies_that_a_model_can_follow(address: str) -> None:
-    """What it is told to do needs no address of the service and no page of documents."""
+    """Error messages name no address of the API, no page of documentation, and no field of its answers."""
     nothing = asked(address, "find_papers", title="Of whales and ships")
     assert "/v1/" not in nothing
     wrong = asked(address, "search_papers", failed=True, paper_id=PAPER, text="floods")
@@ -275,6 +275,6 @@ def test_remedies_that_a_model_can_follow(address: str) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])
 def test_one_place_to_search(arguments: list[str]) -> None:
-    """Either an address or a folder is given."""
+    """Either an address or a folder must be given, and not both."""
     result = CliRunner().invoke(app, ["mcp", *arguments])
     assert (1, True) == (result.exit_code, "Give either --url" in " ".join(result.output.split()))

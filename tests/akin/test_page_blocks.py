@@ -1,4 +1,4 @@
-"""Every block of code that a page shows is run or checked by a test, or it is said here why not."""
+"""Tests that every code block in the documentation is run or checked by a test, or listed as an exception."""
 
 import json
 import re
@@ -26,14 +26,14 @@ TRAINED = {HOW_TO / name for name in ("training.md", "functions.md", "match.md")
 
 
 def is_run_in_turn(block: Block) -> bool:
-    """Whether a line of it is one of a page that is run from its first line to its last."""
+    """Return whether a line of the block is on a page whose lines are run in order."""
     lines = [line for line in block_lines(block.page) if not line.startswith(NOT_RUN)]
     shell = block.language in {"", "sh", "bash", "console"}
     return shell and block.page in RUN_IN_TURN and any(line.split("\n")[0] in block.text for line in lines)
 
 
 def is_named(*starts: str) -> Callable[[Block], bool]:
-    """Whether a block is of a page, and begins, as one of ``starts``: ``PAGE: WORDS``."""
+    """Return a predicate for blocks of a page with a beginning as in ``starts``: ``PAGE: WORDS``."""
     return lambda block: any(
         block.page.relative_to(ROOT).as_posix() == start.partition(": ")[0]
         and block.text.startswith(start.partition(": ")[2])
@@ -41,7 +41,7 @@ def is_named(*starts: str) -> Callable[[Block], bool]:
     )
 
 
-# What runs or checks a block, as FILE::TEST.
+# The test that runs or checks a block, as FILE::TEST, and a predicate of its blocks.
 RUN_BY: dict[str, Callable[[Block], bool]] = {
     "tests/akin/test_snippets.py::test_the_documents_snippets_run": lambda block: (
         block.language == "python" and f"{block.text}\n" in snippets()
@@ -77,7 +77,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
         "docs/how-to/functions.md: [point-out-gap]"
     ),
 }
-# Blocks that no test runs, as PAGE: BEGINNING, and why, or which test covers what they show.
+# Blocks that no test runs, as PAGE: BEGINNING, with the reason or the test that covers the same.
 NOT_CODE = "a drawing, nothing to type"
 A_RECORD = (
     "how a figure was measured; needs the collection: tests/evaluation/test_evaluate_cli.py has the command"
@@ -104,26 +104,26 @@ LEFT = {
 
 
 def covering(block: Block) -> list[str]:
-    """The tests, or the reasons, for a block."""
+    """Return the names of the tests that cover a block, or else of the reasons for running none."""
     reasons = [f"LEFT[{start!r}]" for start in LEFT if is_named(start)(block)]
     return [name for name, covers in RUN_BY.items() if covers(block)] or reasons
 
 
 def test_every_block_is_run_or_it_is_said_why_not() -> None:
-    """A new block needs a test that runs it, or a line of LEFT."""
+    """Every block is covered by a test or listed in ``LEFT``."""
     assert len(BLOCKS) > 70
     assert [] == [str(block) for block in BLOCKS if not covering(block)]
 
 
 def test_every_reason_is_that_of_a_block() -> None:
-    """A line that no block needs any more goes."""
+    """Every entry of ``LEFT`` and ``RUN_BY`` is needed by a block."""
     used = {each for block in BLOCKS for each in covering(block)}
     assert [] == [start for start in LEFT if f"LEFT[{start!r}]" not in used]
     assert [] == [name for name in RUN_BY if name not in used]
 
 
 def test_every_test_named_is_there() -> None:
-    """By its file and its function."""
+    """The tests in ``RUN_BY`` and the files in ``LEFT`` exist."""
     for name in RUN_BY:
         file, _, function = name.partition("::")
         assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8")
@@ -133,13 +133,13 @@ def test_every_test_named_is_there() -> None:
 
 @pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "json"], ids=str)
 def test_json_is_json(block: Block) -> None:
-    """A value, or one on each line."""
+    """Every JSON block is one value, or one per line."""
     for line in block.text.splitlines() if block.text.count("\n{") else [block.text]:
         json.loads(line)
 
 
 def targets(text: str) -> set[str]:
-    """The targets of make that a page names, in a block or between backticks."""
+    """Return the targets of make that a page names, in a block or between backticks."""
     fences = r"^ *```\w*\n(.*?)^ *```"
     inline = re.findall(r"`([^`]+)`", re.sub(fences, "", text, flags=re.M | re.S))
     code = "\n".join([*re.findall(fences, text, re.M | re.S), *inline])
@@ -147,7 +147,7 @@ def targets(text: str) -> set[str]:
 
 
 def test_every_target_of_make_is_there() -> None:
-    """A page that names another sends its reader nowhere."""
+    """Every target of make that a page names exists in the Makefile."""
     there = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     named = {name for page in SHOWN for name in targets(page.read_text(encoding="utf-8"))}
     assert len(named) > 8
@@ -155,7 +155,7 @@ def test_every_target_of_make_is_there() -> None:
 
 
 def test_blocks_and_targets_are_found(tmp_path: Path) -> None:
-    """Fenced, in a list and indented; not what goes on below an item of a list."""
+    """Fenced, listed and indented blocks are found, but not the continued text of a list item."""
     page = ROOT / "docs" / "made-up.md"
     text = (
         "A:\n\n    akin a\n    b\n\n- C\n\n    is text\n\n  ```json\n  {}\n  ```\n\nD `make test`:\n\n    e\n"

@@ -1,4 +1,4 @@
-"""What two pages list of the service is all that there is: parts, metrics, warnings, reasons, statuses."""
+"""Tests that two pages list all degraded parts, metrics, warnings, reasons and statuses of the service."""
 
 import ast
 import re
@@ -18,13 +18,13 @@ SERVING, PROGRAMS = ((HOW_TO / name).read_text(encoding="utf-8") for name in ("s
 
 
 def cells(page: str) -> set[str]:
-    """All names in the first cells of the page's tables, between backticks, without labels of metrics."""
+    """Return the names between backticks in the first cells of tables, without labels of metrics."""
     first = re.findall(r"^\| ([^|]+)\|", page, re.M)
     return {name for cell in first for name in re.findall(r"`(\w+)(?:\{[^}]*\})?`", cell)}
 
 
 def degraded_parts() -> Iterator[str]:
-    """The first argument of each ``Degradation`` that the service makes."""
+    """Yield the first argument of each ``Degradation`` in the source of the service."""
     for file in sorted((ROOT / "service").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if (
@@ -37,14 +37,14 @@ def degraded_parts() -> Iterator[str]:
 
 
 def test_every_part_that_may_be_degraded_is_listed() -> None:
-    """With what it means, as /readyz and ``akin_degraded`` name it."""
+    """Every part that may be degraded, as named by /readyz and ``akin_degraded``, is in a table."""
     parts = set(degraded_parts())
     assert len(parts) > 8
     assert set() == parts - cells(SERVING)
 
 
 def test_every_metric_is_listed(hashed_data: Path) -> None:
-    """By the name that Prometheus shows; those of a process are one."""
+    """Every metric is in a table by its Prometheus name, except ``process_*``, and no other is."""
     with client_of(hashed_data) as client:
         shown = re.findall(r"^# TYPE (\w+) ", client.get("/metrics").text, re.M)
     names = {name for name in shown if not name.endswith("_created")}
@@ -55,17 +55,17 @@ def test_every_metric_is_listed(hashed_data: Path) -> None:
 
 
 def test_every_warning_is_listed() -> None:
-    """With what its ``about`` holds."""
+    """Every warning code is in a table."""
     assert set() == set(WarningCode) - cells(PROGRAMS)
 
 
 @pytest.mark.parametrize("reasons", [Reason, SeedReason])
 def test_every_reason_is_listed(reasons: type[Reason | SeedReason]) -> None:
-    """Why there are no results, or why a seed cannot be used."""
+    """Every reason for missing results or unusable seeds is on the page."""
     assert set() == set(reasons) - set(re.findall(r"`(\w+)`", PROGRAMS))
 
 
 def test_every_status_is_listed() -> None:
-    """But for that of an answer of another service."""
+    """Every HTTP status is listed except 502, which another service's answer causes."""
     listed = {int(status) for status in re.findall(r"^\| ([45]\d\d) \|", PROGRAMS, re.M)}
     assert {*STATUS.values(), *map(int, RESPONSES), 500} - {502} == listed

@@ -1,4 +1,4 @@
-"""What README, the page on the library and the tutorial tell a person to type runs, in turn."""
+"""Tests that the Python of README, of the page on the library and of the tutorial runs in order."""
 
 import json
 import re
@@ -17,7 +17,7 @@ DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 def test_the_documents_snippets_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of README and of the page on the library, in turn, but for the encoder, which takes seconds."""
+    """The snippets of README and the library page run in order, with the fast hashing encoder."""
     shutil.copy(DEMO_CORPUS, tmp_path / "papers.jsonl")
     library = f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}"
     (tmp_path / "library.bib").write_text(library, encoding="utf-8")
@@ -34,7 +34,7 @@ def test_the_documents_snippets_run(
 
 
 def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cells in turn, but for the encoder; a trial executes it in a kernel. What it keeps was not run."""
+    """The tutorial's cells run in order with the hashing encoder, and the notebook stores no outputs."""
     cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
     codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert [[]] * len(codes) == [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]

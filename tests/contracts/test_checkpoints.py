@@ -1,4 +1,4 @@
-"""Named checkpoints: what every entry of CHECKPOINTS says, and the encoder that its conventions make."""
+"""Tests of the entries of CHECKPOINTS and of the encoders that their conventions give."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.support.examples.models.tiny_bert import PAPERS, write_tiny_bert
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_every_checkpoint_says_where_its_weights_are(name: str) -> None:
-    """A repository, commits and digests in full, a digest for what a package brings, changes that we ship."""
+    """Entries have a repository, full hashes, a hash for packaged weights, and shipped changes."""
     checkpoint = CHECKPOINTS[name]
     assert re.fullmatch(r"[\w-]+/[\w.-]+", checkpoint.repository)
     assert checkpoint.revision is None or re.fullmatch(r"[0-9a-f]{40}", checkpoint.revision)
@@ -37,7 +37,7 @@ def test_every_checkpoint_says_where_its_weights_are(name: str) -> None:
 def test_every_checkpoint_is_here_whole_or_says_where_it_is(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a package brings has the digest that is stated; of others the repository is named."""
+    """Packaged weights have the stated hash; for others, offline, the error names the repository."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     if CHECKPOINTS[name].package is None:
@@ -51,7 +51,7 @@ def test_every_checkpoint_is_here_whole_or_says_where_it_is(
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_folder_with_a_checkpoints_conventions_encodes_as_it_does(name: str, tmp_path: Path) -> None:
-    """Written to ``akin.json`` and read again: the unit, the norm and the temperature of the name."""
+    """``akin.json`` stores the pooling, and the loaded encoder has its unit, norm and temperature."""
     pooling = CHECKPOINTS[name].pooling
     folder = write_tiny_bert(tmp_path / "tiny")
     write_pooling(folder, pooling)
@@ -65,7 +65,7 @@ def test_a_folder_with_a_checkpoints_conventions_encodes_as_it_does(name: str, t
 
 
 def test_the_documents_list_them_all() -> None:
-    """Who looks for an encoder reads every name that can be given."""
+    """The page on encoders lists every name that can be given."""
     page = (ROOT / "docs" / "adding" / "encoder.md").read_text(encoding="utf-8")
     named = page.split("## Encoders with a name")[1].split("\n## ")[0]
     listed = re.findall(r"`([\w-]+)`", "".join(re.findall(r"^\| (`[^|]+)\|", named, re.MULTILINE)))

@@ -1,4 +1,4 @@
-"""Test collections: the contract every entry of SETS meets, and each on an example in its own layout."""
+"""Tests of the contract of every entry of SETS, and of each on an example in its layout."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.support.outside_data import outside_data
 
 @pytest.mark.parametrize("name", SETS)
 def test_every_collection_keeps_the_contract(name: str, tmp_path: Path) -> None:
-    """Ids are consistent and one word, pools hold no query paper, grades are not negative, measures known."""
+    """Ids are consistent single words, pools exclude the query, grades are at least 0, measures known."""
     collection = example(name, tmp_path)
     assert collection.papers
     assert [paper.id for paper in collection.papers.values()] == list(collection.papers)
@@ -51,7 +51,7 @@ def test_every_collection_keeps_the_contract(name: str, tmp_path: Path) -> None:
     ("name", "file"), [(name, file) for name, files in REQUIRED.items() for file in files]
 )
 def test_a_missing_file_is_named_with_its_publisher_and_layout(name: str, file: str, tmp_path: Path) -> None:
-    """Without a required file the message says which, who offers the collection, and how it should look."""
+    """The error for a missing file names the file, the publisher and the expected layout."""
     EXAMPLES[name](tmp_path)
     for found in tmp_path.glob(f"{file.removesuffix('*')}*"):
         found.unlink()
@@ -66,13 +66,13 @@ def test_a_missing_file_is_named_with_its_publisher_and_layout(name: str, file: 
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_folder_that_does_not_exist_is_a_missing_collection(name: str, tmp_path: Path) -> None:
-    """A wrong path is told like a missing file."""
+    """A folder that does not exist is reported like a missing file."""
     with pytest.raises(CollectionMissingError, match="nowhere"):
         reader_of(name).load(tmp_path / "nowhere")
 
 
 def test_pairs_rank_the_positives_of_all_examples(tmp_path: Path) -> None:
-    """A query's own positive is relevant, its others are left out; a text without a title is a short one."""
+    """A query's positive is relevant, its others are left out; a text without a title is a short text."""
     collection = example("pairs", tmp_path)
     assert {"pair:1": {"moons": 1}, "pair:2": {"dunes": 1}, "pair:3": {"dunes": 1}} == collection.qrels
     assert {"moons", "dunes"} == collection.papers.keys()
@@ -82,7 +82,7 @@ def test_pairs_rank_the_positives_of_all_examples(tmp_path: Path) -> None:
 
 
 def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) -> None:
-    """The test side counts; a title stands in for a missing text; a document without either is left out."""
+    """Only the test judgements count; a title replaces a missing text; empty documents are left out."""
     collection = example("beir", tmp_path)
     assert ["d1", "7", "d3"] == list(collection.papers)
     assert ("", "Only a title") == (collection.papers["d3"].title, collection.papers["d3"].abstract)
@@ -99,7 +99,7 @@ def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) 
 
 
 def test_beir_judgements_may_have_no_header(tmp_path: Path) -> None:
-    """The first line is one where its last field is no number, and else a judgement."""
+    """The first line of the judgements is a header only if its last field is not a number."""
     whole = example("beir", tmp_path)
     (file,) = tmp_path.rglob("test.tsv")
     file.write_text("".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
@@ -107,14 +107,14 @@ def test_beir_judgements_may_have_no_header(tmp_path: Path) -> None:
 
 
 def test_a_text_query_is_itself_only_where_the_text_is_the_same(tmp_path: Path) -> None:
-    """A document that shares a query's number stays in its pool; one that is the query does not."""
+    """A document is taken for the query only if the texts are equal, not if only the ids are."""
     collection = example("beir", tmp_path)
     assert "query:7" == query(collection, "7").paper.id
     assert "d1" == query(collection, "d1").paper.id
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
-    """What cannot be read is told with file and line."""
+    """A line that cannot be read is refused with its file and line."""
     EXAMPLES["beir"](tmp_path)
     write(tmp_path, "qrels/test.tsv", "query-id\tcorpus-id\tscore\n7\td1\tgood\n")
     with pytest.raises(BrokenRowError, match=r"test\.tsv:2: the grade 'good'"):
@@ -122,7 +122,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 
 
 def test_beir_reads_the_names_that_scifacts_publishers_use(tmp_path: Path) -> None:
-    """Ids under their own names, abstracts as lists of sentences, which stay as they are, one qrels.tsv."""
+    """SciFact's field names, abstracts as lists of sentences, and a single qrels.tsv are accepted."""
     documents = [
         {"doc_id": 7, "title": "On tides", "abstract": ["Tides rise. They fall.", "We weigh them."]},
         {"doc_id": 8, "title": "On dunes", "abstract": ["Dunes wander."]},
@@ -140,7 +140,7 @@ def test_beir_reads_the_names_that_scifacts_publishers_use(tmp_path: Path) -> No
 
 
 def test_scifact_reads_as_its_publishers_offer_it() -> None:
-    """5,183 abstracts, and the 809 claims of the train side, all judged."""
+    """SciFact has 5,183 abstracts and the 809 claims of its train side, all judged."""
     collection = reader_of("beir").load(outside_data("scifact"))
     assert (5183, 809, 919) == (
         len(collection.papers),
@@ -157,7 +157,7 @@ def test_scifact_reads_as_its_publishers_offer_it() -> None:
 
 
 def test_demo_asks_for_rows_and_columns(tmp_path: Path) -> None:
-    """Background selects what leads to the problem and finds its row, method its sentences and its column."""
+    """A background query selects the background sentences and finds its row, a method query its column."""
     collection = example("demo", tmp_path)
     assert (4, 8, ("P@9", "MAP")) == (len(collection.papers), len(collection.queries), collection.measures)
     background, method = (query(collection, f"demo:p00-m01:{facet}") for facet in ("background", "method"))
@@ -172,7 +172,7 @@ def test_demo_asks_for_rows_and_columns(tmp_path: Path) -> None:
 
 
 def test_the_demo_grid_has_nine_relevant_papers_for_each_query() -> None:
-    """The grid that comes with the package, its file given or its folder."""
+    """Every query of the packaged demo has nine relevant papers, given by its file or its folder."""
     folder = Path(akin.__file__).parent / "demo"
     collection = reader_of("demo").load(folder / "papers.jsonl")
     assert (100, 200) == (len(collection.papers), len(collection.queries))
@@ -181,7 +181,7 @@ def test_the_demo_grid_has_nine_relevant_papers_for_each_query() -> None:
 
 
 def test_iclr2022_queries_rank_all_papers_but_themselves(tmp_path: Path) -> None:
-    """A query is found in the corpus by its id, else by its text."""
+    """A query is matched to the corpus by its id, or else by its text, and is not in its pool."""
     collection = example("iclr2022", tmp_path)
     assert ["tides", "q2"] == [each.id for each in collection.queries]
     assert ("dunes", "moons", "winds") == query(collection, "tides").pool
@@ -197,7 +197,7 @@ def test_iclr2022_queries_rank_all_papers_but_themselves(tmp_path: Path) -> None
 
 
 def test_relish_reads_graded_pools_and_folds(tmp_path: Path) -> None:
-    """Grades 0 to 2 of which 2 is relevant, each query's own pool, without itself."""
+    """Grades are 0 to 2, of which 2 is relevant; each query has its own pool without itself."""
     collection = example("relish", tmp_path)
     assert (5, 2, 2) == (len(collection.papers), len(collection.queries), collection.relevant_from)
     first = query(collection, "11")
@@ -210,7 +210,7 @@ def test_relish_reads_graded_pools_and_folds(tmp_path: Path) -> None:
 
 
 def test_scidocs_ranks_four_tasks(tmp_path: Path) -> None:
-    """A query for each task, its task as facet, its paper as cluster."""
+    """Each task has queries, with the task as the facet and the paper as the cluster."""
     collection = example("scidocs", tmp_path)
     assert {"coview", "coread", "cite", "cocite"} == {each.facet for each in collection.queries}
     cite = query(collection, "cite:tides")
@@ -220,7 +220,7 @@ def test_scidocs_ranks_four_tasks(tmp_path: Path) -> None:
 
 
 def test_a_paper_that_comes_twice_is_refused(tmp_path: Path) -> None:
-    """Two papers under one id would make every figure doubtful."""
+    """Two papers with the same id are refused."""
     EXAMPLES["relish"](tmp_path)
     twice = {"paper_id": "11", "title": "T", "abstract": ["A."]}
     write(tmp_path, "abstracts-relish.jsonl", lines(twice, twice))
@@ -229,7 +229,7 @@ def test_a_paper_that_comes_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_pools_and_grades_of_different_length_are_refused(tmp_path: Path) -> None:
-    """A damaged annotation is not read as a shorter one."""
+    """A pool and grades of different lengths are refused."""
     EXAMPLES["relish"](tmp_path)
     damaged = {"11": {"cands": ["12", "13"], "relevance_adju": [1]}}
     write(tmp_path, "test-pid2anns-relish.json", json.dumps(damaged))

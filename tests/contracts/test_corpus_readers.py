@@ -1,4 +1,4 @@
-"""Corpus readers: one contract for every format, and what is particular to each."""
+"""Tests of corpus readers: one contract for every format, and the peculiarities of each."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ WITH_PAPERS = [name for name in READERS if name not in EXAMPLES or EXAMPLES[name
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteFn:
-    """Write lines to a file."""
+    """Return a function that writes lines to a file and returns its path."""
     return partial(write_lines, tmp_path)
 
 
@@ -30,7 +30,7 @@ def write(tmp_path: Path) -> WriteFn:
 
 
 def test_every_reader_has_an_example() -> None:
-    """A new reader comes with a file."""
+    """Every reader in the registry has an example file."""
     assert EXAMPLES.keys() == READERS.keys()
 
 
@@ -42,7 +42,7 @@ def test_a_reader_is_a_corpus_reader(name: str) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_file_is_recognised_by_its_reader_alone(name: str) -> None:
-    """No two readers claim one file."""
+    """A file is recognised by exactly one reader."""
     head = read_head(CORPORA / EXAMPLES[name].file)
     claiming = [other for other in READERS if resolve(READERS, other, "corpus format")().recognises(head)]
     assert [name] == claiming
@@ -51,7 +51,7 @@ def test_a_file_is_recognised_by_its_reader_alone(name: str) -> None:
 @pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("name", READERS)
 def test_papers_are_read_and_a_broken_row_is_reported(name: str, gzipped: bool, tmp_path: Path) -> None:
-    """The format is found by looking; the broken row in the middle is reported, the rest is read."""
+    """The format is detected, a broken row in the middle is reported, and the other papers are read."""
     example = EXAMPLES[name]
     path = CORPORA / example.file
     if gzipped:
@@ -72,7 +72,7 @@ def test_papers_are_read_and_a_broken_row_is_reported(name: str, gzipped: bool, 
 
 @pytest.mark.parametrize("name", WITH_PAPERS)
 def test_a_broken_row_can_be_fatal(name: str) -> None:
-    """With on_error="fail" the papers before the broken row come, then it raises."""
+    """With on_error="fail" the papers before the broken row are read, then an error is raised."""
     example = EXAMPLES[name]
     papers = read_corpus(CORPORA / example.file, on_error="fail")
     assert example.papers[0] == next(papers)
@@ -83,7 +83,7 @@ def test_a_broken_row_can_be_fatal(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_PAPERS)
 def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> None:
-    """A gzip file without its end gives what is whole, then says where it broke off, or reports it."""
+    """A truncated gzip file gives its complete papers, then an error or a report with the line."""
     content = (CORPORA / EXAMPLES[name].file).read_bytes()
     first_paper_ends = {
         "acl": b"</paper>",
@@ -113,7 +113,7 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", [name for name in READERS if not EXAMPLES[name].file.endswith(".xml")])
 def test_utf_16_is_read_as_utf_8_is(name: str, encoding: str, gzipped: bool, tmp_path: Path) -> None:
-    """A file that begins with the mark of UTF-16 gives the same papers and the same broken rows."""
+    """A file with a byte order mark of UTF-16 gives the same papers and broken rows as in UTF-8."""
     text = (CORPORA / EXAMPLES[name].file).read_bytes().decode("utf-8-sig")
     content = f"\ufeff{text}".encode(encoding)
     path = tmp_path / "no-telling-name"
@@ -125,7 +125,7 @@ def test_utf_16_is_read_as_utf_8_is(name: str, encoding: str, gzipped: bool, tmp
 
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_utf_16_that_is_cut_within_a_character_is_read_to_there(cut: int, tmp_path: Path) -> None:
-    """Characters of two and four bytes come through wherever a read ends; half a one at the end does not."""
+    """Truncated UTF-16 is read up to the last whole character, and half a character becomes U+FFFD."""
     text = "10.5555/a\n" * 3 + "# 😀中é " * 40_000 + "\n10.5555/b"
     content = f"\ufeff{text}".encode("utf-16-le")
     path = tmp_path / "ids.txt"
@@ -136,11 +136,11 @@ def test_utf_16_that_is_cut_within_a_character_is_read_to_there(cut: int, tmp_pa
     assert whole + ("\ufffd" if cut % 2 else "") == read
 
 
-# What is particular to a format
+# The peculiarities of a format
 
 
 def test_semantic_scholar_datasets() -> None:
-    """A merged record of the datasets is read; an abstract without its paper says what to merge."""
+    """A merged record of the datasets is read; an abstract without its paper is told to be merged."""
     report = CorpusReport()
     (fern,) = read_corpus(CORPORA / "s2-datasets.jsonl", report=report)
     expected = paper(
@@ -159,7 +159,7 @@ def test_semantic_scholar_datasets() -> None:
 
 
 def api_paper(number: int, **rest: object) -> dict[str, object]:
-    """A paper as the API of Semantic Scholar answers."""
+    """Return a paper as in the API of Semantic Scholar."""
     return {
         "paperId": f"{number:040x}",
         "externalIds": {"DOI": f"10.5555/f.{number}", "CorpusId": number},
@@ -175,7 +175,7 @@ def api_paper(number: int, **rest: object) -> dict[str, object]:
 
 
 def test_answers_of_semantic_scholar(write: WriteFn) -> None:
-    """Pages of a search, one line or many each, and a list of papers; in whatever pieces they are read."""
+    """Search pages, on one or many lines, and lists of papers are read, whatever the size of the reads."""
     expected = paper(
         "s2:21",
         "Ferns",
@@ -208,7 +208,7 @@ def test_answers_of_semantic_scholar(write: WriteFn) -> None:
 
 
 def test_answers_of_openalex_and_crossref(write: WriteFn) -> None:
-    """What stands around the list of a page is passed over; a list that does not end is told."""
+    """Pages of both APIs are read, and a list of results that does not end is reported."""
     work = {"id": "https://openalex.org/W1", "title": "Ferns", "abstract_inverted_index": {"Shade.": [0]}}
     page = {"meta": {"count": 2, "per_page": 25}, "results": [work, {**work, "id": None}], "group_by": []}
     for text in (json.dumps(page), json.dumps(page, indent=1)):
@@ -231,7 +231,7 @@ def test_answers_of_openalex_and_crossref(write: WriteFn) -> None:
 
 
 def test_semantic_scholar_full_texts() -> None:
-    """Title (annotated twice) and abstract (in two pieces) are cut out of the text, by characters."""
+    """Titles (annotated twice) and abstracts (in two pieces) are cut out of the text by character offsets."""
     report = CorpusReport()
     path = CORPORA / "s2orc-fulltext.jsonl"
     (lichen,) = read_corpus(path, report=report)
@@ -265,21 +265,21 @@ def test_semantic_scholar_full_texts() -> None:
     ],
 )
 def test_unusable_annotations_are_broken_rows(write: WriteFn, content: object, reason: str) -> None:
-    """Whatever the spans hold, the row says what is wrong."""
+    """A full text with an unusable annotation is a broken row with a reason."""
     ((line, given),) = reasons(write({"corpusid": 1, "content": content}))
     assert 1 == line
     assert reason in given
 
 
 def test_a_full_text_without_annotations_is_passed_over(write: WriteFn) -> None:
-    """Full texts may lack all annotations; that is no fault."""
+    """A full text without annotations counts as without an abstract, not as broken."""
     report = CorpusReport()
     assert [] == list(read_corpus(write({"corpusid": 1, "content": None}), report=report))
     assert (1, 0) == (report.without_abstract, report.broken)
 
 
 def test_pubmed_labels_and_dates_that_the_library_has_not_sorted(write: WriteFn) -> None:
-    """A section goes by its own label where NLM gives it no category; a date may begin with a season."""
+    """A section label gives the facet if NLM has no category, and a date may begin with a season."""
     path = write(
         "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>5</PMID><Article><Journal><JournalIssue>"
         "<PubDate><MedlineDate>Winter 1999</MedlineDate></PubDate></JournalIssue></Journal>"
@@ -305,7 +305,7 @@ def test_the_delimiter_of_a_table_is_found(write: WriteFn, delimiter: str) -> No
 
 
 def test_broken_rows_of_a_table_have_their_line(write: WriteFn) -> None:
-    """A quoted line end moves the lines behind it; a row with another number of values is broken."""
+    """Line numbers count line breaks in quotes, and a row with another number of values is broken."""
     path = write("id,title,abstract", 'a,"T\n\nU",Short.', "b,T,too,many", b"c,T,\xff\n", "d,T,Last.")
     assert [
         (5, "4 values for 3 columns; check for a delimiter that is not quoted"),
@@ -314,7 +314,7 @@ def test_broken_rows_of_a_table_have_their_line(write: WriteFn) -> None:
 
 
 def test_a_quote_never_closed_is_a_broken_row(write: WriteFn) -> None:
-    """It is reported at the line where it opened."""
+    """A quote that is never closed is reported at the line where it opens."""
     path = write("id,title,abstract", 'a,"T,An abstract.', *["b,T,An abstract."] * 10_000)
     line, reason = reasons(path)[0]
     assert 2 == line
@@ -322,7 +322,7 @@ def test_a_quote_never_closed_is_a_broken_row(write: WriteFn) -> None:
 
 
 def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn) -> None:
-    """What begins with a quote is no cell of several rows: they would be lost in silence."""
+    """In a tab-separated table, a cell whose quote spans rows is reported, not lost silently."""
     rows = ['a\t"Tides" of the sea\tShort.', 'b\t"Tides\tShort.', 'c\tof gauges"\tShort.', "d\tT\tLast."]
     path = write("id\ttitle\tabstract", *rows)
     assert [(3, "a quote that is not closed before line 4")] == reasons(path)
@@ -330,7 +330,7 @@ def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn)
 
 
 def test_names_of_columns_may_hold_the_delimiter_and_a_line_for_excel(write: WriteFn) -> None:
-    """A name in quotes is one column, and ``sep=`` before the header is none."""
+    """A quoted column name may contain the delimiter, and Excel's ``sep=`` line is skipped."""
     expected = [paper("t1", "T", "Short.")]
     assert expected == list(read_corpus(write('id,"Notes, mine",title,abstract', "t1,N,T,Short.")))
     assert expected == list(read_corpus(write("sep=;", "id;title;abstract", "t1;T;Short.")))
@@ -338,7 +338,7 @@ def test_names_of_columns_may_hold_the_delimiter_and_a_line_for_excel(write: Wri
 
 
 def test_a_table_without_a_needed_column(write: WriteFn) -> None:
-    """The message names the columns."""
+    """The error for a missing column names it."""
     with pytest.raises(CorpusFormatError, match="no column abstract and no id"):
         list(read_corpus(write("title,year", "T,2001"), format_name="csv"))
 
@@ -355,7 +355,7 @@ def test_a_table_without_a_needed_column(write: WriteFn) -> None:
 def test_anthology_ids_are_derived(
     write: WriteFn, collection: str, volume: str, number: str, expected: str
 ) -> None:
-    """A paper without a url gets the id the Anthology gives it."""
+    """A paper without a url gets the id that the Anthology derives."""
     path = write(
         f'<collection id="{collection}"><volume id="{volume}"><paper id="{number}">'
         "<title>T</title><abstract>Short.</abstract></paper></volume></collection>"
@@ -363,7 +363,7 @@ def test_anthology_ids_are_derived(
     assert [f"acl:{expected}"] == [found.id for found in read_corpus(path)]
 
 
-# The real files
+# Real files
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_anthology_ids_are_derived(
     ],
 )
 def test_real_files(file: str, papers: int, without_abstract: int) -> None:
-    """Files as their publishers ship them are read whole, without a broken row."""
+    """Files as published are read without a broken row."""
     report = CorpusReport()
     for found in read_corpus(outside_data(f"formats/{file}"), report=report):
         assert all(found.abstract[s.start : s.end] == s.text for s in found.sentences)

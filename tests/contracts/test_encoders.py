@@ -1,4 +1,4 @@
-"""Encoders: the contract that every kind in ENCODERS meets."""
+"""Tests of the contract that every kind of encoder in ENCODERS meets."""
 
 import re
 
@@ -14,7 +14,7 @@ from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_be
 
 
 def contract_encoder(kind, tmp_path):
-    """An encoder of each kind in the registry: with weights, a tiny random BERT that asks for the kind."""
+    """Return an encoder of this kind; one with weights is a tiny random BERT with this pooling."""
     if kind in WEIGHTLESS:
         return load_encoder(kind)
     folder = write_tiny_bert(tmp_path / kind)
@@ -24,7 +24,7 @@ def contract_encoder(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_every_encoder_keeps_the_contract(kind, tmp_path):
-    """Shapes, order, determinism, finite values, fingerprint, declared norms; no papers, no vectors."""
+    """Shapes, order, determinism, finiteness, fingerprint and norms are right; no papers give no vectors."""
     encoder = contract_encoder(kind, tmp_path)
     spec = encoder.spec
     papers = [*PAPERS.values(), paper("", "...", "\x00")]
@@ -46,7 +46,7 @@ def test_every_encoder_keeps_the_contract(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_an_encoder_with_layers_knows_their_number(kind, tmp_path):
-    """It returns the last, its own vectors where they are not normalised, and refuses the one after it."""
+    """The last layer equals the unnormalised sentence vectors, and a higher layer is refused."""
     encoder = contract_encoder(kind, tmp_path)
     layers = hidden_layers(encoder)
     assert isinstance(encoder, LayeredEncoder) == bool(layers)
@@ -60,7 +60,7 @@ def test_an_encoder_with_layers_knows_their_number(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_every_encoder_refuses_layers_that_it_does_not_have(kind, tmp_path):
-    """The message names them and what there is: its own layers, or an encoder that has some."""
+    """The error names the missing layers, and the existing ones or the kind of encoder that has some."""
     encoder = contract_encoder(kind, tmp_path)
     with pytest.raises(EncoderError, match=r"\[99\] were requested.*(has layers 0|a contextual encoder)"):
         encoder.encode([PAPERS["plain"]], layers=(99,))

@@ -1,4 +1,4 @@
-"""What every index backend owes a search, measured against exact distances in float64."""
+"""Tests of the contract of every index backend, against exact distances in float64."""
 
 import threading
 
@@ -15,12 +15,12 @@ from tests.support.examples.models.clusters import clustered
 EXACT = ("exact", "flat")
 APPROXIMATE = ("hnsw", "ivfpq", "ivfsq")
 N_ROWS, DIM = 12_000, 32
-N_TIED = 300  # copies of row 0 among the rows: a sentence many abstracts share
+N_TIED = 300  # copies of row 0, like a sentence that many abstracts share
 
 
 @pytest.fixture(scope="module")
 def rows() -> np.ndarray:
-    """Clustered rows, some of them equal."""
+    """Return clustered rows, some of them equal."""
     rows = clustered(N_ROWS, DIM)
     rows[:: N_ROWS // N_TIED] = rows[0]
     return rows
@@ -28,7 +28,7 @@ def rows() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def queries(rows: np.ndarray) -> np.ndarray:
-    """Eight sentences of a query paper, the first of them stored many times over."""
+    """Return eight sentence vectors of a query paper, the first of which is stored many times."""
     queries = clustered(8, DIM, seed=1).astype(np.float32)
     queries[0] = rows[0]
     return queries
@@ -36,13 +36,13 @@ def queries(rows: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def indexes(rows: np.ndarray) -> dict[str, VectorIndex]:
-    """Every backend over the same rows."""
+    """Return an index of every backend over the same rows."""
     return {name: build_index(rows, name) for name in BACKENDS}
 
 
 @pytest.fixture
 def no_scans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make FAISS answer whatever it would cost, where small or narrow searches would be exact scans."""
+    """Use FAISS even for small or narrow searches, which would otherwise be exact scans."""
     monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: False)
     monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
 
@@ -50,7 +50,7 @@ def no_scans(monkeypatch: pytest.MonkeyPatch) -> None:
 def truth(
     rows: np.ndarray, queries: np.ndarray, k: int, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers and distances by float64 arithmetic, equal distances in row order, padded with -1."""
+    """Return row numbers and float64 distances, ties in row order, padded with -1 and inf."""
     exact = np.stack(
         [np.sqrt(((rows.astype(np.float64) - q.astype(np.float64)) ** 2).sum(1)) for q in queries]
     )
@@ -64,13 +64,13 @@ def truth(
 
 
 def recall(expected: np.ndarray, actual: np.ndarray) -> float:
-    """The mean share of the expected rows among the actual ones; -1 expects nothing."""
+    """Return the mean share of the expected rows among the actual ones; -1 is padding."""
     pairs = zip(expected, actual, strict=True)
     return float(np.mean([len(np.intersect1d(e[e >= 0], a)) / np.count_nonzero(e >= 0) for e, a in pairs]))
 
 
 def filter_of(share: float) -> np.ndarray:
-    """A filter that allows this share of the rows, drawn at random."""
+    """Return a random filter that allows this share of the rows."""
     allowed = np.zeros(N_ROWS, bool)
     allowed[np.random.default_rng(5).permutation(N_ROWS)[: round(share * N_ROWS)]] = True
     return allowed
@@ -82,10 +82,10 @@ def filter_of(share: float) -> np.ndarray:
 def test_exact_backends_find_the_nearest_rows_in_order(
     name: str, k: int, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """The ids are those of float64 distances, the first of equal rows before the later ones."""
+    """The rows are the nearest by float64 distances, and equal rows come in row order."""
     numbers, distances = truth(rows, queries, k)
     hits = indexes[name].search(queries, k)
-    # Rows closer together than float32 can tell may change places.
+    # Rows whose distances float32 cannot tell apart may change places.
     np.testing.assert_allclose(-hits.scores, distances, atol=2e-6)
     np.testing.assert_array_equal(numbers[0, : min(k, N_TIED)], hits.rows[0, : min(k, N_TIED)])
     assert recall(numbers, hits.rows) > 0.9999
@@ -97,7 +97,7 @@ def test_exact_backends_find_the_nearest_rows_in_order(
 def test_exact_backends_agree_bit_for_bit(
     name: str, share: float, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """Ids and scores are those of ``exact``, under every filter."""
+    """Rows and scores are bit for bit those of ``exact``, under every filter."""
     expected = indexes["exact"].search(queries, 100, allowed=filter_of(share))
     hits = indexes[name].search(queries, 100, allowed=filter_of(share))
     np.testing.assert_array_equal(expected.rows, hits.rows)
@@ -107,7 +107,7 @@ def test_exact_backends_agree_bit_for_bit(
 def together_truth(
     rows: np.ndarray, queries: np.ndarray, k: int, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As ``truth``, for the rows nearest to any of the queries: one list."""
+    """Return the same as ``truth``, but one list of the rows nearest to any of the queries."""
     distances = [((rows.astype(np.float64) - q.astype(np.float64)) ** 2).sum(1) for q in queries]
     nearest = np.sqrt(np.min(distances, axis=0))
     if allowed is not None:
@@ -123,7 +123,7 @@ def together_truth(
 def test_the_nearest_rows_to_any_query_are_found(
     name: str, share: float, k: int, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """One list for all queries: the rows nearest to any of them, each once, at its least distance."""
+    """With ``together`` one list has the rows nearest to any query, each once, with its least distance."""
     queries, allowed = queries[3:], filter_of(share)
     expected, distances = together_truth(rows, queries, k, allowed)
     hits = indexes[name].search(queries, k, together=True, allowed=allowed)
@@ -136,7 +136,7 @@ def test_the_nearest_rows_to_any_query_are_found(
     np.testing.assert_allclose(-hits.scores, own, atol=1e-6)
     if name in EXACT:
         np.testing.assert_allclose(-hits.scores, distances, atol=2e-6)
-    if k > 1:  # one row may be as near as another
+    if k > 1:  # at k = 1, another row may be equally near
         assert recall(expected, hits.rows) >= (0.9999 if name in EXACT else 0.95)
 
 
@@ -150,7 +150,7 @@ def test_sentences_with_the_same_neighbours_hide_none(
     indexes: dict[str, VectorIndex],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One list has all rows, found by FAISS, where queries repeat, and where all are near one of them."""
+    """FAISS finds all rows of one list if queries repeat and if all rows are near one of them."""
     own, allowed = clustered(4, DIM, seed=1).astype(np.float32), filter_of(0.3 if case == "filtered" else 1)
     queries = np.repeat(own, 4, axis=0)
     if case == "one has all":
@@ -173,7 +173,7 @@ def test_one_list_is_completed_where_faiss_falls_short(
     indexes: dict[str, VectorIndex],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As for a list for each query: all k rows come back, or as many as are allowed."""
+    """One list for all queries is completed to k rows, or to the number of allowed rows."""
     monkeypatch.setattr(type(indexes[name]), "usual_effort", lambda *_: Effort(1, 20, 0))
     distances = np.linalg.norm(rows.astype(np.float32)[:, None] - queries, axis=2).min(axis=1)
     allowed = distances > np.sort(distances)[-50]
@@ -191,7 +191,7 @@ def test_one_list_is_completed_where_faiss_falls_short(
 def test_approximate_backends_recall(
     name: str, share: float, rows: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """At least 95 % of the nearest 10 and of the nearest 100 allowed rows are found, by FAISS alone."""
+    """FAISS alone finds at least 95 % of the nearest 10 and of the nearest 100 allowed rows."""
     queries, allowed = clustered(50, DIM, seed=2).astype(np.float32), filter_of(share)
     for k in (10, 100):
         hits = indexes[name].search(queries, k, allowed=allowed)
@@ -203,7 +203,7 @@ def test_approximate_backends_recall(
 def test_scores_are_exact_distances_of_the_rows_returned(
     name: str, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """Whatever was proposed, scores are full-precision, best first, equal ones in row order."""
+    """Scores are exact distances in full precision, best first, ties in row order."""
     hits = indexes[name].search(queries, 200)
     differences = rows[hits.rows].astype(np.float64) - queries[:, None].astype(np.float64)
     np.testing.assert_allclose(-hits.scores, np.sqrt((differences**2).sum(-1)), atol=1e-6)
@@ -217,7 +217,7 @@ def test_scores_are_exact_distances_of_the_rows_returned(
 def test_filters_hold(
     name: str, share: float, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """Only allowed rows come back, as many as there are up to k, and -1 with -inf beyond."""
+    """Only allowed rows are returned, up to k, padded with -1 and -inf."""
     allowed = filter_of(share)
     hits = indexes[name].search(queries, 20, allowed=allowed)
     found = hits.rows >= 0
@@ -238,7 +238,7 @@ def test_an_answer_is_completed_where_faiss_falls_short(
     indexes: dict[str, VectorIndex],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A filter that leaves nothing where FAISS looks still gets all k rows, the nearest ones."""
+    """If the filter leaves nothing where FAISS looks, the search still returns the k nearest rows."""
     monkeypatch.setattr(type(indexes[name]), "usual_effort", lambda *_: Effort(1, 20, 0))
     distances = np.linalg.norm(rows.astype(np.float32) - queries[3], axis=1)
     allowed = distances > np.sort(distances)[-500]
@@ -251,8 +251,8 @@ def test_an_answer_is_completed_where_faiss_falls_short(
 @pytest.mark.usefixtures("no_scans")
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_backends_are_exact_far_from_the_origin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors of large norm, whose distances float32 matrix products cannot tell apart, come in order."""
-    monkeypatch.setattr(faiss.cvar, "distance_compute_blas_threshold", 1)  # as a GPU always does
+    """Vectors far from the origin, which float32 matrix products cannot tell apart, are in order."""
+    monkeypatch.setattr(faiss.cvar, "distance_compute_blas_threshold", 1)  # as always on a GPU
     rows = clustered(2000, DIM, dtype="float32") * np.float32(0.1) + np.float32(300)
     queries = rows[:40] + np.float32(0.01)
     hits = build_index(rows, name).search(queries, 20)
@@ -264,7 +264,7 @@ def test_exact_backends_are_exact_far_from_the_origin(name: str, monkeypatch: py
 def test_asking_for_every_row_returns_every_row(
     name: str, extra: int, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """A search can be widened until the index is exhausted."""
+    """A search for as many rows as the index has returns all of them."""
     hits = indexes[name].search(queries, N_ROWS + extra)
     for numbers in hits.rows:
         np.testing.assert_array_equal(np.arange(N_ROWS), np.sort(numbers[:N_ROWS]))
@@ -276,7 +276,7 @@ def test_asking_for_every_row_returns_every_row(
 def test_a_batch_answers_as_its_queries_alone(
     name: str, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """One call for all sentences of a paper gives what one call for each gives, bit for bit."""
+    """One call for all sentences of a paper gives bit for bit the answers of separate calls."""
     together = indexes[name].search(queries, 30)
     for i, query in enumerate(queries):
         alone = indexes[name].search(query[None], 30)
@@ -289,7 +289,7 @@ def test_a_batch_answers_as_its_queries_alone(
 def test_concurrent_searches_do_not_disturb_each_other(
     name: str, queries: np.ndarray, indexes: dict[str, VectorIndex]
 ) -> None:
-    """Four threads with different k and filters get the answers each gets alone."""
+    """Four threads with different k and filters get the answers of separate searches."""
     index = indexes[name]
     asked = [(5, None), (50, None), (200, filter_of(0.5)), (20, filter_of(0.2))]
     expected = [index.search(queries, k, allowed=allowed).rows for k, allowed in asked]
@@ -310,7 +310,7 @@ def test_concurrent_searches_do_not_disturb_each_other(
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_unusable_searches_are_refused(name: str, indexes: dict[str, VectorIndex]) -> None:
-    """NaN, another dimension, no query, k under 1 and a filter of another length raise InputError."""
+    """NaN, wrong dimensions, no query, k below 1 and a filter of wrong length raise ``InputError``."""
     good, index = np.zeros((1, DIM), np.float32), indexes[name]
     with pytest.raises(InputError, match="NaN"):
         index.search(np.full((1, DIM), np.nan, np.float32), 5)

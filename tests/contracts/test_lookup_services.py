@@ -1,4 +1,4 @@
-"""Services that papers are looked up at: the contract that every one of SERVICES meets."""
+"""Tests of the contract that every lookup service in SERVICES meets."""
 
 from urllib.parse import unquote
 
@@ -9,27 +9,27 @@ from indexer.corpus.lookup.services import SERVICES
 from models.errors import ServiceError
 from tests.support.examples.lookup_answers import LookupServices
 
-# What each is asked for here, and what its invented answer holds of it.
+# The number to look up at each service, which its faked answer contains.
 ASKED = {"doi": "10.5555/lamp.1", "arxiv": "9912.00007", "pmid": "41"}
 BOMB = b'<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;&b;&b;">]><a>&c;</a>'
 
 
 def answer(name: str) -> bytes:
-    """The body of an answer to a request for the one paper."""
+    """Return the body of the service's answer to a request for that paper."""
     url, asked = SERVICES[name].address([ASKED[name]], "")
     with httpx.Client(transport=httpx.MockTransport(LookupServices())) as client:
         return client.get(url, params=asked).content
 
 
 def test_every_service_is_tested() -> None:
-    """Each has a paper here that it is asked for."""
+    """Every service has a number to look up here."""
     assert set(ASKED) == set(SERVICES)
 
 
 @pytest.mark.parametrize("name", SERVICES)
 class TestEveryLookupService:
     def test_one_request_asks_for_as_many_as_it_says(self, name: str) -> None:
-        """Over TLS, with each number in the address and at most the contact in addition; then a pause."""
+        """A request uses TLS, contains each number, and adds at most the contact; a pause follows."""
         service = SERVICES[name]
         numbers = [f"{ASKED[name]}{i:03}" for i in range(service.at_once)]
         url, asked = service.address(numbers, "")
@@ -41,7 +41,7 @@ class TestEveryLookupService:
         assert service.every_s > 0
 
     def test_papers_are_given_by_what_they_were_asked_by(self, name: str) -> None:
-        """Whoever asked for `doi:...` finds the answer under it, with a title and an abstract."""
+        """A found paper is keyed by the identifier requested, and has a title and an abstract."""
         (found,) = SERVICES[name].papers(answer(name)).items()
         lookup, paper = found
         assert f"{name}:{ASKED[name]}" == lookup
@@ -50,6 +50,6 @@ class TestEveryLookupService:
 
     @pytest.mark.parametrize("body", [b"", b"<html>busy", b'{"message"', b"\xff\xfe", BOMB])
     def test_an_answer_of_another_shape_names_the_service(self, name: str, body: bytes) -> None:
-        """A page of an overloaded server, half an answer, one that unfolds without end: refused."""
+        """HTML pages, truncated answers and entity bombs raise an error with the name of the service."""
         with pytest.raises(ServiceError, match=f"{SERVICES[name].name}: its answer cannot be read"):
             SERVICES[name].papers(body)

@@ -1,4 +1,4 @@
-"""Objectives of training, for retrieval and for functions: the contract of every name in both OBJECTIVES."""
+"""Tests of the contract of every training objective, for retrieval and for functions."""
 
 from dataclasses import fields
 
@@ -15,18 +15,18 @@ from models.training.rhetoric.objectives import build_loss
 RETRIEVAL = models.training.objectives.OBJECTIVES
 FUNCTIONS = models.training.rhetoric.objectives.OBJECTIVES
 N, DIM, LONGEST = 4, 6, 3
-LENGTHS = torch.tensor([3, 2, 3, 1])  # sentences of each text; the rest is padding
+LENGTHS = torch.tensor([3, 2, 3, 1])  # sentences per text; the rest is padding
 MASK = torch.arange(LONGEST)[None] < LENGTHS[:, None]
 
 
 def objective(name: str) -> RetrievalObjective:
-    """That of a name, with the settings it has by default."""
+    """Return the objective with this name and its default settings."""
     built: RetrievalObjective = resolve(RETRIEVAL, name, "objective")()
     return built
 
 
 def drawn(seed: int, *, scale: float = 1.0) -> Tensor:
-    """The rows of texts, (N, 1 + LONGEST, DIM): the document's, then its sentences'."""
+    """Return the rows of texts, (N, 1 + LONGEST, DIM): the document's, then its sentences'."""
     rows = scale * torch.randn(N, 1 + LONGEST, DIM, generator=torch.Generator().manual_seed(seed))
     rows[:, 1:][~MASK] = 0
     return rows
@@ -40,7 +40,7 @@ def loss_of(
     order: Tensor | None = None,
     with_tau: float | None = None,
 ) -> Tensor:
-    """The loss of a batch with a negative for each query, its examples in another order if asked."""
+    """Return the loss of a batch with a negative for each query, with its examples in ``order`` if given."""
     order = torch.arange(N) if order is None else order
     query, positive, negative = (
         Vectors(rows[order, 1:], MASK[order], rows[order, 0]) for rows in (queries, positives, drawn(3))
@@ -54,7 +54,7 @@ def loss_of(
             owner=torch.arange(N),
             same=torch.eye(N, dtype=torch.bool),
             known=torch.zeros(N, N, dtype=torch.bool),
-            aligned=torch.zeros(N, 2, dtype=torch.long),  # the first sentences belong together
+            aligned=torch.zeros(N, 2, dtype=torch.long),  # the first sentences are aligned
         )
     )
     return loss
@@ -63,7 +63,7 @@ def loss_of(
 @pytest.mark.parametrize("name", RETRIEVAL)
 class TestEveryRetrievalObjective:
     def test_its_gradient_reaches_both_papers(self, name: str) -> None:
-        """One finite number, and finite gradients that are not all 0."""
+        """The loss is one finite number, and the gradients are finite and not all 0."""
         queries, positives = drawn(1).requires_grad_(), drawn(2).requires_grad_()
         loss = loss_of(name, queries, positives)
         assert (0, True) == (loss.ndim, bool(loss.isfinite()))
@@ -74,7 +74,7 @@ class TestEveryRetrievalObjective:
             assert rows.grad.abs().max() > 0
 
     def test_a_search_reads_the_temperature_that_it_is_trained_at(self, name: str) -> None:
-        """``served_tau`` is its setting tau where that moves the loss; without one, or an idle one, None."""
+        """``served_tau`` is the setting tau, which changes the loss; without such a setting it is None."""
         kind = resolve(RETRIEVAL, name, "objective")
         if "tau" not in {own.name for own in fields(kind)}:
             assert kind().served_tau is None
@@ -84,7 +84,7 @@ class TestEveryRetrievalObjective:
         assert [kind(tau=tau).served_tau for tau in losses] == [*losses]
 
     def test_padding_says_nothing(self, name: str) -> None:
-        """What stands where a text has no sentence changes neither loss nor gradient."""
+        """Values in padding change neither the loss nor the gradient, which is 0 there."""
         other = drawn(1)
         other[:, 1:][~MASK] = 7.0
         queries = [rows.requires_grad_() for rows in (drawn(1), other)]
@@ -101,7 +101,7 @@ class TestEveryRetrievalObjective:
         torch.testing.assert_close(loss_of(name, drawn(1), drawn(2), order=order), expected)
 
     def test_what_is_alike_costs_less(self, name: str) -> None:
-        """A paper is nearer to its own text than to others, so its loss is lower."""
+        """The loss of queries with themselves as positives is lower than with other texts."""
         queries = drawn(1, scale=3.0)
         assert loss_of(name, queries, queries) < loss_of(name, queries, drawn(2, scale=3.0))
 
@@ -111,7 +111,7 @@ class TestEveryFunctionObjective:
     LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2])
 
     def test_its_gradient_reaches_the_vectors(self, name: str) -> None:
-        """One finite number, and a finite gradient that is not all 0."""
+        """The loss is one finite number, and its gradient is finite and not all 0."""
         torch.manual_seed(0)
         vectors = torch.randn(len(self.LABELS), DIM, requires_grad=True)
         loss = build_loss(name, n_functions=3, dim=DIM)(vectors, self.LABELS)

@@ -1,4 +1,4 @@
-"""Tables of a report: the contract that every one of FORMATS meets."""
+"""Tests of the contract of every table format of a report in FORMATS."""
 
 import re
 
@@ -6,12 +6,12 @@ import pytest
 
 from evaluation.report.tables import FORMATS, TextTable
 
-# What parts cells, where it is not escaped, and what a line of them has beside those between cells.
+# The unescaped separator of cells, and the number of additional separators in a line.
 CELLS = {"markdown": (r"(?<!\\)\|", 2), "latex": (r"(?<!\\)&", 0)}
 
 
 def test_every_format_is_tested() -> None:
-    """Each has its cells here."""
+    """Every format has an entry in ``CELLS``."""
     assert set(CELLS) == set(FORMATS)
 
 
@@ -19,7 +19,7 @@ def test_every_format_is_tested() -> None:
 class TestEveryFormat:
     @pytest.mark.parametrize("system", ["minilm:ot", "a | b", "a & b_c", "50 % of {x}\\", "#1~$2^"])
     def test_a_system_is_a_line(self, name: str, system: str) -> None:
-        """Whatever it is called, with as many cells as there are columns; the title is told."""
+        """Every system is one line with a cell per column, whatever its name, and the title is shown."""
         lines = ((system, "42.1", "62.6"), ("other", "40.0", "60.0"))
         told = FORMATS[name](TextTable("Of a set", ("System", "MAP", "NDCG%20"), lines))
         parting, beside = CELLS[name]

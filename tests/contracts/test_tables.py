@@ -1,4 +1,4 @@
-"""Tables of results to paste: the contract that every one of TABLES meets."""
+"""Tests of the contract of every table of results in TABLES."""
 
 import re
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from service.api.schemas.search.results import ResultOut
 from service.web.tables import TABLES
 
-# What parts cells, where it is not escaped, and how many lines a table has beside those of papers.
+# The unescaped separator of cells, and the number of lines besides those of papers.
 CELLS = {"tex": (r"(?<!\\)&", 6), "md": (r"(?<!\\)\|", 2), "tsv": ("\t", 1)}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def result(title: str, author: str, abstract: str) -> ResultOut:
-    """One of a list; its abstract is one sentence, its method."""
+    """Return a search result whose abstract is one method sentence."""
     sentence = {"start": 0, "end": len(abstract), "facet": "method", "facet_source": "given"}
     paper = {"id": "p", "title": title, "abstract": abstract, "sentences": [sentence], "authors": [author]}
     rest = {"year": None, "venue": None, "url": None, "doi": None, "fields": []}
@@ -36,7 +36,7 @@ def result(title: str, author: str, abstract: str) -> ResultOut:
 
 
 def test_every_table_is_tested() -> None:
-    """Each has its cells here."""
+    """Every table has an entry in ``CELLS``."""
     assert set(CELLS) == set(TABLES)
 
 
@@ -46,7 +46,7 @@ class TestEveryTable:
     @given(title=TEXT, author=TEXT, abstract=TEXT)
     @example(title="a | b & c\td", author="\\", abstract="=1\n2 \\| \\& \u2028 3\r4")
     def test_a_paper_is_a_line(self, ending: str, title: str, author: str, abstract: str) -> None:
-        """Whatever it says, with as many cells as the line of names has."""
+        """Every paper is one line with as many cells as the header, whatever text it has."""
         parting, n_others = CELLS[ending]
         _, table = TABLES[ending]
         lines = table([result(title, author, abstract), result("Plain", "Ada Quill", "We sort ropes.")])
@@ -56,5 +56,5 @@ class TestEveryTable:
         assert "We sort ropes." in rows[-1]
 
     def test_without_papers_it_is_its_head(self, ending: str) -> None:
-        """Not an error."""
+        """Without papers a table has only its head."""
         assert CELLS[ending][1] == len(TABLES[ending][1]([]).splitlines())

@@ -1,4 +1,4 @@
-"""Taggers of facets: the contract of every one, and which is loaded for an encoder."""
+"""Tests of the contract of every facet tagger, and of the choice of a tagger for an encoder."""
 
 import gzip
 import json
@@ -36,19 +36,19 @@ SHIPPED = sorted(SHIPPED_WEIGHTS.glob("facets-*.safetensors*"))
 
 
 def shipped_tagger(path: Path) -> FacetTagger:
-    """The tagger in one of the shipped files."""
+    """Return the tagger in one of the shipped files."""
     tagger: FacetTagger = resolve(TAGGERS, facets.read_metadata(path)["kind"], "tagger")(path)
     return tagger
 
 
 def test_every_kind_of_tagger_is_shipped() -> None:
-    """Each name in the registry has weights that keep the contract below."""
+    """The shipped weights have every kind of tagger in the registry."""
     assert set(TAGGERS) == {facets.read_metadata(path)["kind"] for path in SHIPPED}
 
 
 @pytest.mark.parametrize("path", [None, *SHIPPED], ids=lambda path: path.stem if path else "keywords")
 def test_every_tagger_keeps_the_contract(path: Path | None, minilm: Encoder) -> None:
-    """A row for every sentence, past the token limit too, summing to 1; order kept; batch equals singles."""
+    """Every sentence, even past the token limit, gets probabilities, the same in a batch as alone."""
     tagger = KeywordTagger() if path is None else shipped_tagger(path)
     spec = tagger.spec
     assert isinstance(tagger, FacetTagger)
@@ -69,14 +69,14 @@ def test_every_tagger_keeps_the_contract(path: Path | None, minilm: Encoder) -> 
 
 
 def tag(tagger: FacetTagger, papers: Sequence[Paper], encoded: Sequence[EncodedPaper]) -> list[np.ndarray]:
-    """What a tagger says, given the layers it wants."""
+    """Return a tagger's probabilities, with the layers that it requires."""
     read = [(own.layers, own.openings) for own in encoded if own.layers is not None]
     return tagger.tag(papers, [np.concatenate(pair) for pair in read])
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_shipped_taggers_know_a_plain_abstract(path: Path, minilm: Encoder) -> None:
-    """Background, method and result of an abstract that says them plainly are told apart."""
+    """The first three sentences of a plain abstract are tagged background, method and result."""
     tagger = shipped_tagger(path)
     if tagger.spec.encoder not in {None, minilm.spec.fingerprint}:
         pytest.skip("reads the layers of an encoder that is not here")
@@ -86,7 +86,7 @@ def test_shipped_taggers_know_a_plain_abstract(path: Path, minilm: Encoder) -> N
 
 
 def test_given_facets_stay() -> None:
-    """Only sentences without a facet get the most probable one; nothing else of the paper changes."""
+    """Only sentences without a facet get the most probable one; the rest of the paper is unchanged."""
     given = PAPERS[0]
     kept = replace(given.sentences[1], facet=Facet.OTHER)
     given = replace(given, year=2020, sentences=(given.sentences[0], kept, *given.sentences[2:]))
@@ -111,12 +111,12 @@ def test_given_facets_stay() -> None:
 def test_aims_count_as_background_where_there_is_no_other(
     rows: list[list[float]], expected: list[int]
 ) -> None:
-    """The most probable facet, but for an abstract that else had neither background nor objective."""
+    """If no sentence is background or objective, one gets that facet; others get the most probable."""
     assert expected == facet_codes(np.array(rows, dtype=np.float32)).tolist()
 
 
 class Named(KeywordTagger):
-    """A tagger built from a path, as those with weights are."""
+    """A tagger that is built from a path, like those with weights."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path.stem)
@@ -124,19 +124,19 @@ class Named(KeywordTagger):
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for weights, and a kind of tagger that says which file it was given."""
+    """Return a folder for weights, and register a kind of tagger that stores the name of its file."""
     monkeypatch.setattr(facets, "TAGGERS", {"named": f"{__name__}:Named"})
     return tmp_path
 
 
 def write_weights(path: Path, *, kind: str = "named", encoder: str | None = None) -> None:
-    """A safetensors file with nothing but metadata of interest."""
+    """Write a safetensors file in which only the metadata matters."""
     told = json.dumps({"kind": kind, "encoder": encoder})
     save_file({"weight": np.zeros(1, dtype=np.float32)}, path, metadata={facets.METADATA: told})
 
 
 def test_the_tagger_trained_on_the_encoder_is_loaded(weights: Path, hashing: Encoder) -> None:
-    """The file whose metadata names the encoder's fingerprint, else the one that reads the text alone."""
+    """The tagger with the encoder's fingerprint is loaded, or else the one that reads only text."""
     write_weights(weights / "facets-surface.safetensors")
     write_weights(weights / "facets-other.safetensors", encoder="0" * 64)
     assert "facets-surface" == load_tagger(hashing.spec, weights=weights).spec.name
@@ -145,7 +145,7 @@ def test_the_tagger_trained_on_the_encoder_is_loaded(weights: Path, hashing: Enc
 
 
 def test_unusable_weights_are_named(weights: Path, hashing: Encoder) -> None:
-    """Missing, damaged and unknown weights are errors that name the file or the kind."""
+    """Missing, damaged and unknown weights raise errors that name the file or the kind."""
     with pytest.raises(WeightsError, match=r"facets-surface\.safetensors"):
         load_tagger(hashing.spec, weights=weights)
     (weights / "facets-surface.safetensors").write_bytes(b"no weights")
@@ -157,7 +157,7 @@ def test_unusable_weights_are_named(weights: Path, hashing: Encoder) -> None:
 
 
 def test_gzipped_weights_are_the_same_tagger(tmp_path: Path) -> None:
-    """The same name and fingerprint, so that a collection does not see another tagger; damage is named."""
+    """Packed and plain weights have the same spec, and the error for damaged ones names the file."""
     packed = SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"
     plain = tmp_path / packed.name.removesuffix(".gz")
     plain.write_bytes(gzip.decompress(packed.read_bytes()))

@@ -1,4 +1,4 @@
-"""Systems that rank by words alone: the contract that every name in TEXT_SYSTEMS meets."""
+"""Tests of the contract of every system in TEXT_SYSTEMS, which rank by words alone."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ RankFn = Callable[..., dict[str, float]]
 
 @pytest.fixture
 def rank() -> RankFn:
-    """The scores of a system for one query over the invented papers; words need no encoder."""
+    """Return a function for a system's scores of one query over the example papers."""
 
     def rank(name: str, query: EvalQuery) -> dict[str, float]:
         return dict(Systems(collection(query), pytest.fail).rank(name).scores.get(query.id, {}))
@@ -27,26 +27,26 @@ def rank() -> RankFn:
 @pytest.mark.parametrize("name", TEXT_SYSTEMS)
 class TestEveryTextSystem:
     def test_it_ranks_the_pool_and_nothing_else(self, rank: RankFn, name: str) -> None:
-        """A finite score for every paper of the pool but the query's own, the same on every run."""
+        """Every other paper of the pool gets a finite score, the same in every run."""
         scores = rank(name, WHOLE)
         assert set(OTHERS) == set(scores)
         assert all(math.isfinite(score) for score in scores.values())
         assert scores == rank(name, WHOLE)
 
     def test_the_same_text_comes_first(self, rank: RankFn, name: str) -> None:
-        """A question in a paper's own words finds that paper before all others."""
+        """A query with a paper's own words ranks this paper first."""
         for found in PAPERS.values():
             text = Paper(id="asked", title="", abstract=f"{found.title} {found.abstract}", sentences=())
             scores = rank(name, EvalQuery("q:text", text, tuple(PAPERS), "q:text", is_text=True))
             assert found.id == max(scores, key=lambda paper_id: scores[paper_id])
 
     def test_the_order_of_the_pool_does_not_matter(self, rank: RankFn, name: str) -> None:
-        """Each paper has its own score."""
+        """The scores do not depend on the order of the pool."""
         backwards = EvalQuery("q:whole", WHOLE.paper, OTHERS[::-1], "q")
         assert rank(name, WHOLE) == rank(name, backwards)
 
     def test_selected_sentences_count_alone_if_asked(self, rank: RankFn, name: str) -> None:
-        """Under ``-facet`` the rest of the paper says nothing; without, what is selected says nothing."""
+        """With ``-facet`` only the selected sentences count; without it, the whole paper does."""
         facet = str(TextSystem(name, facet=True))  # type: ignore[arg-type]  # one of the names
         sentence = PAPERS["q"].sentences[1].text
         text = Paper(id="asked", title="", abstract=sentence, sentences=())
@@ -54,12 +54,12 @@ class TestEveryTextSystem:
         assert rank(facet, METHOD) == rank(name, EvalQuery("q:method", text, OTHERS, "q"))
 
     def test_a_text_without_words_is_not_answered(self, rank: RankFn, name: str) -> None:
-        """Stop words and marks alone find nothing; words that no paper has score every paper 0."""
+        """Stop words and marks alone find nothing, and unknown words score every paper 0."""
         for abstract, scores in (("the of ... ?", {}), ("quixotic zeppelins", dict.fromkeys(OTHERS, 0.0))):
             text = Paper(id="asked", title="", abstract=abstract, sentences=())
             assert scores == rank(name, EvalQuery("q:text", text, OTHERS, "q:text", is_text=True))
 
     def test_its_name_is_read_as_written(self, rank: RankFn, name: str) -> None:
-        """What a table calls it can be asked for."""
+        """The name in a table can be parsed as a system."""
         for system in (TextSystem(name), TextSystem(name, facet=True)):  # type: ignore[arg-type]  # one of them
             assert system == parse(str(system))

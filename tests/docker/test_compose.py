@@ -1,4 +1,4 @@
-"""The compose file and `.env.example`: against the specification, the tree, the commands and the settings."""
+"""Tests of the compose file and `.env.example`, against schema, tree, commands and settings."""
 
 import re
 from collections.abc import Iterator
@@ -43,13 +43,13 @@ each_profile = pytest.mark.parametrize("profile", PROFILES)
 
 
 def schema_faults(path: Path) -> tuple[int, str]:
-    """What the compose specification's schema finds in a file."""
+    """Return the exit status and output of checking a file against the compose schema."""
     done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(path)])
     return done.exit_code, done.output
 
 
 def test_the_file_is_as_the_specification_wants_it() -> None:
-    """By the schema that the specification publishes."""
+    """The compose file satisfies the published schema of the compose specification."""
     assert 0 == schema_faults(COMPOSE_FILE)[0], schema_faults(COMPOSE_FILE)[1]
 
 
@@ -57,7 +57,7 @@ def test_the_file_is_as_the_specification_wants_it() -> None:
     ("right", "wrong"), [("mem_limit:", "memory_limit:"), ("condition: service_healthy", "condition: ready")]
 )
 def test_the_schema_finds_a_mistake(tmp_path: Path, right: str, wrong: str) -> None:
-    """A name or a value that is not in it."""
+    """A wrong name and a wrong value are found by the schema."""
     broken = tmp_path / "docker-compose.yml"
     broken.write_text(TEXT.replace(right, wrong), encoding="utf-8")
     code, found = schema_faults(broken)
@@ -65,18 +65,18 @@ def test_the_schema_finds_a_mistake(tmp_path: Path, right: str, wrong: str) -> N
 
 
 def test_the_example_has_every_setting_and_every_variable() -> None:
-    """Those of the settings class, and of both compose files, and no other, each once."""
+    """The example has the settings and the variables of both compose files, each once, and no others."""
     names = re.findall(r"^#?([A-Z_0-9]+)=", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE)
     of_cluster = variables_of((ROOT / "docker" / "ray.yml").read_text(encoding="utf-8"))
     assert sorted(SETTINGS | variables_of(TEXT) | of_cluster | {"COMPOSE_PROFILES"}) == sorted(names)
     assert set(PROFILES) >= set(example()["COMPOSE_PROFILES"].split(","))
-    # Those that the compose file sets itself are not for .env.
+    # Settings that the compose file sets itself are not in .env.
     assert SETTINGS - variables_of(TEXT) == SETTINGS - set(example())
 
 
 @each_service
 def test_a_service_has_every_setting(service: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of the class and no other, and what the example leaves open has its default."""
+    """Each service gets exactly the settings, with default values if the example leaves them empty."""
     given = environment_of(service)
     assert SETTINGS == set(given)
     for name, value in given.items():
@@ -91,7 +91,7 @@ def test_a_service_has_every_setting(service: dict[str, Any], monkeypatch: pytes
 
 
 def test_a_variable_reaches_its_setting() -> None:
-    """What .env says of a setting is what the container is given, under the same name."""
+    """A value in .env reaches the container under the same name."""
     values = {name: f"value of {name}" for name in variables_of(TEXT)}
     for name in ("service", "service-gpu"):
         given = environment_of(compose(values)["services"][name])
@@ -101,7 +101,7 @@ def test_a_variable_reaches_its_setting() -> None:
 
 
 def test_nothing_runs_without_a_password() -> None:
-    """The database's has no default, and the file says what to do."""
+    """The database password has no default, and the compose file says where to set it."""
     with pytest.raises(UnsetError, match="POSTGRES_PASSWORD"):
         compose(example())
     assert "copy .env.example to .env" in TEXT
@@ -109,13 +109,13 @@ def test_nothing_runs_without_a_password() -> None:
 
 @each_service
 def test_a_command_is_one_of_akin(service: dict[str, Any]) -> None:
-    """Its options and values are taken, and its data is the volume."""
+    """Each command is valid for akin, and its data folder is the volume."""
     context = parsed(command_of(service))
     assert Path("/var/lib/akin") == context.params["data"]
 
 
 def test_a_command_that_is_not_is_refused() -> None:
-    """An option or a value that there is not."""
+    """A command with an unknown option or value is refused."""
     for words in (
         ["serve", "--data", "d", "--nope"],
         ["keys", "create", "a", "--data", "d", "--scope", "all"],
@@ -126,7 +126,7 @@ def test_a_command_that_is_not_is_refused() -> None:
 
 @each_service
 def test_a_service_fits_its_image(service: dict[str, Any]) -> None:
-    """The Dockerfile is there; user, volumes, port, version and program are those of the image."""
+    """User, volumes, port, version and program of a service match the Dockerfile of its image."""
     dockerfile = dockerfile_of(service)
     image = Image(dockerfile)
     assert service["image"] == f"akin:{project()['version']}-{dockerfile.stem}"
@@ -137,12 +137,12 @@ def test_a_service_fits_its_image(service: dict[str, Any]) -> None:
     if service["command"][0] == "serve":
         assert service["command"] == image.one("CMD").words
     else:
-        assert {"disable": True} == service["healthcheck"]  # the image has one for services
+        assert {"disable": True} == service["healthcheck"]  # the image's check is for services
 
 
 @each_service
 def test_a_service_may_do_little(service: dict[str, Any]) -> None:
-    """A read-only root, no privileges, bounded memory and processes, a process that passes signals on."""
+    """Services have a read-only root, no privileges, bounded memory and processes, and an init process."""
     assert (True, ["ALL"], True) == (service["read_only"], service["cap_drop"], service["init"])
     assert ["no-new-privileges:true"] == service["security_opt"]
     assert 4096 == service["pids_limit"]
@@ -152,10 +152,10 @@ def test_a_service_may_do_little(service: dict[str, Any]) -> None:
 
 @each_profile
 def test_there_is_time_to_finish_requests(profile: str) -> None:
-    """More than a service takes to end, by its settings; the other containers end by themselves."""
+    """The grace period is longer than a service takes to end with its settings; others end alone."""
     lasting = {name: each for name, each in ours(profile).items() if each["restart"] == "unless-stopped"}
     assert {"service", "worker"} == {name.removesuffix("-gpu") for name in lasting}
-    # For requests that outlast their deadline, for what goes on beside them, and for the last spans.
+    # For requests past their deadline, for background work, and for the last spans.
     beside_s = LEAST_GRACE_S + STOP_S + USUAL.export_timeout_s
     for service in lasting.values():
         default, given = Settings.model_fields, environment_of(service)
@@ -170,7 +170,7 @@ def test_there_is_time_to_finish_requests(profile: str) -> None:
 
 
 def test_the_gpu_is_for_those_who_compute() -> None:
-    """One NVIDIA GPU for indexer, service and worker, and no fall-back to a processor; none elsewhere."""
+    """Only indexer, service and worker of the gpu profile get one NVIDIA GPU, without a CPU fallback."""
     every = ALL | {("gpu", name): service for name, service in services("gpu").items()}
     gpu = {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
     for (profile, name), service in every.items():
@@ -181,7 +181,7 @@ def test_the_gpu_is_for_those_who_compute() -> None:
 
 
 def test_the_servers_are_those_that_akin_needs() -> None:
-    """Of one release, healthy where Akin looks for them, of bounded memory; what PostgreSQL has is kept."""
+    """Servers have a fixed release, health checks, bounded memory, and a volume for PostgreSQL's data."""
     postgres, redis = (services("cpu")[name] for name in ("postgres", "redis"))
     url = make_url(environment_of(ours("cpu")["service"])["AKIN_CATALOG_URL"])
     given = postgres["environment"]
@@ -193,14 +193,14 @@ def test_the_servers_are_those_that_akin_needs() -> None:
     assert ["CMD", "valkey-cli", "ping"] == redis["healthcheck"]["test"]
     assert re.fullmatch(r"postgres:18\.\d+-bookworm", postgres["image"])
     assert re.fullmatch(r"valkey/valkey:9\.0\.\d+-trixie", redis["image"])
-    # From version 18 on the image keeps its data below this folder, in one for each version.
+    # From version 18 on, the image stores its data in one folder per version below this one.
     assert {"/var/lib/postgresql": "postgres"} == volumes_of(postgres)
     assert ("1g", "256m") == (postgres["mem_limit"], redis["mem_limit"])
     assert {"192mb", "volatile-lru"} <= set(redis["command"])
 
 
 def test_every_image_is_of_one_release() -> None:
-    """Those of services and of stages: a tag of two numbers at least, so none is untagged, or the latest."""
+    """Every image tag has at least two version numbers, so none is untagged or latest."""
     served = {service["image"] for profile in PROFILES for service in services(profile).values()}
     built_on = {stage[0].words[0] for dockerfile in DOCKERFILES for stage in stages(dockerfile)}
     assert {"akin", "postgres", "python", "valkey/valkey"} == {
@@ -211,7 +211,7 @@ def test_every_image_is_of_one_release() -> None:
 
 
 def before(profile: str, name: str) -> Iterator[tuple[str, str]]:
-    """What a service of a profile waits for, itself or through another, with the condition."""
+    """Yield the services that a service waits for, directly or indirectly, with the condition."""
     every = services(profile)
     for other, wait in every[name].get("depends_on", {}).items():
         if other not in every:
@@ -223,7 +223,7 @@ def before(profile: str, name: str) -> Iterator[tuple[str, str]]:
 
 @each_profile
 def test_each_waits_for_what_it_needs(profile: str) -> None:
-    """Servers are healthy, then there is a key, then a collection, then service and worker."""
+    """Servers become healthy first, then the key is made, then the collection, then service and worker."""
     suffix = "-gpu" if profile == "gpu" else ""
     indexer = {"cpu": "indexer", "gpu": "indexer-gpu", "demo": "indexer-demo"}[profile]
     names = {"postgres", "redis", indexer, *(f"{each}{suffix}" for each in ("keys", "service", "worker"))}
@@ -239,13 +239,13 @@ def test_each_waits_for_what_it_needs(profile: str) -> None:
 
 @each_profile
 def test_nothing_is_published_beyond_this_machine_without_a_key(profile: str) -> None:
-    """One port, on loopback unless the operator says so; in the container Akin wants a key to listen."""
+    """One port is published, on loopback by default, although Akin needs a key to listen in the container."""
     published = {name: service["ports"] for name, service in services(profile).items() if "ports" in service}
     ((name, (port,)),) = published.items()
     address, outer, inner = port.split(":")
     assert is_loopback(address)
     assert (outer, inner) == ("8000", environment_of(ours(profile)[name])["AKIN_PORT"])
-    # What Akin does without a key at such an address: tests/service/access/test_keys.py.
+    # Akin's behaviour without a key at such an address: tests/service/access/test_keys.py.
     assert not is_loopback(environment_of(ours(profile)[name])["AKIN_HOST"])
     keys = parsed(command_of(ours(profile)["keys-gpu" if profile == "gpu" else "keys"])).params
     assert ("admin", True, 0) == (keys["scope"], keys["first"], keys["expires_days"])
@@ -254,7 +254,7 @@ def test_nothing_is_published_beyond_this_machine_without_a_key(profile: str) ->
 
 
 def test_the_demo_is_where_the_image_has_it() -> None:
-    """The corpus of the package, where this Python's packages are in the environment of the image."""
+    """The demo corpus has the path of the package in the image's environment."""
     service = ours("demo")["indexer-demo"]
     (path,) = parsed(command_of(service)).params["corpora"]
     (version,) = {
@@ -265,7 +265,7 @@ def test_the_demo_is_where_the_image_has_it() -> None:
 
 
 def test_the_corpus_is_a_folder_of_the_host() -> None:
-    """Mounted for reading alone, where the command looks for its files."""
+    """The corpus folder is mounted read-only as the working directory of the command."""
     service = services(
         "cpu",
         {"CORPUS": "/papers", "CORPUS_FILES": "a.jsonl b.jsonl.gz", "INDEX_OPTIONS": "--encoder hashing"},
@@ -279,7 +279,7 @@ def test_the_corpus_is_a_folder_of_the_host() -> None:
 
 @each_profile
 def test_a_collection_is_indexed_once(profile: str) -> None:
-    """A start leaves what is there as it is, unless `.env` says so, also where the corpus is gone."""
+    """A start does not index again unless `.env` says so, even if the corpus is missing."""
     for options, first in (("", True), ("--again", False)):
         (indexer,) = (
             each
@@ -292,7 +292,7 @@ def test_a_collection_is_indexed_once(profile: str) -> None:
 
 
 def test_every_named_volume_is_there() -> None:
-    """And no other."""
+    """The declared volumes are exactly the used ones."""
     used = {
         source
         for profile in PROFILES

@@ -1,4 +1,4 @@
-"""The service confined as compose does it, and the last stage of the CPU image in an empty folder.
+"""Tests of the service, confined as in compose, and of the last stage of the CPU image in an empty folder.
 
 With the image's own packages, and all of compose's services: tests/trials/test_containers.py.
 """
@@ -32,7 +32,7 @@ SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
 
 @pytest.fixture
 def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machine:
-    """A machine with the packages of the tests in the place of the image's, and a few papers."""
+    """Return a machine with the packages of the tests instead of the image's, and a few papers."""
     for folder in map(Path, (sys.prefix, ROOT)):
         if os.geteuid() == 0 and not all(each.stat().st_mode & stat.S_IXOTH for each in folder.parents):
             pytest.skip(f"only root can enter {folder}: tests/trials/test_containers.py has a copy made")
@@ -40,7 +40,7 @@ def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machi
         prefix,
         postgres_url,
         redis_server.url,
-        # Machine code is kept beside what it is of, where nobody may write here.
+        # Numba caches machine code next to its source, which is read-only here.
         variables={"PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
     )
     machine.path("/opt").mkdir()
@@ -53,7 +53,7 @@ def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machi
 
 @contextmanager
 def serving(machine: Machine, key: str) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
-    """The service, once it serves, and a client of it with a key."""
+    """Yield the process of the running service and a client with a key."""
     process = machine.start("service", stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -67,7 +67,7 @@ def serving(machine: Machine, key: str) -> Iterator[tuple["subprocess.Popen[str]
 
 
 def test_a_service_serves_from_a_container(machine: Machine) -> None:
-    """As another user, over a read-only root: it answers whoever has a key, until a SIGTERM."""
+    """As another user with a read-only root, the service answers requests with a key until SIGTERM."""
     with Keys.open(machine.catalog_url) as keys:
         key = keys.create("admin", scope=Scope.ADMIN, expires_days=1).token
     with serving(machine, key) as (process, client):
@@ -82,13 +82,13 @@ def test_a_service_serves_from_a_container(machine: Machine) -> None:
         process.send_signal(signal.SIGTERM)
         assert -signal.SIGTERM == process.wait(timeout=60)
     assert 1 == machine.health("service", port)
-    assert [] == list(machine.path("/var/lib/akin").glob(".*"))  # what is kept in a home is in the cache
+    assert [] == list(machine.path("/var/lib/akin").glob(".*"))  # home folder files are in the cache
     with Catalog.open_existing(machine.catalog_url) as catalog:
         assert 3 == catalog.count()
 
 
 def test_a_process_is_what_the_image_and_compose_say(prefix: Path) -> None:
-    """Its user, home and folder; no privileges, and no way to any; of this machine no other home."""
+    """A process has the user, home and folder of image and compose, and no privileges."""
     machine = Machine(prefix, "", "")
     machine.make_volumes()
     lines = ["id --user", "id --groups", "echo $HOME", "pwd", "grep -E '^(Cap|NoNewPrivs)' /proc/self/status"]
@@ -103,7 +103,7 @@ def test_a_process_is_what_the_image_and_compose_say(prefix: Path) -> None:
         assert ("10001", "10001") == (user, groups)
 
 
-# Of the standard library without its tests, as its user may read it.
+# Standard library modules without byte code, except its tests, as the user of the image sees them.
 _WITHOUT_BYTE_CODE = """
 import importlib.util, pathlib, re, sysconfig
 library = pathlib.Path(sysconfig.get_path("stdlib"))
@@ -114,7 +114,7 @@ print(len(modules) > 500, [str(path) for path in modules if path not in compiled
 
 
 def test_the_last_stage_makes_the_user_and_its_home(confinement: None, tmp_path: Path) -> None:
-    """Who owns the data folder, whose home it is, and finds Python's own library compiled."""
+    """The last stage makes the user and its data folder, and the standard library is compiled."""
     image = Image(DOCKERFILES[0])
     user, group = image.one("USER").value.split(":")
     as_user = f"setpriv --reuid={user} --regid={group} --clear-groups --bounding-set=-all --inh-caps=-all"
@@ -139,7 +139,7 @@ def test_the_last_stage_makes_the_user_and_its_home(confinement: None, tmp_path:
     ("place", "writable"), [("/var/lib/akin", True), ("/var/cache/akin", True), ("/opt", False)]
 )
 def test_only_the_volumes_can_be_written_to(prefix: Path, place: str, writable: bool) -> None:
-    """Nothing else, whoever owns it: what a process finds is what the image holds."""
+    """Only the volumes are writable, whoever owns a folder."""
     machine = Machine(prefix, "", "")
     machine.path(place).mkdir(parents=True)
     machine.path(place).chmod(0o777)

@@ -1,4 +1,4 @@
-"""docs/how-to/deploy.md against the tree: its commands, services, settings, paths, ports and bounds."""
+"""Tests of docs/how-to/deploy.md: its commands, services, settings, paths, ports and limits."""
 
 import re
 from typing import Any
@@ -19,37 +19,37 @@ from tests.support.containers.images import DOCKERFILES, Image, stages
 
 IMAGE = Image(DOCKERFILES[0])
 DATA = IMAGE.one("VOLUME").words[0]
-# What the file asks for that adds a cluster.
+# Variables of the file that adds a cluster.
 OF_RAY = variables_of((ROOT / "docker" / "ray.yml").read_text(encoding="utf-8"))
 
 
 def test_compose_commands_name_services_that_there_are() -> None:
-    """Those that are started, ended or looked at."""
+    """The compose commands on the page name existing services."""
     given = [words[2:] for words in commands() if words[:2] == ["docker", "compose"]]
     assert {"build", "up", "run", "stop", "rm", "logs", "exec", "down"} == {words[0] for words in given}
     named = set()
     for words in given:
         if words[0] in {"up", "stop", "rm", "logs"}:
-            # "=" is that of --scale.
+            # A word with "=" belongs to --scale.
             named |= {word for word in words[1:] if not word.startswith("-") and "=" not in word}
     assert {"service", "worker", "keys", "postgres", "redis"} <= named <= SERVICES
 
 
 @pytest.mark.parametrize("words", of_akin(), ids=" ".join)
 def test_commands_of_akin_are_taken(words: list[str]) -> None:
-    """By the command line itself, and with the data of the images."""
+    """The command line accepts the page's commands, with the data folder of the images."""
     assert DATA == str(parsed(words).params["data"])
 
 
 def test_there_are_commands() -> None:
-    """The page has some of each kind."""
+    """The page has a command of each kind."""
     assert {"serve", "worker", "index", "backup", "migrate", "keys", "snapshot"} == {
         words[0] for words in of_akin()
     }
 
 
 def test_the_first_search_sends_a_key_and_a_query() -> None:
-    """A service of compose has a key from its start; the paper is one of the demo."""
+    """The first search on the page sends a key, and queries by a paper of the demo."""
     (words,) = (each for each in commands() if each[0] == "curl" and each[2].endswith("/v1/search"))
     headers = {words[i + 1] for i, word in enumerate(words) if word == "-H"}
     assert {"Authorization: Bearer KEY", "Content-Type: application/json"} == headers
@@ -59,7 +59,7 @@ def test_the_first_search_sends_a_key_and_a_query() -> None:
 
 
 def test_settings_are_those_of_akin() -> None:
-    """And variables of the compose file those of `.env.example`."""
+    """Settings on the page exist, and the other variables are in `.env.example` or the cluster's file."""
     known = {f"AKIN_{name.upper()}" for name in Settings.model_fields}
     assert set(re.findall(r"AKIN_[A-Z_]+", PAGE)) <= known
     assert set(re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", PAGE)) - known <= set(example()) | OF_RAY
@@ -77,10 +77,10 @@ def test_settings_are_those_of_akin() -> None:
 
 
 def test_the_pods_fit_the_image() -> None:
-    """User, volumes, memory and the image's name; and no variables that a cluster makes up."""
+    """User, volumes, memory file systems and image of the pods match, without service variables."""
     service: dict[str, Any] = services("cpu")["service"]
     for spec in pods().values():
-        assert spec["enableServiceLinks"] is False  # a Service `akin` would set AKIN_PORT to an address
+        assert spec["enableServiceLinks"] is False  # a Service `akin` would set AKIN_PORT
         user = spec["securityContext"]
         assert (True, IMAGE.one("USER").value) == (
             user["runAsNonRoot"],
@@ -98,7 +98,7 @@ def test_the_pods_fit_the_image() -> None:
 
 
 def test_the_replicas_serve_as_the_containers_do() -> None:
-    """By the image's command, from a volume that is for reading alone; the Job before them writes to it."""
+    """Replicas run the image's command on a read-only volume; the Job before them can write to it."""
     spec = pods()["Deployment"]
     (container,) = spec["containers"]
     service = services("cpu")["service"]
@@ -106,7 +106,7 @@ def test_the_replicas_serve_as_the_containers_do() -> None:
     assert f"{spec['terminationGracePeriodSeconds']}s" == service["stop_grace_period"]
     health = [container[f"{each}Probe"]["httpGet"]["port"] for each in ("startup", "readiness", "liveness")]
     starting = container["startupProbe"]
-    assert starting["periodSeconds"] * starting["failureThreshold"] > OPEN_S  # as long as shards may take
+    assert starting["periodSeconds"] * starting["failureThreshold"] > OPEN_S  # as long as opening may take
     assert {int(IMAGE.one("EXPOSE").value)} == {container["ports"][0]["containerPort"], *health}
     read_only = {
         kind: [
@@ -120,14 +120,14 @@ def test_the_replicas_serve_as_the_containers_do() -> None:
 
 
 def test_models_are_mounted_into_what_reads_them() -> None:
-    """The services that compute, each under its name in the compose file."""
+    """Models are mounted into the compose services that compute."""
     (override,) = (each for text in blocks("yaml") for each in yaml.safe_load_all(text) if "services" in each)
     assert {"indexer", "service", "worker"} == set(override["services"]) <= SERVICES
     assert [["./models:/models:ro"]] * 3 == [each["volumes"] for each in override["services"].values()]
 
 
 def test_the_proxies_pass_on_what_akin_takes() -> None:
-    """Bodies of batches, long addresses, both services, and a path that is taken off and put before again."""
+    """The proxies allow large batches and long addresses, and strip and restore the path prefix."""
     bound = MAX_BATCH_BYTES // 1_000_000
     (nginx,), (caddy,) = blocks("nginx"), blocks("caddyfile")
     page = (ROOT / "docs" / "how-to" / "page.md").read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def test_the_proxies_pass_on_what_akin_takes() -> None:
 
 
 def test_the_unit_ends_as_the_containers_do() -> None:
-    """The same time to finish, as many threads, and the same port as by default."""
+    """The systemd unit has the grace period and thread limit of the containers, and the default port."""
     (unit,) = blocks("ini")
     service = services("cpu")["service"]
     assert f"TimeoutStopSec={service['stop_grace_period'].removesuffix('s')}\n" in unit
@@ -160,7 +160,7 @@ def test_the_unit_ends_as_the_containers_do() -> None:
 
 
 def test_commands_beside_the_unit_run_as_it_does() -> None:
-    """The same user, folders and settings, which name the unit's folders."""
+    """Commands next to the unit run with its user, folders and settings, which name its cache folders."""
     (unit,) = blocks("ini")
     (run,) = (words for words in commands() if "systemd-run" in words)
     properties = {word.removeprefix("--property=") for word in run if word.startswith("--property=")}
@@ -176,7 +176,7 @@ def test_commands_beside_the_unit_run_as_it_does() -> None:
 
 
 def test_a_backup_is_restored_whole() -> None:
-    """What is copied and dumped is what is copied back and restored, over nothing of the present."""
+    """The backup's files and dump are restored, after the present ones are deleted."""
     (kept,) = (words for words in of_akin() if words[0] == "backup")
     (restored,) = (words for words in commands() if "--entrypoint" in words)
     assert f"cp --recursive {kept[1]}/. {DATA}" in restored[-1]

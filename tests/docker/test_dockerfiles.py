@@ -1,4 +1,4 @@
-"""The Dockerfiles and their locks: linted; against the tree, pyproject.toml and each other."""
+"""Tests of the Dockerfiles and their locks: with a linter, and against pyproject.toml and each other."""
 
 import json
 import re
@@ -18,14 +18,14 @@ CPU, CUDA = DOCKERFILES
 LOCK = ROOT / "requirements.lock"
 LOCAL_LOCK = ROOT / "local.lock"
 BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK = (ROOT / "docker" / f"{name}.lock" for name in ("build", "cpu", "cuda"))
-EXTRAS = ("postgres", "ray", "redis", "telemetry")  # beside what serves
+EXTRAS = ("postgres", "ray", "redis", "telemetry")  # in addition to "serve"
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 SECRET = re.compile("PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL")
 each_dockerfile = pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
 
 
 def linted(dockerfile: Path) -> "subprocess.CompletedProcess[str]":
-    """What hadolint says of a file."""
+    """Return the result of running hadolint on a file."""
     hadolint = Path(sys.executable).with_name("hadolint")
     return subprocess.run(
         [hadolint, "--no-color", dockerfile], capture_output=True, text=True, check=False, timeout=60
@@ -34,7 +34,7 @@ def linted(dockerfile: Path) -> "subprocess.CompletedProcess[str]":
 
 @each_dockerfile
 def test_the_linter_finds_nothing(dockerfile: Path) -> None:
-    """Its rules for Dockerfiles, and shellcheck's for the lines that run."""
+    """Hadolint finds nothing, neither by its own rules nor by shellcheck's."""
     done = linted(dockerfile)
     assert (0, "") == (done.returncode, done.stdout + done.stderr)
 
@@ -48,7 +48,7 @@ def test_the_linter_finds_nothing(dockerfile: Path) -> None:
     ],
 )
 def test_the_linter_finds_a_mistake(tmp_path: Path, right: str, wrong: str, rule: str) -> None:
-    """A shell around the program, an image of any version, a variable without quotes."""
+    """Hadolint finds a shell-form CMD, an image without a version, and an unquoted variable."""
     broken = tmp_path / "Dockerfile"
     broken.write_text(CPU.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
     done = linted(broken)
@@ -56,7 +56,7 @@ def test_the_linter_finds_a_mistake(tmp_path: Path, right: str, wrong: str, rule
 
 
 def test_both_images_are_the_same_but_for_the_gpu() -> None:
-    """The last stages differ in the variables by which a GPU is passed in."""
+    """The last stages are equal, except for the variables of the GPU."""
 
     def last(dockerfile: Path) -> list[tuple[str, str]]:
         return [(each.name, each.value) for each in stages(dockerfile)[-1] if each.name != "ENV"]
@@ -72,7 +72,7 @@ def test_both_images_are_the_same_but_for_the_gpu() -> None:
 
 @each_dockerfile
 def test_what_is_copied_is_there_and_nothing_else_is_sent(dockerfile: Path) -> None:
-    """Each source is in the tree and let through; all else is kept from the builder, .env above all."""
+    """Each copied source exists and is let through; the rest, above all .env, is not sent to the builder."""
     sources = {source for each in copied(dockerfile) for source in each}
     let_through = {line[1:] for line in IGNORED if line.startswith("!")}
     assert "*" == next(line for line in IGNORED if not line.startswith("#"))
@@ -82,7 +82,7 @@ def test_what_is_copied_is_there_and_nothing_else_is_sent(dockerfile: Path) -> N
 
 
 def test_all_that_is_let_through_is_copied() -> None:
-    """By one Dockerfile at least: the packages that are installed, and what says how."""
+    """Each source that is let through is copied by a Dockerfile, and all packages are among them."""
     sources = {source for dockerfile in DOCKERFILES for each in copied(dockerfile) for source in each}
     assert sources == {line[1:] for line in IGNORED if line.startswith("!")}
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
@@ -91,13 +91,13 @@ def test_all_that_is_let_through_is_copied() -> None:
 
 @each_dockerfile
 def test_the_image_runs_one_program_as_an_ordinary_user(dockerfile: Path) -> None:
-    """Exec forms, so that SIGTERM reaches Akin itself; a numeric user, which orchestrators can check."""
+    """Exec forms let SIGTERM reach Akin, and the user is numeric, so that orchestrators can check it."""
     image = Image(dockerfile)
     for name in ("ENTRYPOINT", "CMD", "VOLUME"):
         assert image.one(name).value.startswith("[")
     assert image.healthcheck[:2] == ["python3", "-c"]
     assert "'/readyz'" in image.healthcheck[-1]
-    # It gives its request up before the engine gives it up.
+    # The check times out before the engine ends it.
     engines, own = re.findall(r"timeout=(\d+)", image.one("HEALTHCHECK").value)
     assert int(own) < int(engines)
     assert "SIGTERM" == image.one("STOPSIGNAL").value
@@ -110,7 +110,7 @@ def test_the_image_runs_one_program_as_an_ordinary_user(dockerfile: Path) -> Non
 
 @each_dockerfile
 def test_no_layer_holds_a_secret(dockerfile: Path) -> None:
-    """No argument or variable is called one: both stay in the image."""
+    """No build argument or variable, which stay in the image, has the name of a secret."""
     for name in ("ARG", "ENV"):
         given = [each.assigned for each in instructions(dockerfile) if each.name == name]
         assert given
@@ -119,7 +119,7 @@ def test_no_layer_holds_a_secret(dockerfile: Path) -> None:
 
 @each_dockerfile
 def test_its_labels_are_those_of_the_project(dockerfile: Path) -> None:
-    """As the OCI names them, with what a build is given; the base image is of one release."""
+    """The OCI labels match pyproject.toml and build arguments, and the base image has a release."""
     prefix = "org.opencontainers.image."
     (base,) = {stage[0].value.split()[0] for stage in stages(dockerfile)}
     about = {
@@ -137,7 +137,7 @@ def test_its_labels_are_those_of_the_project(dockerfile: Path) -> None:
 
 @each_dockerfile
 def test_compiled_loops_are_looked_for_where_they_were_put(dockerfile: Path) -> None:
-    """Both stages name one folder, in the cache volume, and one kind of processor."""
+    """Both stages have the same numba cache folder, in the cache volume, and the same kind of processor."""
     build, last = (
         {key: value for each in stage if each.name in {"ARG", "ENV"} for key, value in each.assigned.items()}
         for stage in stages(dockerfile)
@@ -153,7 +153,7 @@ def test_compiled_loops_are_looked_for_where_they_were_put(dockerfile: Path) -> 
     assert "bin/python3 -m akin.compiling" == [e.value for e in stages(dockerfile)[0] if e.name == "RUN"][-1]
 
 
-# What numba puts into the key of its cache, and gives the compiler, on each of two processors.
+# Print numba's cache keys and compiler options on each of two processors.
 _KEYS = """
 import json, llvmlite.binding as llvm
 from numba.core.codegen import JITCPUCodegen
@@ -167,7 +167,7 @@ print(json.dumps(keys))
 
 
 def test_compiled_loops_are_for_other_processors_too() -> None:
-    """The image's variables, not the processor of the machine that builds it, decide what is compiled."""
+    """The image's variables, not the processor of the building machine, decide what is compiled."""
     given = {name: value for name, value in Image(CPU).environment.items() if name.startswith("NUMBA_CPU")}
     done = subprocess.run(
         [sys.executable, "-c", _KEYS], env=given, capture_output=True, text=True, check=True, timeout=60
@@ -178,7 +178,7 @@ def test_compiled_loops_are_for_other_processors_too() -> None:
 
 
 def required(*extras: str) -> dict[str, Requirement]:
-    """What Akin needs with some extras, by name; those that they consist of are among them."""
+    """Return Akin's requirements with some extras, by name, including extras made of other extras."""
     given = project()
     found = {}
     wanted = [*map(Requirement, given["dependencies"]), *(Requirement(f"akin[{each}]") for each in extras)]
@@ -194,7 +194,7 @@ def required(*extras: str) -> dict[str, Requirement]:
 
 
 def needed(*extras: str) -> set[str]:
-    """What Akin needs with some extras, and what that needs, by what the packages here say of themselves."""
+    """Return the names of Akin's direct and indirect requirements with some extras, by installed metadata."""
     locked_for = {"python_version": "3.11", "python_full_version": "3.11.0"}
     found = set[tuple[str, str]]()
     wanted = list(required(*extras).values())
@@ -213,13 +213,13 @@ def needed(*extras: str) -> set[str]:
     not version("torch").endswith("+cpu"), reason="torch for GPUs needs more than the one for processors"
 )
 def test_the_cpu_image_takes_what_serving_needs_and_no_more() -> None:
-    """Torch for processors; versions and hashes of the rest are those of the lock for tests."""
+    """The lock has exactly the requirements of serving, torch for CPUs, and the hashes of the test lock."""
     image, every = locked(IMAGE_LOCK), locked(LOCK)
     assert needed("serve", *EXTRAS) == {canonicalize_name(name) for name in image}
     torch, hashes = image.pop("torch")
     assert (f"{required('serve')['torch'].specifier}+cpu", 1) == (f"=={torch}", len(hashes))
     assert {name: every[name] for name in image} == image
-    # `make demo` takes the same, without what only some services need.
+    # `make demo` installs the same, except for what only some services need.
     local = locked(LOCAL_LOCK)
     assert needed("local") == {canonicalize_name(name) for name in local} | {"torch"}
     assert {name: every[name] for name in local} == local
@@ -229,7 +229,7 @@ def test_the_cpu_image_takes_what_serving_needs_and_no_more() -> None:
     "lock", [LOCK, LOCAL_LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK], ids=lambda path: path.name
 )
 def test_every_package_of_every_lock_has_its_hash(lock: Path) -> None:
-    """Torch among them, but in the locks for this machine, which has the build of it that suits it."""
+    """Every package has a hash, and only the locks of the images contain torch."""
     assert {BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK} == {*(ROOT / "docker").glob("*.lock")}
     assert {LOCK, LOCAL_LOCK} == {*ROOT.glob("*.lock")}
     known = r"[\w.-]+==[\w.+-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?| *#.*|"
@@ -242,7 +242,7 @@ def test_every_package_of_every_lock_has_its_hash(lock: Path) -> None:
 
 @each_dockerfile
 def test_what_is_installed_is_compared_with_its_hash(dockerfile: Path) -> None:
-    """All of the lock, and what unpacks it; both are layers below the code, which changes more often."""
+    """Both locks are installed with hashes, in layers below the code, which changes more often."""
     order = [each.value for each in stages(dockerfile)[0] if each.name in {"COPY", "RUN"}]
     for lock in ("docker/build.lock", f"docker/{dockerfile.stem}.lock"):
         (installed,) = (i for i, value in enumerate(order) if f"--requirement={lock}" in value)
@@ -254,12 +254,12 @@ def test_what_is_installed_is_compared_with_its_hash(dockerfile: Path) -> None:
 
 
 def names(lock: dict[str, tuple[str, set[str]]]) -> set[str]:
-    """The packages of a lock, as pyproject.toml writes them."""
+    """Return the names of a lock's packages in lower case."""
     return {name.lower() for name in lock}
 
 
 def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
-    """The same versions and hashes, faiss-gpu in place of faiss-cpu, and torch with the CUDA it needs."""
+    """The CUDA lock has the other's versions and hashes, with faiss-gpu, and torch with its CUDA packages."""
     cuda, cpu = locked(CUDA_LOCK), locked(LOCK)
     for name in set(cuda) & set(cpu):
         assert cpu[name] == cuda[name], name
@@ -272,7 +272,7 @@ def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
 
 
 def test_the_cuda_lock_has_the_versions_that_are_wanted() -> None:
-    """By pyproject.toml."""
+    """The versions of the CUDA lock satisfy pyproject.toml."""
     versions = {name.lower(): version for name, (version, _) in locked(CUDA_LOCK).items()}
     for name, requirement in required("gpu", *EXTRAS).items():
         assert requirement.specifier.contains(versions[name]), name

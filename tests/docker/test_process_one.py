@@ -1,4 +1,4 @@
-"""Akin as process 1 of a container, from which the kernel keeps signals that it has no handler for."""
+"""Tests of Akin as process 1 of a container, which gets no signal that it has no handler for."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from tests.support.servers.patience import soon
 
 pytestmark = pytest.mark.system
 
-# Another user than root is root in a namespace of its own.
+# A user other than root becomes root in a new namespace.
 _ALONE = [
     "unshare",
     *(["--map-root-user"] if os.geteuid() else []),
@@ -33,7 +33,7 @@ INDEX = ("index", str(DEMO_CORPUS))
 
 @pytest.fixture(autouse=True)
 def _namespaces() -> None:
-    """Skips where no process can be the first of a namespace."""
+    """Skip the tests if no process can be the first of a namespace."""
     if not shutil.which("unshare"):
         pytest.skip("a process is made process 1 with unshare of util-linux")
     tried = subprocess.run([*_ALONE, "true"], capture_output=True, text=True, check=False)
@@ -42,7 +42,7 @@ def _namespaces() -> None:
 
 
 class FirstProcess:
-    """A command of Akin as process 1 of a namespace."""
+    """A command of Akin that runs as process 1 of a namespace."""
 
     def __init__(self, *arguments: str, data: Path, **variables: str) -> None:
         self._unshare = subprocess.Popen(
@@ -54,17 +54,17 @@ class FirstProcess:
         )
 
     def says(self, beginning: str) -> bool:
-        """Whether it says something that begins so; waits for it."""
+        """Return whether the process prints a line with this beginning; wait for it."""
         assert self._unshare.stdout is not None
         return any(line.startswith(beginning) for line in self._unshare.stdout)
 
     @contextmanager
     def holding(self, held: Path) -> Iterator[None]:
-        """Waits until it has opened a named pipe, where it waits."""
+        """Wait until the process has opened a named pipe, and keep it waiting there."""
         found: list[int] = []
 
         def opened() -> bool:
-            with suppress(OSError):  # as long as nobody reads
+            with suppress(OSError):  # fails until somebody reads
                 found.append(os.open(held, os.O_WRONLY | os.O_NONBLOCK))
             return bool(found)
 
@@ -75,20 +75,20 @@ class FirstProcess:
             os.close(found[0])
 
     def terminated(self) -> int:
-        """The exit status after SIGTERM."""
+        """Send SIGTERM and return the exit status."""
         children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children")
         os.kill(int(children.read_text(encoding="utf-8")), signal.SIGTERM)
         return self._unshare.wait(timeout=60)
 
     def kill(self) -> None:
-        """Ends it whatever it does."""
+        """Kill the process, whatever its state."""
         self._unshare.kill()
         self._unshare.communicate()
 
 
 @contextmanager
 def first_process(*arguments: str, data: Path, **variables: str) -> Iterator[FirstProcess]:
-    """Such a process, killed in the end."""
+    """Yield a command of Akin as process 1, and kill it at the end."""
     process = FirstProcess(*arguments, data=data, **variables)
     try:
         yield process
@@ -109,10 +109,10 @@ def first_process(*arguments: str, data: Path, **variables: str) -> Iterator[Fir
 def test_sigterm_ends_it_while_it_loads(
     command: Sequence[str], module: str, hashed_data: Path, tmp_path: Path
 ) -> None:
-    """From the first package to the models: whoever stops a container does not wait for it to be killed."""
+    """SIGTERM ends the process while it imports any of its packages, so that no container must be killed."""
     held = tmp_path / "held"
     os.mkfifo(held)
-    # A signal that comes just before a read that waits would not end the read.
+    # A signal just before a blocking read would not end the read.
     waits = f"import time\nopen({str(held)!r})\nwhile True:\n    time.sleep(0.01)\n"
     (tmp_path / f"{module}.py").write_text(waits, encoding="utf-8")
     data = tmp_path / "data" if command is INDEX else hashed_data
@@ -129,7 +129,7 @@ def test_sigterm_ends_it_while_it_loads(
 def test_sigterm_ends_it_when_it_is_ready(
     command: Sequence[str], ready: str, status: int, hashed_data: Path
 ) -> None:
-    """Each with the status that it has as any other process, as a shell sees it."""
+    """After SIGTERM, service and worker end with the exit status of an ordinary process."""
     with first_process(*command, data=hashed_data) as process:
         assert process.says(ready)
         assert status == process.terminated()

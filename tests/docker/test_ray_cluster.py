@@ -1,4 +1,4 @@
-"""The service on a cluster: docker/ray.yml beside the compose file, and the manifest for KubeRay."""
+"""Tests of the service on a cluster: docker/ray.yml with the compose file, and KubeRay's manifest."""
 
 import shlex
 from typing import Any
@@ -19,7 +19,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load(RAY_FILE.read_text(encoding="utf-8"))
 (CLUSTER,) = (
     each for text in blocks("yaml") for each in yaml.safe_load_all(text) if each.get("kind") == "RayCluster"
 )
-# What the types of KubeRay's v1 have beside the pods' templates, which are Kubernetes' own.
+# The fields of KubeRay's v1 types, without those of the pod templates, which are Kubernetes'.
 FIELDS = {
     "spec": {
         "headGroupSpec",
@@ -45,18 +45,18 @@ FIELDS = {
 
 
 def groups() -> list[dict[str, Any]]:
-    """Those of the manifest, the head first."""
+    """Return the groups of the manifest, the head first."""
     return [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
 
 
 def container_of(group: dict[str, Any]) -> dict[str, Any]:
-    """Its only container."""
+    """Return the only container of a group."""
     (container,) = group["template"]["spec"]["containers"]
     return dict(container)
 
 
 def programs() -> list[list[str]]:
-    """Every command of `ray start` and `akin serve` in the compose file, the manifest and the page."""
+    """Return every `ray start` and `akin serve` command of the compose file, the manifest and the page."""
     written = [" ".join(shlex.quote(word) for word in ["ray", *each["command"]]) for each in nodes().values()]
     written.append(COMPOSE["services"]["service"]["entrypoint"][2])
     for each in groups():
@@ -67,12 +67,12 @@ def programs() -> list[list[str]]:
 
 
 def nodes() -> dict[str, dict[str, Any]]:
-    """The services that are nodes of the cluster and nothing else."""
+    """Return the services that are only nodes of the cluster."""
     return {name: each for name, each in COMPOSE["services"].items() if name not in {"service", "worker"}}
 
 
 def test_the_compose_file_is_one() -> None:
-    """By the specification; what it extends, seen from the first file, and overrides is there."""
+    """The compose file satisfies the specification, and the services that it extends or overrides exist."""
     done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(RAY_FILE)])
     assert 0 == done.exit_code, done.output
     for each in nodes().values():
@@ -83,7 +83,7 @@ def test_the_compose_file_is_one() -> None:
 
 
 def test_batches_run_where_the_shards_are() -> None:
-    """The service does them: a worker that knows no cluster would open every index on one machine."""
+    """The service processes batches: a worker outside the cluster would open every index itself."""
     own = {name: each.get("environment", {}) for name, each in COMPOSE["services"].items()}
     assert own["service"]["AKIN_RAY"].startswith("ray-head:")
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +93,7 @@ def test_batches_run_where_the_shards_are() -> None:
 
 
 def test_every_process_has_the_token() -> None:
-    """And the mode that asks for it; without a token nothing starts."""
+    """Every process has the token and its mode, and without a token nothing starts."""
     for each in [COMPOSE["services"]["service"], *nodes().values()]:
         environment = each["environment"]
         assert "token" == environment["RAY_AUTH_MODE"]
@@ -107,7 +107,7 @@ def test_every_process_has_the_token() -> None:
 @pytest.mark.usefixtures("ray_environment")
 @pytest.mark.parametrize("words", {" ".join(each): each for each in programs()}.values(), ids=" ".join)
 def test_commands_are_taken(words: list[str]) -> None:
-    """Options and values, by Ray's own command line and by Akin's."""
+    """Options and values are accepted by the command lines of Ray and Akin."""
     if words[0] == "akin":
         rest = ["serve", "--data", "/var/lib/akin"] if words[1:] == ["$$@"] else words[1:]
         assert "/var/lib/akin" == str(parsed(rest).params["data"])
@@ -119,7 +119,7 @@ def test_commands_are_taken(words: list[str]) -> None:
 
 
 def test_the_manifest_has_the_fields_that_there_are() -> None:
-    """As KubeRay's types name them; the pods are as those of the other manifests."""
+    """The manifest has only KubeRay's fields, and its pods are like those of the other manifests."""
     spec = CLUSTER["spec"]
     assert ("ray.io/v1", FIELDS["spec"] >= set(spec)) == (CLUSTER["apiVersion"], True)
     head, *workers = groups()
@@ -147,6 +147,6 @@ def test_the_manifest_has_the_fields_that_there_are() -> None:
 
 
 def test_the_locked_ray_is_the_manifests() -> None:
-    """All nodes of a cluster have one version."""
+    """The Ray version of the image's lock is that of the manifest."""
     locked = (ROOT / "docker" / "cpu.lock").read_text(encoding="utf-8")
     assert f"\nray=={CLUSTER['spec']['rayVersion']} " in locked

@@ -1,4 +1,4 @@
-"""``akin evaluate authors``: who is drawn, which papers are rated how, and what the command prints."""
+"""Tests of ``akin evaluate authors``: the authors drawn, the ratings, and the command's output."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ TOPICS = {"ada": "moss on walls", "bo": "moss on stones", "cy": "bells in towers
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Ada writes with Bo, Bo with Cy; Di writes alone. All have ten papers before 2019 and three after."""
+    """Return papers of four authors with ten before 2019 and three after; Ada writes with Bo, Bo with Cy."""
     papers = []
     for name, topic in TOPICS.items():
         for number in range(13):
@@ -36,7 +36,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_papers_are_rated_by_who_wrote_them(corpus: Path) -> None:
-    """Earlier papers make the profile; later ones are graded by the nearest circle of people, none twice."""
+    """Earlier papers form the profile, and later ones are graded once, by the closest co-author."""
     made = author_set(corpus, split=2019, n_authors=10)
     assert set(TOPICS) == set(made.profiles)
     assert {f"ada{number}" for number in range(10)} == set(made.profiles["ada"])
@@ -56,7 +56,7 @@ def test_papers_are_rated_by_who_wrote_them(corpus: Path) -> None:
 
 
 def test_who_is_drawn_is_the_same_each_time(corpus: Path) -> None:
-    """Whatever the number drawn, the first are the first."""
+    """Drawing fewer authors gives the first ones of a larger draw, with the same ratings."""
     two, three = (author_set(corpus, split=2019, n_authors=n) for n in (2, 3))
     assert list(two.profiles) == list(three.profiles)[:2]
     assert two.ratings == {name: three.ratings[name] for name in two.ratings}
@@ -65,7 +65,7 @@ def test_who_is_drawn_is_the_same_each_time(corpus: Path) -> None:
 
 
 def test_the_command_compares_kinds_of_distance_and_ways_to_sum_up(corpus: Path, tmp_path: Path) -> None:
-    """Akin's affinity among them, which tells apart what is on the topic of a profile."""
+    """The command compares distances and sums of them, and Akin's affinity finds papers on the topic."""
     figures = tmp_path / "figures.json"
     options = ("--encoder", "hashing", "--split", "2019", "--json", figures)
     shown = flat(run("evaluate", "authors", corpus, *options))

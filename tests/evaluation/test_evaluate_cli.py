@@ -1,4 +1,4 @@
-"""``akin evaluate``: what it prints and writes, and how runs and candidates are judged."""
+"""Tests of ``akin evaluate``: its output and files, comparisons of runs, and candidates."""
 
 import json
 import re
@@ -31,7 +31,7 @@ QUICK = ("demo", "--limit-queries", "12", "--system", "bm25-facet", "--system", 
 
 
 def test_a_set_is_measured_by_its_name() -> None:
-    """`akin evaluate demo` prints each system with value and interval by facet, best first, and a verdict."""
+    """`akin evaluate demo` prints values and intervals by facet, best system first, and a verdict."""
     shown = run("evaluate", *QUICK)
     assert "demo (12 queries, 100 papers): P@9, percent" in flat(shown)
     assert shown.index("bm25-facet") < shown.index("hashing:ot")
@@ -48,7 +48,7 @@ def test_a_narrow_terminal_shows_every_interval() -> None:
 
 
 def test_every_known_set_has_a_command() -> None:
-    """The commands are the sets, each with what it is, and the verbs."""
+    """The help lists every set with its description, and the other commands."""
     shown = run("evaluate", "--help", width=200)
     for name, description in DESCRIPTIONS.items():
         assert re.search(rf" {name} +{re.escape(description)} ", shown), name
@@ -57,19 +57,19 @@ def test_every_known_set_has_a_command() -> None:
 
 
 def test_help_says_where_a_collection_comes_from() -> None:
-    """Unless it comes with Akin."""
+    """The help says where to download a collection, unless it comes with Akin."""
     assert "where to download it" in flat(run("evaluate", "relish", "--help"))
     assert "where to download it" not in flat(run("evaluate", "demo", "--help"))
 
 
 @pytest.mark.parametrize("name", list(SETS))
 def test_a_missing_collection_says_where_it_is(tmp_path: Path, name: str) -> None:
-    """Each set, pointed at an empty folder, names what it expects there."""
+    """For an empty folder, the error of each set shows the expected layout."""
     assert "Expected is the layout" in flat(run("evaluate", name, tmp_path, status=1))
 
 
 def test_a_number_format_is_measured_and_cached_by_itself(tmp_path: Path) -> None:
-    """Vectors of another format are other vectors, though the encoder's fingerprint is the same."""
+    """Vectors of another number format differ and are cached separately, for the same encoder."""
     tiny, cache = write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache"
     asked = ("demo", "--limit-queries", "2", "--encoder", tiny, "--scorer", "mean_min", "--device", "cpu")
     scores = []
@@ -99,7 +99,7 @@ def test_json_holds_every_figure(tmp_path: Path) -> None:
 
 
 def test_runs_are_written_one_file_a_system(tmp_path: Path) -> None:
-    """--runs writes TREC files that give back the runs, under names a file system takes."""
+    """--runs writes a TREC file per system, under a name that file systems allow."""
     run("evaluate", *QUICK, "--runs", tmp_path / "runs")
     assert ["bm25-facet.run", "hashing-ot.run"] == sorted(path.name for path in (tmp_path / "runs").iterdir())
     read = read_trec(tmp_path / "runs" / "hashing-ot.run")
@@ -116,7 +116,7 @@ def test_the_report_is_written(tmp_path: Path) -> None:
 
 
 def test_vectors_come_from_a_snapshot(hashed_data: Path, tmp_path: Path) -> None:
-    """--data takes the snapshot's encoder and vectors; the figures are those of encoding anew."""
+    """With --data the encoder and vectors of the snapshot give the same figures as encoding again."""
     figures = []
     for number, source in enumerate((("--data", hashed_data), ("--encoder", "hashing"))):
         file = tmp_path / f"{number}.json"
@@ -152,13 +152,13 @@ def test_classification_by_function_needs_no_queries(tmp_path: Path) -> None:
 
 
 def two_runs(folder: Path) -> tuple[Path, Path]:
-    """The runs of two systems on a few demo queries."""
+    """Write the runs of two systems on a few demo queries, and return their files."""
     run("evaluate", *QUICK, "--runs", folder)
     return folder / "bm25-facet.run", folder / "hashing-ot.run"
 
 
 def test_two_runs_are_compared(tmp_path: Path) -> None:
-    """`compare A B` prints differences with intervals and says plainly what can be told from chance."""
+    """`compare A B` prints differences with intervals, and states which are resolvable."""
     a, b = two_runs(tmp_path)
     file = tmp_path / "differences.json"
     shown = flat(run("evaluate", "compare", a, b, "--set", "demo", "--json", file))
@@ -174,7 +174,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
 def test_the_best_of_several_is_corrected_for_all_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was chosen by the same queries: of three systems three comparisons count, here and in the report."""
+    """The best of three systems is corrected for three comparisons, in the figures and in the report."""
     seen: list[int] = []
 
     def counting(found: list[Comparison], *, n_family: int = 0) -> list[Comparison]:
@@ -183,7 +183,7 @@ def test_the_best_of_several_is_corrected_for_all_pairs(
 
     monkeypatch.setattr("evaluation.report.report.correct", counting)
     given = (*QUICK, "--system", "bm25", "--report", tmp_path / "report.html")
-    shown = run("evaluate", *given, "--format", "json")  # after what was told of progress
+    shown = run("evaluate", *given, "--format", "json")  # after the output of progress
     compared = json.loads(shown[shown.index("{\n") :])["comparisons"]
     first, second = sorted((each["comparison"] for each in compared), key=lambda one: one["p_corrected"])
     ps = sorted(each["difference"]["p"] for each in (first, second))
@@ -203,7 +203,7 @@ def test_the_best_of_several_is_corrected_for_all_pairs(
 def test_the_verdict_is_that_of_the_corrected_comparison(
     low: float, p_corrected: float, expected: str
 ) -> None:
-    """An interval that excludes zero is not enough where others were looked at as well."""
+    """An interval that excludes zero is not enough if the corrected p is too large."""
     found = Comparison("RR", "all", Difference(1.0, low, 2.0, 9, 0.01), p_corrected)
     collection = Collection("c", {}, (), {}, 1, ("RR",))
     shown = Console(width=200)
@@ -214,14 +214,14 @@ def test_the_verdict_is_that_of_the_corrected_comparison(
 
 
 def test_equal_runs_cannot_be_told_apart(tmp_path: Path) -> None:
-    """A run against itself differs by nothing, and nothing is resolvable."""
+    """A run compared with itself is not resolvable."""
     a, _ = two_runs(tmp_path)
     shown = flat(run("evaluate", "compare", a, a, "--set", "demo"))
     assert "Not resolvable: in P@9, 200 queries do not separate" in shown
 
 
 def test_two_runs_of_one_system_go_by_their_files(tmp_path: Path) -> None:
-    """Before and after of one system are told apart by the names of their files."""
+    """Two runs of one system are named by their files."""
     a, _ = two_runs(tmp_path)
     later = tmp_path / "later.run"
     later.write_bytes(a.read_bytes())
@@ -229,7 +229,7 @@ def test_two_runs_of_one_system_go_by_their_files(tmp_path: Path) -> None:
 
 
 def test_runs_in_folders_of_their_own_are_told_apart_by_these(tmp_path: Path) -> None:
-    """Files of one name are not taken for one run: each has its own table and figures."""
+    """Runs with the same system and file name are named by their paths, with separate figures."""
     one, two = two_runs(tmp_path)
     named = Run("run", read_trec(one).scores)
     files = [tmp_path / folder / "x.run" for folder in "abc"]
@@ -248,7 +248,7 @@ def test_runs_in_folders_of_their_own_are_told_apart_by_these(tmp_path: Path) ->
 
 
 def test_a_file_in_a_folder_that_is_not_there_is_no_loss(tmp_path: Path, hashed_data: Path) -> None:
-    """Its folder is made before anything is measured."""
+    """The folder of a JSON file is created before anything is measured."""
     a, b = two_runs(tmp_path)
     candidates = ("candidates", "--data", hashed_data, "--backend", "exact", "--queries", "5")
     for number, asked in enumerate(
@@ -261,19 +261,19 @@ def test_a_file_in_a_folder_that_is_not_there_is_no_loss(tmp_path: Path, hashed_
 
 @pytest.mark.parametrize("more", [["--encoder", "hashing"], ["--scorer", "ot"]])
 def test_a_named_system_leaves_nothing_to_choose(more: list[str]) -> None:
-    """--system with --encoder or --scorer is refused rather than half obeyed."""
+    """--system with --encoder or --scorer is refused."""
     assert "leave out" in flat(run("evaluate", "demo", "--system", "bm25", *more, status=1))
 
 
 def test_output_folders_are_made(tmp_path: Path) -> None:
-    """Files asked for in folders that are not there yet are written there."""
+    """The folder of an output file is created."""
     file = tmp_path / "new" / "figures.json"
     run("evaluate", "demo", "--system", "bm25", "--json", file)
     assert json.loads(file.read_bytes())
 
 
 def test_a_run_of_another_collection_is_refused(tmp_path: Path) -> None:
-    """A run that ranks papers for none of the queries is an error, not a column of zeros."""
+    """A run without papers for any query is an error, and so is an unknown set."""
     write_trec(Run("other", {"x": {"y": 1.0}}), tmp_path / "other.run")
     compare = ("evaluate", "compare", tmp_path / "other.run", tmp_path / "other.run", "--set")
     assert "ranks papers for none of the 200 queries" in flat(run(*compare, "demo", status=1))
@@ -281,14 +281,14 @@ def test_a_run_of_another_collection_is_refused(tmp_path: Path) -> None:
 
 
 def candidates_of(data: Path, **given: Any) -> dict[tuple[str, int, str], float]:
-    """Figures of the candidate stage by backend, depth and measure."""
+    """Return the figures of the candidate stage by backend, depth and measure."""
     found = measure_candidates(data, n_queries=8, on_progress=lambda *_: None, **given)
     assert {8} == {row.n for row in found}
     return {(row.backend, row.depth, row.measure): row.value for row in found}
 
 
 def test_recall_is_against_the_exact_index(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same index under another name misses nothing at any depth; exact itself has no recall."""
+    """An exact index under another name has full recall at every depth; exact itself has no recall."""
     monkeypatch.setitem(BACKENDS, "same", "indexer.index.backends.exact:ExactIndex")
     found = candidates_of(hashed_data, backends=["same"])
     assert {("same", depth, "recall"): 100.0 for depth in (10, 20, 50)} == {
@@ -298,7 +298,7 @@ def test_recall_is_against_the_exact_index(hashed_data: Path, monkeypatch: pytes
 
 
 def test_a_poor_backend_is_found_out(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backend that proposes the wrong rows has low recall and loses papers of the exhaustive ranking."""
+    """A backend that proposes wrong rows has low recall and loses papers of the exhaustive ranking."""
     monkeypatch.setitem(BACKENDS, "poor", f"{__name__}:PoorIndex")
     found = candidates_of(hashed_data, backends=["poor"])
     assert found["poor", 20, "recall"] < 80
@@ -306,17 +306,17 @@ def test_a_poor_backend_is_found_out(hashed_data: Path, monkeypatch: pytest.Monk
 
 
 class PoorIndex(ExactIndex):
-    """Finds what is farthest from each query."""
+    """An index that finds the rows farthest from each query."""
 
     def search(
         self, queries: np.ndarray, k: int, *, together: bool = False, allowed: np.ndarray | None = None
     ) -> Hits:
-        """The rows nearest to the query's opposite."""
+        """Return the rows nearest to the negated queries."""
         return super().search(-queries, k, together=together, allowed=allowed)
 
 
 def test_depth_20_of_an_exhaustive_ranking(hashed_data: Path, hashed_snapshot: Snapshot) -> None:
-    """``top@20`` is the overlap of exact candidates with the first 20 when every paper is scored, by hand."""
+    """``top@20`` equals the overlap of exact candidates with the top 20 of all papers scored, by hand."""
     drawn = np.random.default_rng(0).permutation(len(hashed_snapshot))[:8]
     overlaps = []
     for position in drawn:
@@ -339,7 +339,7 @@ def test_depth_20_of_an_exhaustive_ranking(hashed_data: Path, hashed_snapshot: S
 
 
 def test_candidates_are_shown(hashed_data: Path, tmp_path: Path) -> None:
-    """`akin evaluate candidates` prints a line a backend and depth, and writes the figures."""
+    """`akin evaluate candidates` prints a line per backend and depth, and writes the figures."""
     file = tmp_path / "candidates.json"
     shown = run(
         "evaluate", "candidates", "--data", hashed_data, "--backend", "hnsw", "--queries", "5", "--json", file
@@ -351,7 +351,7 @@ def test_candidates_are_shown(hashed_data: Path, tmp_path: Path) -> None:
 
 
 def test_candidates_need_a_collection(tmp_path: Path, hashing: Encoder) -> None:
-    """An empty folder and a handful of papers are clear errors."""
+    """An empty folder and a collection of too few papers are errors."""
     with pytest.raises(SnapshotMissingError):
         candidates_of(tmp_path)
     build_quietly(DEMO_CORPUS, tmp_path / "few", hashing, limit=10)
@@ -360,7 +360,7 @@ def test_candidates_need_a_collection(tmp_path: Path, hashing: Encoder) -> None:
 
 
 def test_known_items(hashed_data: Path, tmp_path: Path) -> None:
-    """`akin evaluate items` asks for papers by titles or questions, and tells how often they come first."""
+    """`akin evaluate items` searches known papers by titles or questions, and prints the success rates."""
     file = tmp_path / "items.json"
     shown = flat(run("evaluate", "items", "--data", hashed_data, "--titles", "20", "--json", file))
     assert "20 known papers among 100" in shown
@@ -382,7 +382,7 @@ def test_known_items(hashed_data: Path, tmp_path: Path) -> None:
     [("demo:p03-m07", "no tab"), ("none\twhat", "no paper of that id"), ("\n", "holds no question")],
 )
 def test_questions_are_checked(hashed_data: Path, tmp_path: Path, lines: str, message: str) -> None:
-    """A line without a question, a paper that is not there and an empty file end with what is wrong."""
+    """A line without a question, an unknown paper and an empty file are refused."""
     questions = tmp_path / "questions.tsv"
     questions.write_text(lines, encoding="utf-8")
     asked = ("evaluate", "items", "--data", hashed_data, "--questions", questions)

@@ -1,4 +1,4 @@
-"""``akin evaluate facets``: F1 of taggers and baselines, its intervals, and what the command prints."""
+"""Tests of ``akin evaluate facets``: F1 of taggers and baselines, intervals, and the output."""
 
 import json
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ OPENINGS = {
 
 
 def abstracts(n: int, *, first: int = 0, shuffled: bool = False) -> str:
-    """Invented abstracts in CSAbstruct's format, every facet once, in their order unless shuffled."""
+    """Return invented abstracts in CSAbstruct's format, with every facet once, in order unless shuffled."""
     records = []
     for number in range(first, first + n):
         facets = list(Facet)
@@ -52,30 +52,30 @@ def abstracts(n: int, *, first: int = 0, shuffled: bool = False) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A train and a dev side."""
+    """Return a folder with a train and a dev side."""
     write(tmp_path, "train.jsonl", abstracts(30))
     write(tmp_path, "dev.jsonl", abstracts(10, first=30))
     return tmp_path
 
 
 def keywords_for(spec: EncoderSpec) -> KeywordTagger:
-    """The tagger by keywords for any encoder."""
+    """Return the keyword tagger, for any encoder."""
     return KeywordTagger()
 
 
 def measured(path: Path, encoder: Encoder) -> FacetMeasurement:
-    """The tagger by keywords, measured."""
+    """Return the measurement of the keyword tagger."""
     return measure_facets(path, encoder, open_tagger=keywords_for, on_progress=ignore)
 
 
 def random_codes(n: int, n_facets: int, seed: int) -> np.ndarray:
-    """Facets drawn at random, as codes."""
+    """Return random facets, as codes."""
     return np.random.default_rng(seed).integers(n_facets, size=n)
 
 
 @pytest.mark.parametrize("n_facets", [5, 3])
 def test_f1_is_that_of_scikit_learn(n_facets: int) -> None:
-    """Micro-F1, macro-F1 and the F1 of each facet, also where a facet neither occurs nor is predicted."""
+    """Micro-, macro- and facet F1 equal scikit-learn's, and are nan for facets that do not occur."""
     true, predicted = random_codes(200, n_facets, 0), random_codes(200, n_facets, 1)
     found = f1_figures(confusions(true, predicted, [200]))[0]
     each = f1_score(true, predicted, average=None)
@@ -85,7 +85,7 @@ def test_f1_is_that_of_scikit_learn(n_facets: int) -> None:
 
 
 def test_intervals_resample_abstracts_not_sentences() -> None:
-    """Ten equal sentences to an abstract give the interval of one sentence to an abstract."""
+    """Ten equal sentences per abstract give the interval of one sentence per abstract."""
     true, predicted = random_codes(40, 5, 0), random_codes(40, 5, 1)
     alone, _ = summarise_confusions({"tagger": confusions(true, predicted, [1] * 40)})
     tenfold, _ = summarise_confusions(
@@ -96,7 +96,7 @@ def test_intervals_resample_abstracts_not_sentences() -> None:
 
 
 def test_micro_f1_has_the_interval_of_a_mean() -> None:
-    """Micro-F1 is the share of sentences that are right, so its interval is that of this weighted mean."""
+    """The interval of micro-F1, the share of right sentences, is that of a mean clustered by abstract."""
     lengths = [3, 5, 7, 2, 9, 4, 6, 8]
     true, predicted = random_codes(44, 5, 0), random_codes(44, 5, 1)
     rows, _ = summarise_confusions({"tagger": confusions(true, predicted, lengths)})
@@ -111,7 +111,7 @@ def test_micro_f1_has_the_interval_of_a_mean() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 200 samples from a tagger whose macro-F1 is known, about 95 % have it within their interval."""
+    """About 95 % of 200 intervals contain the known macro-F1."""
     generator = np.random.default_rng(0)
     truth = generator.dirichlet(np.ones(25)).reshape(5, 5)
     expected = f1_figures(truth[None])[0, 1]
@@ -124,7 +124,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_differences_are_paired() -> None:
-    """The first system minus each other; two that are equal differ by nothing in any resample."""
+    """Differences are the first system minus each other one, and exactly 0 for equal systems."""
     true, predicted, other = (random_codes(60, 5, seed) for seed in range(3))
     tables = {"a": predicted, "same": predicted, "b": other}
     rows, differences = summarise_confusions(
@@ -141,13 +141,13 @@ def test_differences_are_paired() -> None:
 
 
 def test_one_abstract_has_no_interval() -> None:
-    """From one abstract nothing is known of others."""
+    """With one abstract the bounds are nan."""
     rows, _ = summarise_confusions({"tagger": confusions(random_codes(9, 5, 0), random_codes(9, 5, 1), [9])})
     assert np.isnan([bound for row in rows for bound in (row.low, row.high)]).all()
 
 
 def labelled(folder: Path, name: str, n: int, *, shuffled: bool, first: int = 0) -> Labelled:
-    """Invented abstracts with vectors that say nothing, but for whether a sentence is a method."""
+    """Return invented abstracts whose vectors only show whether a sentence is a method."""
     write(folder, name, abstracts(n, first=first, shuffled=shuffled))
     papers: Sequence[Paper] = list(FunctionsSet().load(folder / name).papers.values())
     vectors = [
@@ -160,16 +160,16 @@ def labelled(folder: Path, name: str, n: int, *, shuffled: bool, first: int = 0)
 @pytest.mark.parametrize(
     ("name", "shuffled", "expected"),
     [
-        ("position", False, 1.0),  # every facet has its place
+        ("position", False, 1.0),  # every facet has its position
         ("n-grams", True, 1.0),  # and its words
-        ("last-layer", True, 0.2),  # vectors tell the method alone
-        ("position", True, 0.0),  # nothing to go by
+        ("last-layer", True, 0.2),  # vectors show only methods
+        ("position", True, 0.0),  # no information
     ],
 )
 def test_baselines_learn_what_they_may_see(
     tmp_path: Path, name: str, shuffled: bool, expected: float
 ) -> None:
-    """Each finds all that its own view gives away, whatever the order of the abstract, and no more."""
+    """Each baseline learns what its features show, whatever the order of the abstract, and no more."""
     train = labelled(tmp_path, "train.jsonl", 60, shuffled=shuffled)
     tested = labelled(tmp_path, "dev.jsonl", 20, shuffled=shuffled, first=1_000)
     right = predict(BASELINES[name], train, tested) == tested.codes
@@ -182,7 +182,7 @@ def test_baselines_learn_what_they_may_see(
 
 
 def test_neighbours_count_within_an_abstract_only(tmp_path: Path) -> None:
-    """A description holds the vectors before and after, and zeros at the ends and past the token limit."""
+    """Features contain the vectors before and after, and zeros at the ends and past the token limit."""
     tested = labelled(tmp_path, "dev.jsonl", 2, shuffled=False)
     tested = tested._replace(vectors=[own[:4] for own in tested.vectors])
     train = tested._replace(vectors=[own * 3 for own in tested.vectors])
@@ -195,7 +195,7 @@ def test_neighbours_count_within_an_abstract_only(tmp_path: Path) -> None:
 
 
 def test_baselines_stand_beside_the_tagger(folder: Path, hashing: Encoder) -> None:
-    """With a train side each baseline is measured; the tagger by keywords is wrong by its own rules alone."""
+    """With a train side every baseline is measured, and their differences to the tagger are given."""
     found = measured(folder, hashing)
     figures = {(row.system, row.facet, row.measure): row.value for row in found.rows}
     assert {"keywords", *BASELINES} == {system for system, _, _ in figures}
@@ -209,7 +209,7 @@ def test_baselines_stand_beside_the_tagger(folder: Path, hashing: Encoder) -> No
 
 
 def test_labels_are_not_shown_to_the_tagger(tmp_path: Path, hashing: Encoder) -> None:
-    """What counts is what the tagger says of a sentence, not the facet that it came with."""
+    """The facets of the collection are not shown to the tagger."""
     record = {"abstract_id": 0, "sentences": ["We propose.", "We aim."], "labels": ["result", "result"]}
     write(tmp_path, "dev.jsonl", lines(record, record))
     found = measured(tmp_path, hashing)
@@ -217,7 +217,7 @@ def test_labels_are_not_shown_to_the_tagger(tmp_path: Path, hashing: Encoder) ->
 
 
 def test_without_a_train_side_there_is_no_baseline(folder: Path, hashing: Encoder) -> None:
-    """A folder without it, and the train side itself, are measured without baselines, and say so."""
+    """Without a train side, or on it, there are no baselines, and a note says so."""
     on_train = measured(folder / "train.jsonl", hashing)
     assert any("learned from these abstracts" in note for note in on_train.notes)
     (folder / "train.jsonl").unlink()
@@ -229,13 +229,13 @@ def test_without_a_train_side_there_is_no_baseline(folder: Path, hashing: Encode
 
 
 def test_the_test_side_comes_first(folder: Path, hashing: Encoder) -> None:
-    """As for the set functions, test.jsonl is what counts where it is there."""
+    """If the folder has a test.jsonl, it is measured instead of dev.jsonl."""
     write(folder, "test.jsonl", abstracts(4, first=90))
     assert 4 == measured(folder, hashing).n_papers
 
 
 def test_labels_that_are_no_facets_are_refused(tmp_path: Path, hashing: Encoder) -> None:
-    """Communicative functions are many more; the message names the command that measures by them."""
+    """Labels that are no facets are refused with the command that measures by them."""
     file = tmp_path / "sentences.tsv"
     file.write_text("Aim of the paper\tthe aim\tThe aim is x.\tP1_s-1-0\n")
     with pytest.raises(InputError, match="are not facets; measure with `akin evaluate functions`"):
@@ -243,13 +243,13 @@ def test_labels_that_are_no_facets_are_refused(tmp_path: Path, hashing: Encoder)
 
 
 def test_a_missing_collection_is_told(tmp_path: Path, hashing: Encoder) -> None:
-    """An empty folder is told what it should hold."""
+    """The error for an empty folder names the expected files."""
     with pytest.raises(CollectionMissingError, match=r"test\.jsonl or dev\.jsonl"):
         measured(tmp_path, hashing)
 
 
 def test_the_command_prints_and_writes(folder: Path, tmp_path: Path) -> None:
-    """`akin evaluate facets` shows figures, confusion and the lead over baselines, in 80 columns too."""
+    """`akin evaluate facets` prints figures, confusion and the lead over baselines, in 80 columns too."""
     file = tmp_path / "new" / "figures.json"
     shown = run("evaluate", "facets", folder, "--encoder", "hashing", "--json", file, width=80)
     assert "…" not in shown

@@ -1,4 +1,4 @@
-"""``akin evaluate reviewers``: the gold standard's layout, its loss, and what the command prints."""
+"""Tests of ``akin evaluate reviewers``: the gold standard's layout, its loss, and the output."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from tests.support.examples.evaluation.set_examples import lines, write
 from tests.support.examples.evaluation.system_examples import ignore
 
 TOPICS = ("moss on walls", "bells in towers", "rain over lakes")
-# What each of two researchers said of papers on the three topics.
+# The ratings of papers on the three topics by two researchers.
 RATED = {"a": {"moss1": 5, "moss2": 4, "bells1": 1, "rain1": 2}, "b": {"bells1": 5, "rain1": 3, "moss1": 1}}
 
 
@@ -35,7 +35,7 @@ def _evaluations(rows: Sequence[str], n_rated: int = 4) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two researchers, one of moss and one of bells, in two draws of their profiles."""
+    """Return two researchers, of moss and of bells, in two datasets with different profiles."""
     write(tmp_path, "data/evaluations.csv", _evaluations([_row(*each) for each in RATED.items()]))
     submissions = {
         each: _paper(each, topic, 1)
@@ -65,11 +65,11 @@ def _figures(measured: ReviewerMeasurement, system: str) -> dict[str, float]:
 
 
 def test_the_figures_are_those_computed_by_hand(folder: Path) -> None:
-    """Wrong pairs by how far their ratings lie apart, ties half, over all there is to lose."""
+    """The loss is that of wrong pairs, by their ratings' difference, half for ties, over the largest loss."""
     swapped = {
-        # Of a: moss2 above moss1 (1 lost), bells1 and rain1 tie (half of 1), all others are right.
+        # For a: moss2 above moss1 (1 lost), bells1 and rain1 tie (half of 1), all others are right.
         "a": {"moss1": 3, "moss2": 4, "bells1": 1, "rain1": 1},
-        # Of b: rain1 has no prediction, so its pairs tie (half of 2 and of 2), moss1 above bells1 (4 of 8).
+        # For b: rain1 has no prediction, so its pairs tie (half of 2 and of 2), moss1 above bells1 (4 of 8).
         "b": {"bells1": 1, "moss1": 2},
     }
     _predict(folder, "swapped", swapped)
@@ -79,18 +79,18 @@ def test_the_figures_are_those_computed_by_hand(folder: Path) -> None:
     assert {LOSS: 0.0, EASY: 100.0, HARD: 100.0} == _figures(measured, "perfect")
     found = _figures(measured, "swapped")
     assert pytest.approx(100 * (1 + 0.5 + 1 + 1 + 4) / (1 + 4 + 3 + 3 + 2 + 1 + 2 + 4 + 2)) == found[LOSS]
-    # Easy are the four pairs of a, which are right, and bells1 with moss1 of b; hard is moss1 with moss2.
+    # Easy pairs are four of a, which are right, and bells1 with moss1 of b; hard is moss1 with moss2.
     assert (pytest.approx(100 * 4 / 5), 0.0) == (found[EASY], found[HARD])
 
 
 def test_affinities_order_papers_by_the_topic_of_profiles(folder: Path) -> None:
-    """Papers on a researcher's topic come before the others."""
+    """Papers on a researcher's topic have higher affinities than the others."""
     found = _figures(_measure(folder), "akin")
     assert (100.0, True) == (found[EASY], found[LOSS] < 25)
 
 
 def test_differences_are_those_of_the_losses(folder: Path) -> None:
-    """Akin's loss less the other's, the same researchers drawn for both."""
+    """A difference is Akin's loss minus the other system's, with an interval."""
     _predict(folder, "perfect", RATED)
     measured = _measure(folder)
     ((name, found),) = measured.differences
@@ -100,7 +100,7 @@ def test_differences_are_those_of_the_losses(folder: Path) -> None:
 
 
 def test_predictions_that_lack_a_dataset_do_not_count(folder: Path) -> None:
-    """Nor do those of other regimes: both would be compared with something else."""
+    """Predictions that lack a dataset or are of another regime are ignored."""
     _predict(folder, "partial", RATED)
     (folder / "predictions/partial_d_20_2_ta.json").unlink()
     write(folder, "predictions/titles_d_20_1_t.json", "{}")
@@ -108,14 +108,14 @@ def test_predictions_that_lack_a_dataset_do_not_count(folder: Path) -> None:
 
 
 def test_predictions_by_the_name_of_akin_do_not_take_its_place(folder: Path) -> None:
-    """Its figures are those computed here, whatever files lie beside."""
+    """Predictions in a file named akin do not replace Akin's figures."""
     before = _figures(_measure(folder), "akin")
     _predict(folder, "akin", {"a": {"moss1": 0, "moss2": 0, "bells1": 9, "rain1": 9}})
     assert before == _figures(_measure(folder), "akin")
 
 
 def test_a_cell_that_is_too_long_is_refused(folder: Path) -> None:
-    """File and line are named, not only a parser's error."""
+    """A cell that is too long is refused with its file and line."""
     rows = [_row("a", RATED["a"]), "~b\t" + "m" * 200_000 + "\t1"]
     write(folder, "data/evaluations.csv", _evaluations(rows))
     with pytest.raises(BrokenRowError, match=r"evaluations.csv:3: no CSV \(field larger"):
@@ -123,7 +123,7 @@ def test_a_cell_that_is_too_long_is_refused(folder: Path) -> None:
 
 
 def test_predictions_of_another_shape_are_refused(folder: Path) -> None:
-    """The file is named."""
+    """Predictions in another format are refused with the name of the file."""
     write(folder, "predictions/odd_d_20_1_ta.json", '{"~a": [1, 2]}')
     write(folder, "predictions/odd_d_20_2_ta.json", '{"~a": {"moss1": 1}}')
     with pytest.raises(CorpusFormatError, match=r"odd_d_20_1_ta.json holds no predictions"):
@@ -131,7 +131,7 @@ def test_predictions_of_another_shape_are_refused(folder: Path) -> None:
 
 
 def test_ratings_without_profile_or_paper_are_told(folder: Path) -> None:
-    """They count for nobody, and a note says how many."""
+    """Ratings without a profile or a paper are ignored, and a note counts them."""
     rows = [_row(*each) for each in {**RATED, "c": {"moss1": 5}, "d": {"gone": 1}}.items()]
     write(folder, "data/evaluations.csv", _evaluations(rows))
     measured = _measure(folder)
@@ -143,7 +143,7 @@ def test_ratings_without_profile_or_paper_are_told(folder: Path) -> None:
 
 @pytest.mark.parametrize("expertise", ["6", "", "good", "nan"])
 def test_a_rating_out_of_range(folder: Path, expertise: str) -> None:
-    """File, line and reason are named."""
+    """A rating out of range is refused with its line and the reason."""
     rows = [_row("a", RATED["a"]), f"~b\tmoss1\t{expertise}"]
     write(folder, "data/evaluations.csv", _evaluations(rows))
     with pytest.raises(BrokenRowError, match=r"Expertise1 is .*; expected a number from 1 to 5") as refused:
@@ -152,7 +152,7 @@ def test_a_rating_out_of_range(folder: Path, expertise: str) -> None:
 
 
 def test_all_rows_of_a_researcher_count(folder: Path) -> None:
-    """Also where another researcher's stands between them, and where one paper is rated the same twice."""
+    """All rows of a researcher count, even if not adjacent, and equal ratings of a paper count once."""
     rows = [
         _row("a", {"moss1": 5, "moss2": 4}),
         _row("b", RATED["b"]),
@@ -164,7 +164,7 @@ def test_all_rows_of_a_researcher_count(folder: Path) -> None:
 
 
 def test_two_ratings_of_a_paper_that_differ_are_refused(folder: Path) -> None:
-    """With file and line of the second: which is meant cannot be told."""
+    """Two different ratings of a paper by a researcher are refused with the second's file and line."""
     rows = [_row("a", RATED["a"]), _row("b", RATED["b"]), _row("a", {"bells1": 1, "moss1": 3})]
     write(folder, "data/evaluations.csv", _evaluations(rows))
     with pytest.raises(BrokenRowError, match=r"~a rates 'moss1' 3, and 5 before") as refused:
@@ -187,7 +187,7 @@ def test_two_ratings_of_a_paper_that_differ_are_refused(folder: Path) -> None:
 def test_ratings_of_which_none_counts(
     folder: Path, rated: Mapping[str, Mapping[str, float]], told: str
 ) -> None:
-    """The ids that match nothing are named, and what they should match."""
+    """If no rating can be used, the error names ids without a match and the files to match."""
     write(folder, "data/evaluations.csv", _evaluations([_row(*each) for each in rated.items()]))
     with pytest.raises(InputError, match=told) as refused:
         _measure(folder)
@@ -195,7 +195,7 @@ def test_ratings_of_which_none_counts(
 
 
 def test_missing_files_and_columns_say_what_was_expected(folder: Path) -> None:
-    """The layout is shown, and where it comes from."""
+    """A missing column is named, and the error for a missing file says where the data comes from."""
     write(folder, "data/evaluations.csv", "ParticipantID,Paper1\n")
     with pytest.raises(CorpusFormatError, match="has no column"):
         _measure(folder)
@@ -205,7 +205,7 @@ def test_missing_files_and_columns_say_what_was_expected(folder: Path) -> None:
 
 
 def test_the_command_prints_and_writes_the_figures(folder: Path, tmp_path: Path) -> None:
-    """A second run over kept papers gives the same."""
+    """The command prints and writes the figures, and a second run with stored papers gives the same."""
     _predict(folder, "perfect", RATED)
     figures = tmp_path / "figures.json"
     options = ("--encoder", "hashing", "--data", tmp_path / "kept", "--json", figures)

@@ -1,4 +1,4 @@
-"""The suite: what is here is measured into one file, the rest stays, and documents are made of it."""
+"""Tests of the suite: present collections are measured, others keep their figures, and pages are filled."""
 
 import json
 import math
@@ -46,18 +46,18 @@ PARTS = {
 
 
 def row(system: str, facet: str, measure: str, value: float, low: float = 1.0) -> Row:
-    """A figure with an interval of four points."""
+    """Return a figure with an interval of four points."""
     return Row("made", system, facet, ALL, measure, value, low, low + 4, 9)
 
 
 def compared(a: str, b: str, p: float, low: float = 0.5) -> Compared:
-    """A difference of one point."""
+    """Return a comparison with a difference of one point."""
     return Compared(a, b, Comparison("MAP", ALL, Difference(1.0, low, 2.0, 9, p)))
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a suite over invented collections, three of six not there."""
+    """Return the file of a suite over invented collections, of which three of six are missing."""
     folder = tmp_path_factory.mktemp("suite")
     EXAMPLES["beir"](folder / "claims")
     EXAMPLES["demo"](folder / "elsewhere")
@@ -78,7 +78,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_not_here_stays_as_it_was(measured: Path) -> None:
-    """The section of an absent collection keeps its figures and its day; one that is here has today's."""
+    """The section of a missing collection keeps its figures and day; a measured one has today's day."""
     sections = read_sections(measured)
     assert ["claims", "grid", "several", "gone"] == list(sections)
     assert ("2020-01-01", 5.0) == (sections["gone"].day, sections["gone"].figures.rows[0].value)
@@ -87,7 +87,7 @@ def test_what_is_not_here_stays_as_it_was(measured: Path) -> None:
 
 
 def test_a_part_holds_its_systems_figures_and_comparisons(measured: Path) -> None:
-    """Two measures of each system, the pairs that were measured alone, and how much was read."""
+    """A section has two measures per system, the pairs measured alone, and the counts of papers read."""
     claims = read_sections(measured)["claims"].figures
     systems = ("bm25", "hashing:ot", "hashing:document")
     named = {(system, measure) for system in systems for measure in ("nDCG@10", "MAP")}
@@ -98,7 +98,7 @@ def test_a_part_holds_its_systems_figures_and_comparisons(measured: Path) -> Non
 
 
 def test_the_mean_of_several_collections_counts_each_alike(measured: Path) -> None:
-    """Two collections alike: their mean is their figure, over two, without an interval."""
+    """The mean over two equal collections is their figure, without an interval."""
     rows = read_sections(measured)["several"].figures.rows
     found = {(each.facet, each.measure): each for each in rows}
     assert found["one", "MAP"].value == found["two", "MAP"].value == found[ALL, "MAP"].value
@@ -106,7 +106,7 @@ def test_the_mean_of_several_collections_counts_each_alike(measured: Path) -> No
 
 
 def test_the_file_has_a_line_a_figure_and_reads_back(measured: Path, tmp_path: Path) -> None:
-    """Writing what was read gives the same bytes; nan is null; no path of this machine is in it."""
+    """Reading and writing gives the same bytes, with nan as null and without paths of this machine."""
     content = measured.read_text(encoding="utf-8")
     sections = read_sections(measured)
     write_sections(tmp_path / "again.json", sections)
@@ -119,20 +119,20 @@ def test_the_file_has_a_line_a_figure_and_reads_back(measured: Path, tmp_path: P
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    """The message names it."""
+    """A file of another kind is refused by name."""
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InputError, match=r"other\.json holds no figures of a suite"):
         read_sections(tmp_path / "other.json")
 
 
 def test_an_unknown_part_is_named(tmp_path: Path) -> None:
-    """With those that there are."""
+    """An unknown part is refused with the known ones."""
     with pytest.raises(UnknownNameError, match="Unknown part 'x'; known: claims, grid"):
         run_suite(tmp_path, tmp_path / "f.json", QUICK, command="c", only=("x",), parts=PARTS)
 
 
 def test_every_part_names_systems_that_there_are() -> None:
-    """Each parses, those compared are measured or published, and no two parts share a name and a set."""
+    """The systems of every part parse, and compared ones are measured or published."""
     for part in SUITE.values():
         assert isinstance(part.task, Task)
         task = part.task.ranking if isinstance(part.task, Several) else part.task
@@ -147,7 +147,7 @@ def test_every_part_names_systems_that_there_are() -> None:
 
 
 def test_documents_are_made_of_the_file(measured: Path) -> None:
-    """What stands between marks is made anew, the rest stays; making it again changes nothing."""
+    """The text between marks is replaced by tables, the rest stays, and filling again changes nothing."""
     sections = read_sections(measured)
     text = "".join(
         f"Before.\n\n<!-- {kind} -->\nbygone\n<!-- end -->\n\nAfter.\n"
@@ -165,18 +165,18 @@ def test_documents_are_made_of_the_file(measured: Path) -> None:
 
 
 def re_line(text: str, begin: str) -> str:
-    """The first line that begins so."""
+    """Return the first line with this beginning."""
     return next(line for line in text.splitlines() if line.startswith(begin))
 
 
 def test_a_document_that_names_no_part_is_refused() -> None:
-    """Better than a page without its table."""
+    """A page that names a missing part is refused."""
     with pytest.raises(InputError, match="hold no part 'lost'"):
         filled("<!-- figures: lost -->\n<!-- end -->", {})
 
 
 def test_tables_for_documents() -> None:
-    """Measures stand side by side where facets do not differ; the best system first; signs are escaped."""
+    """Measures are columns if facets do not differ, the best system is first, and signs are escaped."""
     rows = [row("b_m", ALL, "MAP", 50.0), row("a%|", ALL, "MAP", 60.0), row("a%|", ALL, "nDCG", 70.0)]
     (table,) = figure_tables(rows)
     expected = "| system | MAP | nDCG |\n|---|---|---|\n| `a%\\|` | 60.0 [1.0, 5.0] | 70.0 [1.0, 5.0] |\n"
@@ -191,14 +191,14 @@ def test_tables_for_documents() -> None:
 
 
 def test_a_comparison_says_whether_it_holds_with_all_counted() -> None:
-    """yes, alone and no, by the corrected p value and by its own interval."""
+    """A verdict is yes, alone or no, by the corrected p and by the comparison's own interval."""
     found = corrected([compared("a", "b", 0.01), compared("a", "c", 0.03), compared("a", "d", 0.5, low=-0.5)])
     assert ["yes", "alone", "no"] == [verdict(each.comparison) for each in found]
     assert "| `a` | `b` | +1.0 [0.5, 2.0], yes |" in comparison_table(found).markdown()
 
 
 def test_the_least_loss_is_first() -> None:
-    """Of reviewers' figures, whose main one is a loss; of others the largest is."""
+    """The smallest loss is first, but the largest of any other measure."""
 
     def systems(measure: str) -> list[str]:
         rows = [
@@ -212,7 +212,7 @@ def test_the_least_loss_is_first() -> None:
 
 
 def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
-    """`akin evaluate suite` names what it left, writes the file, and makes the pages' tables of it."""
+    """`akin evaluate suite` names the parts left out, writes the file, and fills the pages' tables."""
     (tmp_path / "page.md").write_text("<!-- figures: demo bm25 -->\n<!-- end -->\n", encoding="utf-8")
     file = tmp_path / "figures.json"
     given = (
@@ -241,14 +241,14 @@ def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
     [("latex", r"\begin{tabular}"), ("json", '"rows": ['), ("markdown", "| system |")],
 )
 def test_figures_in_every_format(form: str, begin: str) -> None:
-    """A collection's figures as LaTeX, as JSON on standard output, and as Markdown."""
+    """Figures are printed as LaTeX, JSON and Markdown."""
     shown = run("evaluate", *FEW, "--format", form)
     assert begin in shown
     assert all(name in shown for name in ("bm25", "tfidf"))
 
 
 def test_runs_of_one_system_and_their_mean(tmp_path: Path) -> None:
-    """`akin evaluate runs A B --mean`: each run's figures, and the mean of what queries measure."""
+    """`akin evaluate runs A B --mean` gives each run's figures and their mean."""
     run(
         "evaluate",
         "demo",
@@ -270,7 +270,7 @@ def test_runs_of_one_system_and_their_mean(tmp_path: Path) -> None:
 
 
 def test_many_runs_are_compared_with_the_first(tmp_path: Path) -> None:
-    """Each has its table, and the p values are corrected for their number."""
+    """Each run is compared with the first, with p values corrected for their number."""
     run(
         "evaluate",
         "demo",
@@ -295,7 +295,7 @@ def test_many_runs_are_compared_with_the_first(tmp_path: Path) -> None:
 
 
 def test_an_indexed_collection_and_labelled_sentences_are_parts(hashed_data: Path, tmp_path: Path) -> None:
-    """The candidate stage, known items and facets are measured into the same file."""
+    """The candidate stage, known items, facets and functions are measured into the same file."""
     parts = {
         "candidates": Part("Candidates", "collection", Candidates(("hnsw",))),
         "items": Part("Items", "collection", Items()),

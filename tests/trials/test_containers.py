@@ -1,6 +1,6 @@
-"""The image without an engine: its lines run in a folder, its services are confined as containers are.
+"""Tests of the image without an engine: its lines run in a folder, its services confined like containers.
 
-What needs the root of an image is left out: the user, the labels and the byte code of Python's own library.
+Lines that need the image's root are left out: the user, labels, and byte code of the standard library.
 """
 
 import json
@@ -48,7 +48,7 @@ def built(
     profile: str,
     **settings: str,
 ) -> Machine:
-    """A machine with the image as its first stage makes it, and volumes as an engine makes them."""
+    """Return a machine with the image as its first stage makes it, and volumes as an engine makes them."""
     build(dockerfile, prefix)
     machine = Machine(prefix, postgres_url, redis_server.url, profile=profile, settings=settings)
     machine.make_volumes()
@@ -57,7 +57,7 @@ def built(
 
 @contextmanager
 def running(machine: Machine, name: str, ready: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A service once it says that it is ready, and how it says so."""
+    """Yield a service once it is ready, and the line that says so."""
     process = machine.start(name, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -71,7 +71,7 @@ def running(machine: Machine, name: str, ready: str) -> Iterator[tuple["subproce
 def serving(
     machine: Machine, key: str, name: str = "service"
 ) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
-    """The service, and a client of it with a key."""
+    """Yield the service's process and a client with a key."""
     started = time.monotonic()
     with running(machine, name, "Serving") as (process, line):
         tell(f"ready after {time.monotonic() - started:.1f} s")
@@ -84,14 +84,14 @@ def serving(
 
 
 def ended(*processes: "subprocess.Popen[str]") -> list[int]:
-    """The exit statuses after SIGTERM to all of them."""
+    """Send SIGTERM to all processes, and return their exit statuses."""
     for process in processes:
         process.send_signal(signal.SIGTERM)
     return [process.wait(timeout=60) for process in processes]
 
 
 def redis_hits(client: httpx.Client) -> float:
-    """How many answers a service has found in Redis."""
+    """Return the number of answers that a service has found in Redis."""
     found = re.search(
         r'akin_cache_lookups_total\{layer="redis",outcome="hits"\} (\S+)', client.get("/metrics").text
     )
@@ -100,7 +100,7 @@ def redis_hits(client: httpx.Client) -> float:
 
 
 def packages_checked(machine: Machine) -> "subprocess.CompletedProcess[str]":
-    """Whether the packages of the image lack none that they require."""
+    """Run ``uv pip check`` on the packages of the image."""
     command = [
         machine.path("/opt/uv/bin/uv"),
         "pip",
@@ -112,13 +112,13 @@ def packages_checked(machine: Machine) -> "subprocess.CompletedProcess[str]":
 
 
 def compiled(machine: Machine) -> dict[str, int]:
-    """The files of machine code, and when each was written."""
+    """Return the modification times of the files of machine code."""
     folder = machine.path("/var/cache/akin/numba")
     return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
 def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisServer) -> None:
-    """Keys, indexer, two services and a worker of the demo: SIGTERM and a restored backup lose nothing."""
+    """Compose's demo services lose nothing by SIGTERM, nor by restoring a backup."""
     machine = built(CPU, prefix, postgres_url, redis_server, "demo")
     assert 0 == packages_checked(machine).returncode
     before = compiled(machine)
@@ -138,7 +138,7 @@ def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisS
         answer = first.post("/v1/search", json=SEARCH).json()["results"]
         hits = redis_hits(second)
         assert answer == second.post("/v1/search", json=SEARCH).json()["results"]
-        # The other computed it: both have one Redis.
+        # The other service computed it, and both share Redis.
         assert (3, hits + 1) == (len(answer), redis_hits(second))
         with running(machine, "worker", "Processing") as (worker, _):
             batch = second.post("/v1/batches", json=BATCH).headers["Location"]
@@ -156,13 +156,13 @@ def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisS
     for each in (machine, only_reads):
         with serving(each, key) as (_, client):
             expect_all(client, answer, batch)
-    assert before == compiled(machine)  # nothing was compiled anew, and nothing written beside it
+    assert before == compiled(machine)  # nothing was compiled or written again
 
 
 def test_the_cuda_image_works_on_processors(
     prefix: Path, postgres_url: str, redis_server: RedisServer
 ) -> None:
-    """Its lock lacks nothing but faiss-cpu; compose's commands work, and end with an error without a GPU."""
+    """The CUDA image lacks only faiss-cpu, works on CPUs, and ends with an error without a GPU."""
     machine = built(CUDA, prefix, postgres_url, redis_server, "gpu", AKIN_DEVICE="cpu")
     python = str(machine.path("/opt/akin/bin/python3"))
     lacks = re.findall("requires `([^`]+)`", packages_checked(machine).stderr)
@@ -182,7 +182,7 @@ def test_the_cuda_image_works_on_processors(
 
 
 def expect_all(client: httpx.Client, answer: object, batch: str) -> None:
-    """The answer, the paper that was added, and each seed of the batch once; nothing works less well."""
+    """Check the answer, the added paper, each seed of the batch, and that nothing is degraded."""
     assert answer == client.post("/v1/search", json=SEARCH).json()["results"]
     assert 200 == client.get("/v1/papers/whales").status_code
     results = [json.loads(line) for line in client.get(f"{batch}/results").content.splitlines()]
@@ -192,7 +192,7 @@ def expect_all(client: httpx.Client, answer: object, batch: str) -> None:
 
 
 def back_up(machine: Machine) -> dict[str, str]:
-    """A backup by the commands of docs/how-to/deploy.md; the places of the page, and where they are here."""
+    """Back up with the commands of docs/how-to/deploy.md; return the page's paths and those here."""
     folder = machine.path("/var/cache/akin/backup")
     places = {
         "/backup/": f"{folder}/",
@@ -207,7 +207,7 @@ def back_up(machine: Machine) -> dict[str, str]:
 
 
 def restore(machine: Machine, places: dict[str, str]) -> None:
-    """The same of the backup, over what is there."""
+    """Restore the backup over the present data with the commands of the page."""
     (copy,) = (words for words in commands() if "--entrypoint" in words)
     copied = machine.run("service", ["sh", "-c", placed(copy[-1], places)])
     assert 0 == copied.returncode, copied.stderr
@@ -216,14 +216,14 @@ def restore(machine: Machine, places: dict[str, str]) -> None:
 
 
 def placed(word: str, places: dict[str, str]) -> str:
-    """A word with its paths as they are here."""
+    """Return a word with the page's paths replaced by those here."""
     for place in sorted(places, key=len, reverse=True):
         word = re.sub(rf"(?<![\w/]){place}", places[place], word)
     return word
 
 
 def in_postgres(machine: Machine, program: str, places: dict[str, str]) -> None:
-    """The page's command in PostgreSQL's container, here over the tests' own server and database."""
+    """Run the page's command for PostgreSQL's container with the server and database of the tests."""
     (words,) = (words[5:] for words in commands() if words[:5] == IN_POSTGRES and words[5] == program)
     url = make_url(machine.catalog_url)
     named = {

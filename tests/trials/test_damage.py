@@ -1,4 +1,4 @@
-"""Damage to any file of a collection is found before anything is served from it."""
+"""Tests that damage to any file of a collection is found before it is served."""
 
 import shutil
 import time
@@ -21,10 +21,10 @@ from tests.support.builds import build_quietly, files_of, many_papers, write_cor
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 from tests.support.trials.asked import SEED, tell, trials
 
-RESTED_S = 2.1  # so long a file must have been left alone to be remembered
-# How often: each file some times, and in the long trial each many times.
+RESTED_S = 2.1  # a file unchanged for this long is remembered as verified
+# Each file is damaged a few times, and many times in the long trial.
 TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(trials(5_000), marks=pytest.mark.trial)])
-# Every kind of file that a generation may consist of.
+# Every kind of file that a generation may have.
 KINDS = {
     "vectors.npy",
     "offsets.npy",
@@ -42,7 +42,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two segments with an index that has a file, function vectors, and deleted papers."""
+    """Return a collection of two segments with index files, function vectors and deleted papers."""
     folder = tmp_path_factory.mktemp("damage")
     encoder = load_encoder(str(write_tiny_bert(folder / "tiny")), device="cpu")
     functions = FirstColumns(encoder.spec.fingerprint)
@@ -59,7 +59,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(collection: Path, tmp_path: Path) -> Path:
-    """A copy of the collection that a test may damage; all its files are remembered as they are."""
+    """Return a copy of the collection to be damaged, with all files remembered as verified."""
     shutil.copytree(collection, tmp_path / "data")
     time.sleep(RESTED_S)
     open_snapshot(tmp_path / "data")
@@ -67,7 +67,7 @@ def data(collection: Path, tmp_path: Path) -> Path:
 
 
 def in_turn(data: Path, n_times: int) -> Iterator[tuple[Path, bytes]]:
-    """Every file with its content, again and again, ``n_times`` in all."""
+    """Yield the files with their content in turn, ``n_times`` in all, and restore each afterwards."""
     files = [*files_of(data, current_generation(data)), data / "CURRENT"]
     assert {path.name for path in files} >= KINDS
     contents = {path: path.read_bytes() for path in files}
@@ -78,16 +78,16 @@ def in_turn(data: Path, n_times: int) -> Iterator[tuple[Path, bytes]]:
 
 
 def assert_found(data: Path, damaged: Path) -> None:
-    """The collection is refused, whether all files are read again or those that have changed."""
+    """Check that the collection is refused, with all files or only changed files read again."""
     for reread in (True, False):
-        # What CURRENT names then may not be there.
+        # The generation that CURRENT names may not exist then.
         with pytest.raises(SnapshotError if damaged.name == "CURRENT" else SnapshotCorruptError):
             open_snapshot(data, reread=reread)
 
 
 @TIMES
 def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
-    """One changed bit, anywhere in any file."""
+    """One flipped bit anywhere in any file is found."""
     rng = np.random.default_rng([0, SEED])
     for path, content in in_turn(data, n_times):
         damaged = bytearray(content)
@@ -100,7 +100,7 @@ def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
 
 @TIMES
 def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
-    """A file that ends early, at any place, its start and its last byte included."""
+    """A file truncated at any place, including its start and last byte, is found."""
     rng = np.random.default_rng([1, SEED])
     for number, (path, content) in enumerate(in_turn(data, n_times)):
         end = (0, len(content) - 1, int(rng.integers(len(content))))[min(number // 25, 2)]
@@ -111,7 +111,7 @@ def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
 
 
 def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:
-    """A file that is gone, has the content of any other, or goes on after its end."""
+    """A file that is missing, longer, or has the content of another file is found."""
     files = [*files_of(data, current_generation(data)), data / "CURRENT"]
     for path in files:
         content = path.read_bytes()
@@ -128,7 +128,7 @@ def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:
 
 
 def test_a_pointer_to_another_generation_is_found(data: Path) -> None:
-    """One bit of CURRENT makes it name an older generation: refused, and mended by the name alone."""
+    """If CURRENT names an older generation it is refused, and a plain name mends it."""
     served = current_generation(data)
     older = {name for name in DataFolder(data).generations() if name != served}
     pointer = (data / "CURRENT").read_bytes()
@@ -140,5 +140,5 @@ def test_a_pointer_to_another_generation_is_found(data: Path) -> None:
                 read(data)
         with Catalog.open(data / CATALOG_FILE) as catalog, pytest.raises(SnapshotCorruptError):
             rollback(data, catalog=catalog)
-    (data / "CURRENT").write_text(f"{served}\n")  # as older versions wrote it
+    (data / "CURRENT").write_text(f"{served}\n")  # the format of older versions
     assert 14 == len(open_snapshot(data))

@@ -1,4 +1,4 @@
-"""From an empty environment to results in a notebook: the wheel, its packages, 300 real papers.
+"""Tests of the way from an empty environment to results in a notebook: wheel, packages, 300 real papers.
 
 docs/measured/measurements.md keeps the table that this prints.
 """
@@ -17,7 +17,7 @@ from tests.support.packages import build, install, run
 from tests.support.trials.asked import tell
 
 N_PAPERS = 300
-# Executes a notebook in a kernel of the environment that it runs in.
+# Execute a notebook in a kernel of the same environment.
 EXECUTE = """
 import sys
 
@@ -31,7 +31,7 @@ nbformat.write(notebook, sys.argv[1])
 
 
 def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> str:
-    """All that a notebook shows when it is executed by the Python of ``programs``."""
+    """Return all outputs of a notebook executed by the Python of ``programs``."""
     file, script = folder / "notebook.ipynb", folder / "execute.py"
     nbformat.write(notebook, file)
     script.write_text(EXECUTE, encoding="utf-8")
@@ -42,7 +42,7 @@ def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> s
 
 
 def table(steps: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """A line of Markdown for each step with its seconds and those since the start; the first is the start."""
+    """Yield a Markdown table of each step's seconds and the seconds since the first, which is the start."""
     yield "| step | s | s since the start |"
     yield "|---|---|---|"
     for (_, before), (step, now) in pairwise(steps):
@@ -50,14 +50,14 @@ def table(steps: Sequence[tuple[str, float]]) -> Iterator[str]:
 
 
 def test_the_table_has_a_line_for_each_step() -> None:
-    """The start is none; the last column adds up."""
+    """The start has no line, and the last column adds up."""
     lines = list(table([("start", 5.0), ("install", 15.0), ("search", 35.5)]))
     assert ["| install | 10 | 10 |", "| search | 20 | 30 |"] == lines[2:]
 
 
 @pytest.mark.trial
 def test_a_search_in_a_notebook_from_nothing(tmp_path: Path) -> None:
-    """It prints how long each step took; the tutorial runs in the same environment."""
+    """A new environment indexes, searches and runs the tutorial; the time of each step is printed."""
     corpus = outside_data("corpus.jsonl.gz")
     built = build(tmp_path)
     steps = [("start", time.monotonic())]

@@ -1,4 +1,4 @@
-"""The real package faiss-gpu where no GPU is, and the whole table of a GPU on a processor."""
+"""Tests of the real faiss-gpu without a GPU, and of the whole GPU benchmark on a CPU."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.builds import ROOT
 
-# FAISS refuses the device only after it has taken every argument.
+# FAISS refuses the device only after it has accepted every argument.
 CALLS = """
 import threading
 
@@ -40,7 +40,7 @@ print("as expected")
 
 @pytest.mark.trial
 def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path) -> None:
-    """Every constructor reaches the device, which is not there; the tests of indexes pass beside it."""
+    """Every constructor gets as far as the missing device, and the index tests pass with the package."""
     lock = (ROOT / "docker" / "cuda.lock").read_text(encoding="utf-8")
     wanted = re.findall(
         r"^(?:faiss-gpu|nvidia-(?:cublas|cuda-runtime|curand)-cu12)==[\w.]+", lock, re.MULTILINE
@@ -71,7 +71,7 @@ def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path) -> None:
 
 @pytest.mark.trial
 def test_the_table_of_a_gpu_is_made_on_a_processor(tmp_path: Path) -> None:
-    """Every part, encoding too: nothing is wrong and nothing left out."""
+    """The GPU benchmark on a CPU has every part, encoding included."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--json", tmp_path / "told.json"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     sys.stdout.write(ran.stdout)

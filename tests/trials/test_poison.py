@@ -1,4 +1,4 @@
-"""Every endpoint, whatever is sent to it: an answer, or a small problem that repeats nothing; never a 5xx."""
+"""Tests of hostile inputs: every endpoint answers or returns a small problem without echo, never a 5xx."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from tests.support.trials.poison import examples, parameters, poisons, schema_of
 APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
 FEWEST = 300
-SAMPLED = 25  # one hostile input of so many, others for each endpoint
+SAMPLED = 25  # every 25th hostile input, others for each endpoint
 PASTED = {"title": "Floods", "abstract": "We fit a graph network. It forecasts floods."}
 INDEXED = {"paper_id": "demo:p03-m07"}
 # Bodies that are answered with results, so that hostile parts of them get as far as they can.
@@ -88,25 +88,25 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def application(tmp_path_factory: pytest.TempPathFactory, hashed_data: Path) -> Iterator[Application]:
-    """The service over the demo corpus under the hashing encoder, a copy: some endpoints write."""
+    """Yield the service over a copy of the demo collection, as some endpoints write."""
     yield from serving(hashed_data, tmp_path_factory.mktemp("poisoned"))
 
 
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory, hashed_data: Path) -> Iterator[Application]:
-    """The same of a copy that no hostile input was written to, which would take names."""
+    """Yield the service over another copy, without names taken by hostile inputs."""
     yield from serving(hashed_data, tmp_path_factory.mktemp("good"))
 
 
 def serving(collection: Path, folder: Path) -> Iterator[Application]:
-    """The service over a copy of a collection."""
+    """Yield the service over a copy of a collection."""
     data = shutil.copytree(collection, folder / "data")
     with Application(create_app(Settings(data=data, keyless="write", device="cpu", rate=0))) as application:
         yield application
 
 
 def bodies(method: str, path: str) -> list[Any]:
-    """Bodies an endpoint takes: good ones, or for an endpoint they were not written for, by its schema."""
+    """Return bodies that an endpoint accepts, from ``GOOD`` or else made by its schema."""
     schema = schema_of(APP, method, path)
     if schema is None:
         return []
@@ -115,14 +115,14 @@ def bodies(method: str, path: str) -> list[Any]:
 
 @pytest.mark.parametrize("path", GOOD)
 def test_what_is_poisoned_is_good_without(untouched: Application, path: str) -> None:
-    """The bodies that hostile parts are put into are answered well as they stand."""
+    """The bodies in ``GOOD`` are answered without an error."""
     for body in GOOD[path]:
         answer = untouched.send("POST", path.encode(), Poison("none", (json.dumps(body).encode(),)))
         assert answer.status in {200, 201, 202}, answer.content
 
 
 def faults(answer: Answer) -> Iterator[str]:
-    """What is wrong with an answer to a hostile request."""
+    """Yield the faults of an answer to a hostile request."""
     if "x-injected" in answer.headers:
         yield "a header of the client's making"
     if answer.status >= 500:

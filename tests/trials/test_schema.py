@@ -1,7 +1,7 @@
-"""The OpenAPI document is true: thousands of requests made from it, good and bad, are answered as it says.
+"""Tests that the service answers thousands of requests made from its OpenAPI document as the document says.
 
-Schemathesis makes them: boundary values, random ones, and chains of requests that use what others answered.
-The sample has no chains, and sends six of the boundary values of an endpoint.
+Schemathesis makes them: boundary values, random ones, and chains of requests that use others' answers. The
+sample has no chains, and six boundary values per endpoint.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from tests.support.builds import collection
 from tests.support.servers.asgi import endpoints
 from tests.support.trials.asked import tell
 
-SAMPLE = 1  # random request for each endpoint
+SAMPLE = 1  # random request per endpoint
 TRIAL = 1_000
 FEWEST = {SAMPLE: 200, TRIAL: 10_000}
 
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[FastAPI]:
-    """The service over papers of the demo corpus under the hashing encoder, which it publishes changes of."""
+    """Yield the service over papers of the demo corpus, with the hashing encoder and published changes."""
     data = collection(tmp_path)
     yield create_app(Settings(data=data, keyless="write", device="cpu", rate=0))
     from schemathesis.python.asgi import shutdown_lifespans  # noqa: PLC0415 - the same
@@ -31,13 +31,13 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
     shutdown_lifespans()
 
 
-# Hypothesis says the one of large examples, to whom prints them; the other when threads of the service draw
-# random numbers while it makes an example.
+# Hypothesis warns of large examples whenever one is printed, and of random numbers that threads of the
+# service draw while it makes an example.
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.parametrize("n_examples", [SAMPLE, pytest.param(TRIAL, marks=pytest.mark.trial)])
 def test_the_openapi_document_is_true(app: FastAPI, n_examples: int) -> None:
-    """Every endpoint answers as its document says, whatever is made from it: all checks find nothing."""
+    """Every endpoint answers the generated requests as its document says."""
     from tests.support.trials import schema  # noqa: PLC0415 - see there
 
     seen = schema.run(app, n_examples=n_examples, whole=n_examples == TRIAL)

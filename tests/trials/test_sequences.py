@@ -1,4 +1,4 @@
-"""Whatever was done to a collection, it answers as one that was built at once of the papers it then has."""
+"""Tests that after any sequence of commands a collection answers like one built at once from its papers."""
 
 import random
 from collections.abc import Callable
@@ -28,10 +28,10 @@ from tests.support.same_answers import assert_same_answers, ids_of
 from tests.support.trials.asked import tell
 
 N_COMMANDS = 12
-# Of all 52 this one notices most of what merges could do wrong.
+# Of all 52 seeds this one notices most of the possible faults of merges.
 SAMPLE = (7,)
 BESIDE = 10  # of all 51 this one notices most
-ALL = 1  # has all three
+ALL = 1  # runs all three commands
 TRIAL = [seed for seed in range(52) if seed not in SAMPLE]
 _POOL = many_papers(150)
 
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 
 class Grown:
-    """A collection and what it should hold after each generation: rows of a corpus by their ids."""
+    """A collection and the expected rows of each generation, by id."""
 
     def __init__(self, folder: Path, encoder: Encoder, seed: int) -> None:
         self.data = folder / "data"
@@ -50,7 +50,7 @@ class Grown:
         self._index()
 
     def run(self) -> str:
-        """One command at random; its name."""
+        """Run a random command and return its name."""
         commands: list[Callable[[], None]] = [
             self._index, self._index, self._post, self._delete, self._unpost,
             self._merge, self._compact, self._roll_back, self._purge, self._replace,
@@ -61,7 +61,7 @@ class Grown:
         return command.__name__
 
     def run_of_all(self) -> str:
-        """As ``run``, of commands that write all papers anew, too."""
+        """Run a random command, possibly one that writes all papers again, and return its name."""
         commands = [self._reindex, self._in_portions, self._replace_beside]
         if self._random.random() < 0.6:
             return self.run()
@@ -71,13 +71,13 @@ class Grown:
         return command.__name__
 
     def run_beside(self) -> str:
-        """One command, and another at random between its change of the catalog and its lock; their names."""
+        """Run a command, and another between its catalog change and its lock; return their names."""
         others = [self._post, self._unpost, self._delete, self._merge, self._compact]
         other, done = self._random.choice(others), list[str]()
         ids = self._some_ids()
         rows = [row for row in self._some() if row["id"] not in ids]
         for row, paper_id in zip(rows, ids[:5], strict=False):
-            row["id"] = paper_id  # what both are about
+            row["id"] = paper_id  # both change these papers
 
         def beside(change: Callable[..., Any], *forgotten: str, **brought: Row) -> Callable[..., Any]:
             def changed(*given: Any, **named: Any) -> Any:
@@ -104,7 +104,7 @@ class Grown:
         return f"index, {done}"
 
     def _some(self) -> list[Row]:
-        """Rows, of which some have the ids of papers that are there, and another abstract."""
+        """Return random rows, of which some have ids that are present and another abstract."""
         rows = [dict(row) for row in self._random.sample(_POOL, self._random.randint(1, 25))]
         for row in rows:
             if self._random.random() < 0.2:
@@ -112,7 +112,7 @@ class Grown:
         return [row for row in rows if row["id"] not in self._purged]
 
     def _some_ids(self) -> list[str]:
-        """Ids of papers that are there; never all."""
+        """Return ids of some present papers, never all."""
         ids = sorted(self.rows)
         return self._random.sample(ids, min(self._random.randint(1, 9), len(ids) - 1))
 
@@ -128,7 +128,7 @@ class Grown:
             self.rows = {row["id"]: row for row in rows}
 
     def _in_portions(self) -> None:
-        """Rows that are published three at a time, of which the third portion finds others at work."""
+        """Index rows three at a time, while other papers are added during the third portion."""
         rows, publish, portions, added = self._some(), Catalog.publish, list[int](), list[Row]()
 
         def counted(catalog: Catalog, *given: Any, **named: Any) -> Any:
@@ -152,7 +152,7 @@ class Grown:
         self.rows |= {row["id"]: row for row in rows + added}
 
     def _replace_beside(self) -> None:
-        """All is replaced while another changes and publishes papers."""
+        """Replace all papers, while another command changes and publishes some."""
         rows, publish, done = self._some(), Catalog.publish, list[str]()
 
         def then_other(catalog: Catalog, *given: Any, **named: Any) -> Any:
@@ -170,7 +170,7 @@ class Grown:
                 build_quietly(corpus, self.data, self._encoder, replace=True)
 
     def _reindex(self) -> None:
-        """All is encoded anew, while some papers change."""
+        """Encode all papers again, while some change."""
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             backend = self._random.choice(["exact", "flat"])
             arguments = BuildArguments(encoder="hashing", backend=backend, device="cpu")
@@ -237,14 +237,14 @@ class Grown:
 
 
 def paper_of(row: Row) -> Paper:
-    """What indexing makes of a row."""
+    """Return the paper that indexing makes of a row."""
     abstract, sentences = sentences_from_list(row["abstract"])
     return Paper(row["id"], row["title"], abstract, sentences, year=row["year"])
 
 
 @pytest.mark.parametrize("seed", [*SAMPLE, *(pytest.param(each, marks=pytest.mark.trial) for each in TRIAL)])
 def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing: Encoder) -> None:
-    """Same papers, same scores to 1e-6, after any commands."""
+    """After any commands the same papers have the same scores, to 1e-6."""
     assert_stays_right(Grown.run, seed, tmp_path, hashing)
 
 
@@ -252,7 +252,7 @@ def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing:
     "seed", [BESIDE, *(pytest.param(each, marks=pytest.mark.trial) for each in range(51) if each != BESIDE)]
 )
 def test_what_others_do_beside_a_command_is_not_lost(seed: int, tmp_path: Path, hashing: Encoder) -> None:
-    """The same where another changes and publishes papers while a command waits for its lock."""
+    """The same holds if another command changes and publishes papers before a command takes its lock."""
     assert_stays_right(Grown.run_beside, seed, tmp_path, hashing)
 
 
@@ -260,12 +260,12 @@ def test_what_others_do_beside_a_command_is_not_lost(seed: int, tmp_path: Path, 
     "seed", [ALL, *(pytest.param(each, marks=pytest.mark.trial) for each in range(51) if each != ALL)]
 )
 def test_what_writes_all_anew_changes_no_answer(seed: int, tmp_path: Path, hashing: Encoder) -> None:
-    """The same with re-indexing, loads in portions, and replacing all while others write."""
+    """The same holds with re-indexing, loads in portions, and replacing while others write."""
     assert_stays_right(Grown.run_of_all, seed, tmp_path, hashing)
 
 
 def assert_stays_right(run: Callable[[Grown], str], seed: int, tmp_path: Path, hashing: Encoder) -> None:
-    """After each command a collection holds its papers; in the end it answers as one of them built anew."""
+    """Check the papers after each command, and at the end the answers of a new build of the same papers."""
     grown, commands = Grown(tmp_path, hashing, seed), list[str]()
     for _ in range(N_COMMANDS):
         commands.append(run(grown))
@@ -275,7 +275,7 @@ def assert_stays_right(run: Callable[[Grown], str], seed: int, tmp_path: Path, h
 
 
 def assert_as_built_at_once(grown: Grown, tmp_path: Path, hashing: Encoder) -> None:
-    """A collection holds its papers, and answers as one of them that is built anew."""
+    """Check that a collection has its papers, and answers like a new build of them."""
     rows = sorted(grown.rows.values(), key=lambda row: row["id"])
     build_quietly(write_corpus(tmp_path / "all.jsonl", rows), tmp_path / "anew", hashing)
     one, other = open_snapshot(grown.data), open_snapshot(tmp_path / "anew")

@@ -1,4 +1,4 @@
-"""Trials of size: in `make trials` for real, in minutes and gigabytes of disk."""
+"""Tests of large collections, which take minutes and gigabytes of disk in `make trials`."""
 
 import resource
 import time
@@ -19,7 +19,7 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.trials.asked import tell
 from tests.support.trials.sizes import MadePart
 
-# Papers, characters of an abstract each; in the trial over 2 GiB together, more than an Arrow column holds.
+# Papers, and characters per abstract; in the trial over 2 GiB together, more than an Arrow column holds.
 SAMPLE = (3_000, 20)
 TRIAL = pytest.param(1_100_000, 2_000, marks=pytest.mark.trial)
 
@@ -28,7 +28,7 @@ TRIAL = pytest.param(1_100_000, 2_000, marks=pytest.mark.trial)
 def test_any_size_of_abstracts_is_compacted(
     tmp_path: Path, hashing: Encoder, n_papers: int, n_characters: int
 ) -> None:
-    """Segments are read, trimmed and compacted, also with more text than one Arrow column can hold."""
+    """Segments are read and compacted, even with more text than one Arrow column can hold."""
     data = tmp_path / "data"
     report = build_quietly(
         write_corpus(tmp_path / "c.jsonl", many_papers(2)), data, hashing, backend="flat", dtype="float16"

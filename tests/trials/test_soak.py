@@ -1,4 +1,4 @@
-"""A service that is read and written for long: nothing fails, memory stays flat, no handle is left open."""
+"""Tests of a service under long load: nothing fails, memory stays flat, no handle is left open."""
 
 import os
 from collections.abc import Callable
@@ -19,7 +19,7 @@ FEW = 12  # files and threads that come and go with requests
 
 
 def shown(number: int, held: Held) -> None:
-    """A line now and then, for whoever waits."""
+    """Print a line every 50 rounds."""
     if number % 50 == 0:
         tell(f"round {number}: {held}")
 
@@ -27,7 +27,7 @@ def shown(number: int, held: Held) -> None:
 @pytest.mark.parametrize(
     ("goes_on", "n_readers", "n_papers", "most"),
     [
-        # In a few rounds a process still takes what it goes on with.
+        # In a few rounds a process still allocates what it keeps.
         pytest.param(
             lambda: lambda number: number < ROUNDS,
             1,
@@ -52,7 +52,7 @@ def test_a_service_holds_no_more_after_an_hour(
     n_papers: int,
     most: dict[str, int],
 ) -> None:
-    """From the third quarter of the rounds to the last: its own memory, open files and sockets, threads."""
+    """Memory, files and threads do not grow from the third quarter of the rounds to the last."""
     data = collection(tmp_path, n_papers=n_papers, annotator=hashing_annotator())
     snapshot = open_snapshot(data)
     ids = [snapshot.paper(int(position)).id for position in snapshot.positions[:50]]

@@ -1,4 +1,4 @@
-"""The browser, and a service for it over the demo corpus."""
+"""Fixtures of the browser, and of a service over the demo corpus for it."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -10,9 +10,9 @@ from tests.support.servers.browser import SHARED, chromium, site, tab, visit, vi
 __all__ = ["chromium", "site", "tab", "visit", "visit_at"]
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the browser as ``system``, but for the samples that `make test` has of it."""
+    """Mark tests that need the browser as ``system``, except the ``smoke`` samples that `make test` runs."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("smoke"):
             item.add_marker("system")
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """Closes what tests here share behind the last of them."""
+    """Close the shared browser and service after the last test of this folder."""
     yield
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
         SHARED.close()

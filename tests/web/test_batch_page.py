@@ -1,4 +1,4 @@
-"""The batch page in a browser: lines in, those that match no paper, progress, results and their files."""
+"""Tests of the batch page in a browser: matching lines, progress, results and their files."""
 
 import json
 import re
@@ -45,13 +45,13 @@ SEEDS = [*IDS[:19], "no such paper"]
 
 @pytest.fixture
 def batch(site: str) -> str:
-    """The address of the view of a batch of twenty papers, one of them unknown."""
+    """Return the address of the view of a batch of twenty papers, of which one is unknown."""
     started = httpx.post(f"{site}/v1/batches", json={"seeds": SEEDS, "limit": 3}).raise_for_status()
     return f"/batch?id={started.json()['id']}"
 
 
 def test_a_batch_is_started_and_watched(visit: VisitFn) -> None:
-    """Titles, however they are written, and ids; a paper counts once, and what is left out is said first."""
+    """Titles in any case and ids match papers, each once, and lines without a match are listed first."""
     page = visit("/batch")
     start(page, [*SEEDS, "", f"  {TITLES[0].upper()}.", TITLES[20]])
     expect(page.get_by_role("alert")).to_contain_text("One line matches no paper")
@@ -70,7 +70,7 @@ def test_a_batch_is_started_and_watched(visit: VisitFn) -> None:
 
 
 def test_lines_are_matched_while_they_are_typed(visit: VisitFn) -> None:
-    """The nearest titles stand beside a line that matches none; one of them is put in its place."""
+    """A line without a match gets the nearest titles, and choosing one replaces the line."""
     page = visit("/batch")
     typed = page.get_by_label("Papers", exact=True)
     typed.fill(f"{TITLES[3]}\n{TITLES[4][:-4]}xy\n")
@@ -86,7 +86,7 @@ def test_lines_are_matched_while_they_are_typed(visit: VisitFn) -> None:
 
 
 def test_results_are_read_on_the_page(visit: VisitFn, batch: str) -> None:
-    """Each paper leads to its search, each that was found to one from it; what has no answer says why."""
+    """Each query paper and each result links to a search, and a query without results says why."""
     page = visit(batch)
     expect(page.get_by_role("heading", name="Results 1 to 20 of 20")).to_be_visible()
     found = page.locator(".found > li")
@@ -125,19 +125,19 @@ def test_results_are_read_on_the_page(visit: VisitFn, batch: str) -> None:
 def test_a_result_leads_to_the_same_search(
     hashed_data: Path, tmp_path: Path, body: dict[str, Any], expected: Asked | None
 ) -> None:
-    """With its filters and facets, as far as the page can ask it; else there is no link."""
+    """A result links to the same search if the page can ask it, and otherwise has no link."""
     with client_of(Path(copytree(hashed_data, tmp_path / "data")), device="cpu") as client:
         path = client.post("/v1/batches", json=body).headers["Location"]
         soon(lambda: client.get(path).json()["state"] == "done")
         page = Page(client.get(f"{path.removeprefix('/v1').replace('batches', 'batch')}/papers").text)
     assert "Results 1 to 1 of 1" in page.text
     links = [asked_by(each["href"]) for each in page.all("a", class_="long") if "paper=" in each["href"]]
-    # Of the papers that were found each link starts from one of them.
+    # The links of the found papers start from those papers.
     assert [expected] == links[:1] if expected else Asked(paper=IDS[4]) not in links
 
 
 def test_its_files_are_downloaded(visit: VisitFn, batch: str, tmp_path: Path) -> None:
-    """The CSV has a header and three rows a paper, the NDJSON a line a paper."""
+    """The CSV has a header and three rows per paper, and the NDJSON a line per paper."""
     page = visit(batch)
     expect(page.locator("#done")).to_have_text("20 of 20 papers")
     lines = {}
@@ -152,7 +152,7 @@ def test_its_files_are_downloaded(visit: VisitFn, batch: str, tmp_path: Path) ->
 
 
 def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None:
-    """The address alone brings the batch back; once removed, it says so there."""
+    """Reloading shows the batch again, and after removal says that there is no such batch."""
     page = visit(batch)
     page.reload()
     expect(page.locator("#done")).to_have_text("20 of 20 papers")
@@ -166,7 +166,7 @@ def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None
 
 
 def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) -> None:
-    """While a batch runs the view says how fast it goes and how long it takes; cancelling ends it."""
+    """The view of a running batch shows rate and time left, and can cancel the batch."""
     page = visit_at(site, "/batch")
     page.clock.install()
     states = iter([(0, "queued"), (40, "running"), (60, "running")])
@@ -193,7 +193,7 @@ def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) ->
 
 
 def test_a_service_that_is_away_is_waited_for(visit_at: VisitFn, site: str, batch: str) -> None:
-    """While the service does not answer the view says so and goes on asking."""
+    """If the service does not answer, the view says so and tries again."""
     page = visit_at(site, "/batch")
     page.clock.install()
     page.route("**/v1/batches/*", lambda route: route.abort())
@@ -206,11 +206,11 @@ def test_a_service_that_is_away_is_waited_for(visit_at: VisitFn, site: str, batc
 
 
 def test_what_cannot_be_started_is_said(visit: VisitFn) -> None:
-    """What the service refuses is told in its words, and the ids stay."""
+    """Refusals of the service are shown in its words, and the lines stay."""
     page = visit("/batch")
     start(page, [" "])
     expect(page.get_by_role("alert")).to_have_text("Paste one paper at least.")
-    # Typed in, so many lines take longer than a test waits.
+    # Typing this many lines would take longer than a test waits.
     page.get_by_label("Papers", exact=True).evaluate(
         "(box, ids) => { box.value = ids; }", "\n".join(map(str, range(10_001)))
     )
@@ -224,7 +224,7 @@ def test_what_cannot_be_started_is_said(visit: VisitFn) -> None:
 
 
 def test_without_scripts_the_command_is_shown(visit: VisitFn) -> None:
-    """Without JavaScript there is no form that does nothing, but what to type in a terminal."""
+    """Without JavaScript the form is hidden, and the page shows a command instead."""
     page = visit("/batch", java_script_enabled=False)
     expect(page.locator("#ask")).to_be_hidden()
     expect(page.get_by_text("curl")).to_be_visible()
@@ -249,7 +249,7 @@ P18-9999
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of a service over four papers that have names elsewhere."""
+    """Yield a client of a service over four papers with identifiers."""
     folder = tmp_path_factory.mktemp("named")
     papers: list[dict[str, Any]] = [
         {"id": "ropes", "title": "Ropes, Compared", "abstract": "We compare ropes.", "doi": "10.5555/Rope.1"},
@@ -263,12 +263,12 @@ def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterat
 
 
 def matched(client: TestClient, lines: str | bytes) -> Any:
-    """The answer to lines that are looked for."""
+    """Return the answer to matching lines."""
     return client.post("/batch/lines", files={"list": (None, lines)})
 
 
 def test_lines_are_named_as_elsewhere(client: TestClient) -> None:
-    """By DOI, arXiv id, PubMed number or title; a line that matches none says what no paper has."""
+    """Lines match by DOI, arXiv id, PubMed number or title, and others say which of these is unknown."""
     answer = matched(client, LINES).text
     page = Page(answer)
     (found,) = page.all("section", id="lines")
@@ -291,7 +291,7 @@ def test_lines_are_named_as_elsewhere(client: TestClient) -> None:
 
 
 def test_a_library_may_be_pasted(client: TestClient) -> None:
-    """Its entries are no lines, so none of them is put right in its place."""
+    """Entries of a pasted library are matched, but no replacement is offered for them."""
     page = Page(
         matched(client, "@book{a, title={Kites in Still Air}}\n@book{b, title={Knotz: A Survey}}").text
     )
@@ -309,21 +309,21 @@ def test_a_library_may_be_pasted(client: TestClient) -> None:
     ],
 )
 def test_what_are_no_lines_is_refused(client: TestClient, lines: bytes, status: int, words: str) -> None:
-    """As a page that says why."""
+    """Text that has no lines to match is refused with a page that says why."""
     answer = matched(client, lines)
     assert status == answer.status_code
     assert words in Page(answer.text).text
 
 
 def test_as_many_lines_are_looked_for_as_a_batch_takes(client: TestClient) -> None:
-    """Those that match none are listed as far as people read, the others counted."""
+    """As many lines as a batch takes are matched, and only the first unmatched ones are listed."""
     page = Page(matched(client, "".join(f"Title {number}\n" for number in range(9_999)) + "ropes\n").text)
     assert f"And {9_999 - MOST_LISTED:,} more." in page.text
     assert "1 of 10,000 lines match a paper." in " ".join(page.text.split())
 
 
 def test_results_need_a_key_where_there_are_keys(hashed_data: Path, tmp_path: Path) -> None:
-    """The view itself tells of nothing and is open; the files of a batch are its owner's alone."""
+    """With keys, the view is open, but the files of a batch are only for its owner."""
     data = copytree(hashed_data, tmp_path / "data")
     with Keys.open(data / CATALOG_FILE) as keys:
         mine, other = (

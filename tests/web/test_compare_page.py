@@ -1,4 +1,4 @@
-"""Two papers side by side in a browser: from a result, both ways, and what cannot be compared."""
+"""Tests of comparing two papers in a browser: from a result, both ways, and refusals."""
 
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -14,7 +14,7 @@ OTHER = next(name for name in sorted(PAPERS) if name != ID)
 
 
 def test_from_a_result_to_both_papers(visit: VisitFn) -> None:
-    """A result leads to its paper beside the query's; sentences lead to the nearest ones of the other."""
+    """A result links to a comparison with the query's paper, whose sentences link to the nearest ones."""
     page = visit(ASKED)
     title = shown(page)[0]
     page.locator("article.card").first.get_by_role("link", name="Side by side").click()
@@ -31,7 +31,7 @@ def test_from_a_result_to_both_papers(visit: VisitFn) -> None:
 
 
 def test_a_pasted_paper_beside_a_result(visit: VisitFn) -> None:
-    """A paper of one's own stands beside a result as well; it has no page to lead to."""
+    """A pasted paper can be compared with a result, without a link to a page of the pasted paper."""
     text = "Rivers flood towns. We fit a graph network. It forecasts floods."
     page = visit(f"/?{urlencode({'title': 'A draft', 'abstract': text})}")
     title = shown(page)[0]
@@ -47,7 +47,7 @@ def test_a_pasted_paper_beside_a_result(visit: VisitFn) -> None:
 
 
 def test_turned_round(visit: VisitFn) -> None:
-    """A and B change places; whoever starts from one gets what is akin to it."""
+    """The link "Swap A and B" swaps the papers, and each title starts a search."""
     page = visit(f"/compare?a={quote(ID)}&b={quote(OTHER)}")
     page.get_by_role("link", name="Swap A and B").click()
     expect(page.locator("#side-A")).to_contain_text(PAPERS[OTHER]["title"])
@@ -58,7 +58,7 @@ def test_turned_round(visit: VisitFn) -> None:
 
 @pytest.mark.parametrize("query", ["", "?a=" + quote(ID), "?a=" + quote(ID) + "&b=none", "?a=%20&b=x"])
 def test_what_cannot_be_compared_is_said(visit: VisitFn, query: str) -> None:
-    """With a form to name both."""
+    """If the papers cannot be compared, the page has a form to name both."""
     page = visit(f"/compare{query}")
     expect(page.get_by_role("alert")).to_have_count(1 if query else 0)
     page.get_by_label("First paper, A", exact=True).fill(ID)
@@ -70,7 +70,7 @@ def test_what_cannot_be_compared_is_said(visit: VisitFn, query: str) -> None:
 def test_a_blank_abstract_and_a_busy_service_are_said_on_the_page(
     hashed_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A browser never gets a problem of JSON, whatever goes wrong."""
+    """Errors are always answered to browsers with a page, never with JSON."""
     with client_of(hashed_data, device="cpu") as client:
         blank = client.get("/compare", params={"abstract": " \u3000 ", "b": ID})
         monkeypatch.setattr("service.web.routes.compare_page.side_by_side", lambda *_: 1 / 0)
@@ -82,7 +82,7 @@ def test_a_blank_abstract_and_a_busy_service_are_said_on_the_page(
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_everybody_can_use_it(visit: VisitFn, width: int) -> None:
-    """No barriers, and nothing wider than the window."""
+    """The page has no barriers and is not wider than the window."""
     page = visit(
         f"/compare?a={quote(ID)}&b={quote(OTHER)}",
         viewport={"width": width, "height": 900},

@@ -1,4 +1,4 @@
-"""What a page says of a query that it cannot answer, or that finds nothing, and the links that lead on."""
+"""Tests of queries that cannot be answered or find nothing: the messages and the links that lead on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +22,14 @@ SEVERAL = "Rivers flood towns. We fit a graph network. It forecasts floods."
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def venues(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of a service over papers of many venues and two fields; one is written from right to left."""
+    """Yield a client of a service over papers of many venues and two fields; one is right-to-left."""
     names = ["Journal of Rope", "Rope and Sail", "Kites"]
     names += [f"Workshop {number:02}" for number in range(MAX_NAMES + 1)]
     papers: list[dict[str, object]] = [
@@ -45,23 +45,23 @@ def venues(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterat
 
 
 def box(page: Page) -> dict[str, str]:
-    """The box to find papers in, at the top."""
+    """Return the search box at the top of the page."""
     return page.all("input", id="find")[0]
 
 
 def mending(page: Page) -> Asked:
-    """What the main link of a refusal asks."""
+    """Return the query of the main link of an error page."""
     return asked_by(page.all("a", class_="main")[0]["href"])
 
 
 def links(page: Page) -> list[Asked]:
-    """What the links of a page ask."""
+    """Return the queries of the links of a page."""
     return [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
 
 
 @pytest.mark.parametrize("name", ["10.1234/nowhere", "arXiv:2212.99999"])
 def test_a_paper_that_is_not_here_may_be_pasted(client: TestClient, name: str) -> None:
-    """What was typed stays in the box, the paper is named, and a form takes its abstract, filters kept."""
+    """An unknown paper is named, its name stays in the box, and a form takes its abstract, filters kept."""
     page = page_at(client, f"/?{urlencode({'text': name, 'from': 2015})}", status=404)
     assert f"This paper is not in this collection: {name}." in page.text
     assert name == box(page)["value"]
@@ -70,13 +70,13 @@ def test_a_paper_that_is_not_here_may_be_pasted(client: TestClient, name: str) -
 
 
 def test_a_mistyped_id_leads_to_the_papers_near_it(client: TestClient) -> None:
-    """Each in its place, with the same filters."""
+    """A mistyped id gets links to papers with similar ids, with the same filters."""
     page = page_at(client, f"/?paper={PAPER}x&from=2000", status=404)
     assert Asked(paper=PAPER, year_from=2000) in links(page)
 
 
 def test_the_others_are_searched_for_without_a_paper_that_is_not_here(client: TestClient) -> None:
-    """A link leaves it out; without others there is none."""
+    """A link searches without the unknown paper, if there are further papers."""
     page = page_at(client, f"/?paper=nowhere&like={OTHER}&not={THIRD}&to=2020", status=404)
     assert "not in this collection: nowhere." in page.text
     rest = Asked(like=(Further(OTHER),), not_like=(Further(THIRD),), year_to=2020)
@@ -86,7 +86,7 @@ def test_the_others_are_searched_for_without_a_paper_that_is_not_here(client: Te
 
 
 def test_a_further_paper_that_is_not_here_is_told_in_words_of_the_page(client: TestClient) -> None:
-    """And which papers may be meant; no names of the API stand on the page."""
+    """An unknown further paper is named in the page's words with similar ones, without names of the API."""
     page = page_at(client, f"/?paper={PAPER}&like={OTHER}x")
     assert "No paper here has this title or id." in page.text
     assert "did_you_mean" not in page.text
@@ -102,7 +102,7 @@ def test_a_further_paper_that_is_not_here_is_told_in_words_of_the_page(client: T
     ],
 )
 def test_a_link_mends_what_is_wrong_alone(client: TestClient, wrong: str, words: str) -> None:
-    """Its words say what it leaves out."""
+    """A link removes only the wrong values, and its words say which."""
     page = page_at(client, f"/?paper={PAPER}&{wrong}", status=422)
     assert f"{words}Start again" in page.text.replace("\n", "").replace("  ", "")
     assert Asked(paper=PAPER) == mending(page)
@@ -110,7 +110,7 @@ def test_a_link_mends_what_is_wrong_alone(client: TestClient, wrong: str, words:
 
 @pytest.mark.parametrize("query", [f"paper={PAPER}&", ""])
 def test_years_the_wrong_way_round_are_told(client: TestClient, query: str) -> None:
-    """Of a search and of a list."""
+    """Years in the wrong order are refused in searches and lists."""
     page = page_at(client, f"/?{query}from=2020&to=2010", status=422)
     assert "The first year, 2020, is after the last, 2010" in page.text
 
@@ -119,7 +119,7 @@ def test_years_the_wrong_way_round_are_told(client: TestClient, query: str) -> N
     "wrong", ["from=soon", "view=map", "facet=colour", "paper=two", "words=x", "in=x", "each=x", "open=x"]
 )
 def test_a_malformed_value_can_be_left_out(client: TestClient, wrong: str) -> None:
-    """A link asks the rest of the address."""
+    """A link searches without the malformed value and keeps the rest of the address."""
     page = page_at(client, f"/?text=floods&paper=one&like={OTHER}&to=2020&{wrong}", status=422)
     name = wrong.split("=", maxsplit=1)[0]
     assert f"Search without “{name}”" in page.text
@@ -128,7 +128,7 @@ def test_a_malformed_value_can_be_left_out(client: TestClient, wrong: str) -> No
 
 
 def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
-    """Of an address that is wrong as a whole, or in two ways."""
+    """No link is offered if only the wrong value is given, or if two values are malformed."""
     for query in ("from=soon", f"paper={PAPER}&from=soon&to=late"):
         assert "Search without" not in page_at(client, f"/?{query}", status=422).text
 
@@ -139,7 +139,7 @@ def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
     Asked(paper=PAPER, not_like=(Further(OTHER),)),
 ])  # fmt: skip
 def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: Asked) -> None:
-    """Papers to avoid and filters, too."""
+    """Removing the first paper keeps papers to avoid and filters."""
     page = page_at(client, asked.address())
     assert asked.without_own() == asked_by(page.all("a", id="part-1")[0]["href"])
 
@@ -155,7 +155,7 @@ def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: Asked
 def test_a_part_of_the_name_of_a_venue_or_field_is_enough(
     venues: TestClient, query: str, asked: Asked
 ) -> None:
-    """As of an author's; the whole name, however it is written, is that one alone."""
+    """Part of the name of a venue or field is enough, and a whole name in any case is only that one."""
     page = page_at(venues, f"/?{query}")
     kept = {
         name: [each["value"] for each in page.all("input", type="hidden", name=name) if "id" not in each]
@@ -167,7 +167,7 @@ def test_a_part_of_the_name_of_a_venue_or_field_is_enough(
 
 
 def test_venues_that_are_too_many_are_linked(venues: TestClient) -> None:
-    """Each with the rest of the query, which can be asked without the venue as well."""
+    """If too many venues match, links choose one or none, with the rest of the query."""
     page = page_at(venues, "/?text=title&venue=work", status=422)
     assert f"{MAX_NAMES + 1} venues have this name, such as Workshop 00" in page.text
     assert Asked(text="title", venues=("Workshop 00",)) in links(page)
@@ -177,21 +177,21 @@ def test_venues_that_are_too_many_are_linked(venues: TestClient) -> None:
 
 @pytest.mark.parametrize("part", ["venue", "field", "author"])
 def test_a_name_that_nobody_has_is_told(venues: TestClient, part: str) -> None:
-    """In a list and in a search, in words that hold for parts of names."""
+    """A name that no paper has is reported in lists and searches."""
     for query in ("", "text=title&"):
         assert f"No {part}'s name contains zzz." in page_at(venues, f"/?{query}{part}=zzz").text
 
 
 @pytest.mark.parametrize("part", ["venues", "fields"])
 def test_programs_learn_which_name_is_unknown(venues: TestClient, part: str) -> None:
-    """And which may be meant."""
+    """The API names an unknown venue or field, and a similar one."""
     body = {"query": {"text": "we do"}, "filters": {part: ["rope"]}}
     said = venues.post("/v1/search", json=body).json()["detail"]
     assert f"no {part[:-1]} is called exactly rope; did you mean " in said
 
 
 def test_text_runs_its_own_way(venues: TestClient) -> None:
-    """Titles, sentences and names may be of another script than the page."""
+    """Titles, sentences and names have automatic text direction."""
     page = page_at(venues, "/?paper=p1&n=3")
     assert {"auto"} == {each["dir"] for each in page.all("h1") + page.all("p", class_="abstract")}
     assert {"auto"} == {each["dir"] for each in page.all("h3")}
@@ -202,7 +202,7 @@ def test_text_runs_its_own_way(venues: TestClient) -> None:
 
 
 def test_a_text_of_several_sentences_may_be_an_abstract(client: TestClient) -> None:
-    """A link asks so, with the filters; the box takes longer texts, and the service refuses them."""
+    """A text of several sentences gets a link to search it as an abstract, even if it is too long."""
     asked = Asked(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
     page = page_at(client, asked.address())
     pasted = asked_by(page.all("a", id="as-abstract")[0]["href"])
@@ -216,7 +216,7 @@ def test_a_text_of_several_sentences_may_be_an_abstract(client: TestClient) -> N
 
 
 def test_a_text_beside_further_papers_keeps_its_facets(client: TestClient) -> None:
-    """What it is compared with can be chosen as without them."""
+    """The facets of a text can be chosen next to further papers."""
     page = page_at(client, f"/?text=floods&like={OTHER}")
     (method,) = page.all("a", id="facet-method")
     asked = Asked(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
@@ -225,7 +225,7 @@ def test_a_text_beside_further_papers_keeps_its_facets(client: TestClient) -> No
 
 
 def test_the_box_at_the_top_keeps_how_results_are_shown(client: TestClient) -> None:
-    """Filters, view, order and number of results; not what was asked with."""
+    """The box at the top keeps filters, view, order and number of results, but not the query."""
     asked = Asked(
         paper=PAPER,
         like=(Further(OTHER),),
@@ -242,7 +242,7 @@ def test_the_box_at_the_top_keeps_how_results_are_shown(client: TestClient) -> N
 
 
 def test_two_papers_to_compare_are_asked_for(client: TestClient) -> None:
-    """Before any is named without an alarm; then it is said which one is missing."""
+    """Comparing needs two papers: no error before any is named, then one for the missing paper."""
     empty = page_at(client, "/compare")
     assert not any(each.get("role") == "alert" for _, each in empty.tags)
     assert box(empty)

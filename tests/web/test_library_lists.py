@@ -1,4 +1,4 @@
-"""Lists of papers sent on the page, as people and their programs write them."""
+"""Tests of lists of papers sent to the page, in the formats of people and programs."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of a service over four papers."""
+    """Yield a client of a service over four papers."""
     folder = tmp_path_factory.mktemp("lists")
     papers = [{"id": name, "title": title, "abstract": "We do."} for name, title in TITLES.items()]
     build_quietly(write_corpus(folder / "papers.jsonl", papers), folder / "data", hashing)
@@ -28,7 +28,7 @@ def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterat
 
 
 def send(client: TestClient, content: bytes, name: str = "list.txt") -> tuple[list[str], str]:
-    """The ids of the papers that are found, and all words of the page."""
+    """Return the ids of the found papers, and the text of the page."""
     answer = client.post("/library", files={"file": (name, content)})
     assert 200 == answer.status_code
     page = Page(answer.text)
@@ -36,7 +36,7 @@ def send(client: TestClient, content: bytes, name: str = "list.txt") -> tuple[li
 
 
 def test_lists_may_be_numbered_and_have_notes(client: TestClient) -> None:
-    """Notes are no entries; the last line is a dash alone, and is one."""
+    """Numbers, bullets and quotes of entries are ignored, notes are no entries, but a lone dash is one."""
     found, text = send(
         client, b"# mine\n1. Ropes, compared\n [3] PMID: 31452104\n- knots\n2) 'sails',\n  # end\n-\n"
     )
@@ -46,21 +46,21 @@ def test_lists_may_be_numbered_and_have_notes(client: TestClient) -> None:
 
 @pytest.mark.parametrize("title", ["1984. A title", "2 Ropes", "3.5 Knots"])
 def test_titles_may_begin_with_numbers(client: TestClient, title: str) -> None:
-    """They are looked for, and listed, as they are."""
+    """A title that begins with a number is searched and listed unchanged."""
     found, text = send(client, f"{title}\nropes\n".encode())
     assert ["ropes"] == found
     assert title in text
 
 
 def test_an_id_may_look_numbered(client: TestClient) -> None:
-    """The whole line names a paper first."""
+    """The whole line is tried as an id before its number is removed."""
     assert ["1. x"] == send(client, b"1. x\n")[0]
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_files_of_windows_are_read(client: TestClient, name: str, encoding: str) -> None:
-    """UTF-16 with its mark, as its programs save text, and UTF-8 with one."""
+    """Files in UTF-16 and in UTF-8, both with a byte order mark, are read."""
     found, text = send(client, FILES[name].encode(encoding), name)
     assert ["ropes", "pmid:31452104"] == found
     assert "été" in text.lower()

@@ -1,4 +1,4 @@
-"""Pages of a list while the collection changes: a later page is that of the list one began to read."""
+"""Tests of paging while the collection changes: later pages belong to the list of the first."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ MINE = {"id": "mine/1", "title": "Mine", "abstract": [f"Rivers flood town {i}." 
 
 @pytest.fixture
 def client(tmp_path: Path, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of a service over some papers that takes others in."""
+    """Yield a client of a service over some papers, which accepts others."""
     data = tmp_path / "data"
     build_quietly(write_corpus(tmp_path / "c.jsonl", [*many_papers(30), MINE]), data, hashing)
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
@@ -31,7 +31,7 @@ def client(tmp_path: Path, hashing: Encoder) -> Iterator[TestClient]:
 
 
 def next_of(page: str) -> str:
-    """Where the next papers are."""
+    """Return the address of the next page."""
     found = re.search(r'href="([^"]*cursor=[^"]*)"', page)
     assert found is not None
     return unescape(found[1])
@@ -39,7 +39,7 @@ def next_of(page: str) -> str:
 
 @pytest.mark.parametrize("change", ["replaced", "deleted"])
 def test_the_next_page_is_of_the_paper_that_was_asked_with(client: TestClient, change: str) -> None:
-    """Its sentences are those of the first page, though another text, or none, is served by now."""
+    """Later pages show the query's paper as on the first, even if it was replaced or deleted."""
     following = next_of(client.get("/", params={"paper": "mine/1", "n": 5}).text)
     before = client.get(following)
     assert (200, True) == (before.status_code, "Rivers flood town 8." in before.text)

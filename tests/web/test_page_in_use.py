@@ -1,4 +1,4 @@
-"""The page in a browser where habits count: back, on a phone, on paper, by keyboard and without scripts."""
+"""Tests of everyday use in a browser: going back, phones, printing, keyboard, and no JavaScript."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +14,7 @@ PHONE = {"width": 390, "height": 800}
 
 @pytest.mark.parametrize("way", ["link", "box", "title"])
 def test_back_to_a_library(visit: VisitFn, way: str) -> None:
-    """Whoever starts from one of its papers, or looks for another, has the list again with Back."""
+    """Going back from a search shows the matched library again."""
     page = visit("/library", viewport=PHONE)
     page.locator("#list").fill(f"{PAPER['title']}\nNobody Has This")
     page.get_by_role("button", name="Match these papers").click()
@@ -36,7 +36,7 @@ def test_back_to_a_library(visit: VisitFn, way: str) -> None:
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_next_papers_are_in_sight_on_a_phone(visit: VisitFn, *, scripts: bool) -> None:
-    """Not the whole query above them; on a wide window the page begins at its top."""
+    """On a phone the next page of results scrolls to the results."""
     page = visit(ASKED, viewport=PHONE, java_script_enabled=scripts)
     page.get_by_role("link", name="Next papers").click()
     expect(page.locator("#results-title")).to_contain_text("11 to 20")
@@ -46,7 +46,7 @@ def test_the_next_papers_are_in_sight_on_a_phone(visit: VisitFn, *, scripts: boo
 
 
 def test_the_next_papers_begin_at_the_top_of_a_wide_window(visit: VisitFn) -> None:
-    """Beside the query."""
+    """In a wide window the next page of results begins at the top, next to the query."""
     page = visit(ASKED)
     page.get_by_role("link", name="Next papers").click()
     expect(page.locator("#results-title")).to_contain_text("11 to 20")
@@ -54,7 +54,7 @@ def test_the_next_papers_begin_at_the_top_of_a_wide_window(visit: VisitFn) -> No
 
 
 def test_what_is_found_at_the_top_keeps_the_filters(visit: VisitFn) -> None:
-    """Those that were set since, too, by a title and by words."""
+    """Searches by the box at the top keep the filters, including those set later."""
     page = visit(f"{ASKED}&view=table")
     page.locator("summary", has_text="Edit the search").click()
     page.locator("#filters-title").click()
@@ -73,7 +73,7 @@ def test_what_is_found_at_the_top_keeps_the_filters(visit: VisitFn) -> None:
 
 
 def test_without_scripts_nothing_is_offered_that_needs_them(visit: VisitFn, site: str) -> None:
-    """A saved search cannot be deleted there, and the page says so."""
+    """Without JavaScript a saved search has no button to delete it, and the page says so."""
     body = {"name": "Mine", "search": {"query": {"text": "floods"}}}
     saved = httpx.post(f"{site}/v1/queries", json=body).raise_for_status().json()
     page = visit("/saved", java_script_enabled=False)
@@ -86,7 +86,7 @@ def test_without_scripts_nothing_is_offered_that_needs_them(visit: VisitFn, site
 
 
 def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
-    """What cannot be clicked on paper is left out."""
+    """A print has the measures and no controls."""
     page = visit(f"{ASKED}&facet=method&like=demo:p01-m00", viewport={"width": 800, "height": 1000})
     page.emulate_media(media="print")
     for shown in (".card .closeness", ".card .strength", ".choice .text", ".seeds li"):
@@ -98,7 +98,7 @@ def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
 
 
 def test_the_results_are_skipped_to(visit: VisitFn) -> None:
-    """The second link of a page of results leads to them, also where it came without loading a page."""
+    """A skip link leads to the results, even if they came without loading a page."""
     page = visit("/")
     assert 1 == page.locator("#skips a").count()
     page.locator("#find").fill("how floods are forecast")
@@ -112,7 +112,7 @@ def test_the_results_are_skipped_to(visit: VisitFn) -> None:
 
 
 def test_a_long_title_is_cut_with_a_sign(visit: VisitFn) -> None:
-    """In the column of the query as on the cards; whole it is where it is pointed at."""
+    """A long title is cut to six lines, and its tooltip has all of it."""
     title = "A very long title of a draft on floods and towns " * 12
     page = visit("/")
     page.goto("/?title=" + title.strip().replace(" ", "+") + "&abstract=We+fit+a+network.")

@@ -1,4 +1,4 @@
-"""Saved searches on the page: kept under a name, opened, followed; each is seen by its owner alone."""
+"""Tests of saved searches on the page: saved by name, opened and followed, only by their owner."""
 
 import json
 import re
@@ -64,7 +64,7 @@ ASKED = (
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some papers, to be copied."""
+    """Return the folder of a collection to be copied."""
     folder = tmp_path_factory.mktemp("built")
     papers = [*many_papers(60), WHALES]
     build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
@@ -73,32 +73,32 @@ def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def data(built: Path, tmp_path: Path) -> Path:
-    """A collection of the test's own."""
+    """Return a copy of the collection."""
     return Path(shutil.copytree(built, tmp_path / "data"))
 
 
 def engine_of(data: Path) -> SearchEngine:
-    """An engine over the collection."""
+    """Return an engine over the collection."""
     return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
 
 
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
-    """A client of a service over it that takes papers, without keys."""
+    """Yield a client of a service over it, which accepts papers without keys."""
     with client_of(data, engine_of(data), timings=OFTEN, keyless="write", device="cpu", rate=0) as client:
         yield client
 
 
 @pytest.fixture
 def address(data: Path) -> Iterator[str]:
-    """The address of such a service."""
+    """Yield the address of such a service."""
     settings = Settings(data=data, keyless="write", device="cpu", rate=0)
     with served(create_app(settings, engine_of(data), timings=OFTEN)) as address:
         yield address
 
 
 def save(client: TestClient, kept: dict[str, Any], name: str = "whales", **options: Any) -> str:
-    """The id of a saved query."""
+    """Save a query and return its id."""
     answer = client.post("/v1/queries", json={"name": name, **kept}, **options)
     assert 201 == answer.status_code, answer.text
     return str(answer.json()["id"])
@@ -112,7 +112,7 @@ def add(post: Callable[..., Any], *papers: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_is_kept_is_asked_again(client: TestClient, asked: Asked) -> None:
-    """The page that opens a saved search asks the very query, with likes, dislikes, aspects and filters."""
+    """Opening a saved search gives the same query, with likes, dislikes, facets and filters."""
     path = f"/saved/{save(client, to_keep(asked))}"
     opened = client.get(f"{path}/search", follow_redirects=False)
     assert (303, asked.address()) == (opened.status_code, opened.headers["location"])
@@ -121,7 +121,7 @@ def test_what_is_kept_is_asked_again(client: TestClient, asked: Asked) -> None:
 
 @pytest.mark.parametrize("asked", [ASKED[0], ASKED[4]])
 def test_the_form_holds_what_is_asked(client: TestClient, asked: Asked) -> None:
-    """The results' own form keeps the search that they answer, and not how they are shown."""
+    """The form on the results saves their query, but not how it is shown."""
     add(client.post, SONGS, ESTATES)
     page = page_at(client, asked.address(opened=1))
     forms = [each for each in page.all("form") if each.get("action") == "/v1/queries"]
@@ -141,7 +141,7 @@ def test_the_form_holds_what_is_asked(client: TestClient, asked: Asked) -> None:
     ],
 )
 def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, Any]) -> None:
-    """A program may save more than an address holds: it is not opened as something else."""
+    """A search saved by a program, which the page cannot ask, is not opened as another search."""
     path = f"/saved/{save(client, kept)}"
     assert "asks more than the page can" in page_at(client, f"{path}/search", status=422).text
     page = page_at(client, path)
@@ -163,7 +163,7 @@ def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, An
 def test_what_a_program_saved_is_opened_where_it_asks_the_same(
     client: TestClient, kept: dict[str, Any], asked: Asked | None
 ) -> None:
-    """However it is written, and with whatever details of the results."""
+    """A search saved by a program opens if the page can ask it, however it is written."""
     answer = client.post("/v1/queries", json={"name": "n", **kept})
     if asked is None:
         assert 422 == answer.status_code
@@ -173,7 +173,7 @@ def test_what_a_program_saved_is_opened_where_it_asks_the_same(
 
 
 def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
-    """The best first, with the day on which they came; weak ones only where they are asked for."""
+    """New papers are shown with their day until marked as seen, weak matches only if requested."""
     query = save(client, to_keep(Asked(text="whales sing")))
     path = f"/saved/{query}"
     assert "No new papers" in page_at(client, path).text
@@ -196,14 +196,14 @@ JSON = {"Content-Type": "application/json"}
 
 
 def titles(page: Page) -> list[str]:
-    """The titles of the papers that are listed."""
+    """Return the titles of the listed papers."""
     ids = [each["href"] for each in page.all("a", title="Start")]
     by_id = {"w%2F2": "Songs of whales", "t%2F1": "Estates"}
     return [next(title for name, title in by_id.items() if name in each) for each in ids]
 
 
 def test_each_sees_their_own(data: Path) -> None:
-    """With keys: no page of saved searches without one, and none of another's; a feed's address is enough."""
+    """With keys, saved searches are shown only to their owner, except a feed by its address."""
     with Keys.open(data / CATALOG_FILE) as keys:
         mine, other = (
             {"X-API-Key": keys.create(name, scope=Scope.READ, expires_days=1).token}
@@ -224,7 +224,7 @@ def test_each_sees_their_own(data: Path) -> None:
 
 
 def test_no_form_of_another_site_changes_anything(client: TestClient) -> None:
-    """What a page elsewhere can send without being asked for leave, a form or plain text, is not taken."""
+    """Requests that another site can send without permission, forms and plain text, change nothing."""
     query = save(client, to_keep(Asked(paper="w/1")))
     body = json.dumps({"name": "theirs", **to_keep(Asked(paper="w/1"))})
     types = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None)
@@ -246,7 +246,7 @@ def test_no_form_of_another_site_changes_anything(client: TestClient) -> None:
 
 
 def test_a_search_is_saved_followed_and_deleted(visit_at: VisitFn, address: str) -> None:
-    """All on the page: save, see what is new, mark it as seen, make a feed and end it, delete."""
+    """On the page a search is saved, read, marked as seen, followed by a feed, and deleted."""
     page = visit_at(address, Asked(text="whales sing").address())
     page.get_by_text("Save this search").click()
     page.get_by_label("Name").fill("Whale songs")

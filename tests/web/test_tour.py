@@ -1,7 +1,7 @@
-"""The page from end to end, as somebody with their own library goes through it.
+"""Tests of the page from end to end, as somebody with a library uses it.
 
-In the narrowest window, where things are cut or lie over each other first; `make trials` goes through it in
-the other sizes too, and looks at the colours of both schemes.
+They use the narrowest window, where things are cut or overlap first; `make trials` also uses the other sizes,
+and checks the colours of both schemes.
 """
 
 import json
@@ -31,16 +31,16 @@ METHOD = "/?paper=demo%3Ap03-m07&facet=method"
 
 
 def looked_at(page: Page) -> None:
-    """Nothing of the page is wider than the window; in the trials, nothing keeps people from using it.
+    """Check that the page is not wider than the window, and in the trials that it is accessible.
 
-    The pages that are used most are looked at in this way by the tests of each (``test_nobody_is_kept_out``).
+    The most used pages are checked by the tests of each (``test_nobody_is_kept_out``).
     """
     wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert 0 == wider, f"{page.url} is {wider} pixels wider than the window"
     width = page.evaluate("innerWidth")
     if width == SIZES["narrowest"]["viewport"]["width"]:
         return
-    if width < 500:  # colours are those of the desktop
+    if width < 500:  # the desktop checks the colours
         assert [] == barriers(page, of="layout")
         return
     assert [] == barriers(page)
@@ -50,7 +50,7 @@ def looked_at(page: Page) -> None:
 
 
 def in_sight(place: Locator) -> bool:
-    """Whether the middle of something is in the window, and nothing lies over it."""
+    """Return whether the middle of an element is in the window and not covered."""
     return bool(
         place.evaluate(
             """each => {
@@ -64,7 +64,7 @@ def in_sight(place: Locator) -> bool:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Iterator[str]:
-    """The address of a service over a third of the demo corpus under the default encoder."""
+    """Yield the address of a service over a third of the demo corpus with the default encoder."""
     folder = tmp_path_factory.mktemp("demo")
     some = [paper for paper in PAPERS if paper["id"].startswith(("demo:p00", "demo:p03", "demo:p05"))]
     build_quietly(write_corpus(folder / "papers.jsonl", some), folder / "data", minilm)
@@ -77,12 +77,12 @@ _IN_SIZES = ["narrowest", *(pytest.param(size, marks=pytest.mark.trial) for size
 
 @pytest.fixture(params=_IN_SIZES)
 def tour(request: pytest.FixtureRequest, visit_at: VisitFn, demo: str) -> Page:
-    """The page in one of the sizes, before anything is asked."""
+    """Return the start page in one of the sizes."""
     return visit_at(demo, "/", **SIZES[request.param])
 
 
 def test_from_a_library_to_a_search(tour: Page, tmp_path: Path) -> None:
-    """A file is dropped; its papers are ticked to start from, in a facet; what lacks is listed."""
+    """Papers of a file are matched and used as seeds with a facet, and missing ones are listed."""
     looked_at(tour)
     entries = [f"@article{{k{n}, title={{{paper['title']}}}}}" for n, paper in enumerate(OTHERS)]
     library = tmp_path / "my.bib"
@@ -102,7 +102,7 @@ def test_from_a_library_to_a_search(tour: Page, tmp_path: Path) -> None:
 
 
 def test_every_seed_has_its_facet(tour: Page) -> None:
-    """Of the paper, of those that are added by a click or by a title, and of a text; each part is removed."""
+    """The paper, further papers and a text keep the facet, and the summary can remove parts."""
     tour.goto(METHOD)
     summary = tour.locator("#summary")
     expect(summary).to_contain_text("similar to")
@@ -110,7 +110,7 @@ def test_every_seed_has_its_facet(tour: Page) -> None:
     seeds = tour.locator(".seeds li:has(.drop)")
     expect(seeds).to_have_count(1)
     add = tour.get_by_label("Add a paper, by title or id")
-    add.fill(OTHERS[1]["title"])  # all at once, so that no later list of titles comes in place of the first
+    add.fill(OTHERS[1]["title"])  # all at once, so that no later list of titles replaces the first
     option = tour.locator(".seeds .titles li").first
     expect(option).to_be_visible()
     shown = tour.locator(".seeds .titles")
@@ -145,7 +145,7 @@ def test_every_seed_has_its_facet(tour: Page) -> None:
 
 
 def test_that_nothing_matches_is_said_first(tour: Page) -> None:
-    """On a narrow screen, too, it stands where the results begin, above whatever can be chosen."""
+    """Even on a narrow screen, the note on weak matches is in view above the choices."""
     tour.goto("/?text=zyx+qwv+plm+okn#results")
     notice = tour.locator(".notice", has_text="good match")
     expect(notice).to_be_in_viewport(ratio=1)
@@ -156,7 +156,7 @@ def test_that_nothing_matches_is_said_first(tour: Page) -> None:
 
 
 def test_an_answer_says_how_strong_it_is(tour: Page) -> None:
-    """Each result; where all are weak, the page; and what is not there, by its DOI."""
+    """Each result has a strength, weak results get a note, and an unknown DOI is an error."""
     tour.goto(METHOD)
     labels = tour.locator(".card .strength").all_inner_texts()
     assert 10 == len(labels)
@@ -170,7 +170,7 @@ def test_an_answer_says_how_strong_it_is(tour: Page) -> None:
 
 
 def test_results_are_skimmed_and_taken_along(tour: Page) -> None:
-    """A few marked sentences, rows that open, by year, back a page, the whole list, a table to paste."""
+    """Cards have few marks, pages go back, tables sort by year and open, and lists are exported."""
     tour.goto(f"{METHOD}&n=10")
     for card in tour.locator(".card").all():
         assert 0 < card.locator("[class*=' w']").count() < card.locator(".sentence").count()
@@ -204,7 +204,7 @@ def test_results_are_skimmed_and_taken_along(tour: Page) -> None:
 
 
 def test_a_collection_is_browsed(tour: Page) -> None:
-    """Fields and venues lead to their papers; an author is filtered by; it is all taken away again."""
+    """A field leads to its papers, and part of an author's name filters."""
     tour.locator(".names a").first.click()
     expect(tour.locator("#results-title")).to_contain_text("Papers 1 to 10 of")
     looked_at(tour)
@@ -220,7 +220,7 @@ def test_a_collection_is_browsed(tour: Page) -> None:
 
 
 def test_a_search_is_kept(tour: Page) -> None:
-    """Under a name, with its likes and dislikes; it is listed, shows what is new, opens and is deleted."""
+    """A search with likes and dislikes is saved, listed, opened and deleted."""
     tour.goto(f"{METHOD}&like={OTHERS[0]['id']}&not={OTHERS[1]['id']}")
     asked = tour.locator("#summary .chip").all_text_contents()
     tour.get_by_text("Save this search").click()
@@ -243,7 +243,7 @@ def test_a_search_is_kept(tour: Page) -> None:
 
 
 def test_a_list_of_titles_is_searched_with(tour: Page) -> None:
-    """Lines that match no paper are shown with the nearest title; results are read, and lead to a search."""
+    """Lines without a match get the nearest title, and results lead to a search."""
     tour.goto("/batch")
     lines = [SEED["title"], f"{OTHERS[0]['title']}s", "10.1234/nowhere", OTHERS[1]["id"]]
     tour.get_by_label("Papers", exact=True).fill("\n".join(lines))
@@ -259,7 +259,7 @@ def test_a_list_of_titles_is_searched_with(tour: Page) -> None:
 
 
 def test_pages_beside_the_search(tour: Page) -> None:
-    """Saved searches, the batch, two papers side by side, and an address that is none."""
+    """Saved searches, the batch, the library, comparisons and unknown addresses have pages."""
     for path, title in (
         ("/saved", "Saved searches"),
         ("/batch", "Batch search"),
@@ -280,7 +280,7 @@ def test_pages_beside_the_search(tour: Page) -> None:
 
 @pytest.fixture(scope="module")
 def long_site(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[str]:
-    """The address of a service over papers with titles and names of hundreds of letters."""
+    """Yield the address of a service over papers with titles and names of hundreds of letters."""
     folder = tmp_path_factory.mktemp("long")
     names = [LONG, WORD, *(f"{number} {LONG if number % 2 else WORD}" for number in range(6))]
     papers: list[dict[str, Any]] = [
@@ -302,7 +302,7 @@ def long_site(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Ite
 
 @pytest.mark.parametrize("size", _IN_SIZES)
 def test_long_titles_are_cut(visit_at: VisitFn, long_site: str, size: str) -> None:
-    """To three lines; all of one is in its tooltip, shows where the keyboard is, and is read out."""
+    """Titles are cut to three lines, with all of a title in its tooltip and on focus."""
     page = visit_at(long_site, "/", **SIZES[size])
     for path in (
         "/",

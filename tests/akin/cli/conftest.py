@@ -1,4 +1,4 @@
-"""What commands are tried on: a collection of their own, and a service over it."""
+"""Fixtures of the command tests: a collection for each test, and a service over it."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from tests.support.servers.loopback import served
 
 @pytest.fixture
 def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """The demo corpus, a copy."""
+    """A copy of the demo corpus."""
     return Path(shutil.copytree(hashed_data, tmp_path / "data"))
 
 
 @pytest.fixture
 def address(data: Path) -> Iterator[str]:
-    """A service over it."""
+    """The address of a service over ``data``."""
     with served(create_app(Settings(data=data, device="cpu"))) as address:
         yield address

@@ -1,4 +1,4 @@
-"""The command line: what a person types and sees."""
+"""Tests of the command line: its arguments, output, errors and exit statuses."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from tests.support.servers.loopback import free_port
 
 
 def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
-    """A printed result shows title, score, id and the share of each matching sentence."""
+    """A printed result shows the title, score and id of a paper and the share of each matching sentence."""
     shown = flat(
         run("search", "--data", hashed_data, "--paper", "demo:p03-m07", "--sentences", "3", "--limit", "2")
     )
@@ -43,13 +43,13 @@ def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
 
 
 def test_words_can_be_left_out(hashed_data: Path) -> None:
-    """With ``--words 0`` no shared word is named."""
+    """With ``--words 0`` the output names no shared words."""
     shown = flat(run("search", "--data", hashed_data, "--paper", "demo:p03-m07", "--words", "0"))
     assert "Words:" not in shown
 
 
 def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
-    """`akin search --json` prints what POST /v1/search answers, but for took_ms and the service's cursor."""
+    """`akin search --json` prints the body of POST /v1/search, except for took_ms and next_cursor."""
     printed = json.loads(
         run(
             "search",
@@ -83,7 +83,7 @@ def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
     ],
 )
 def test_a_query_may_come_from_a_file_or_standard_input(hashed_data: Path, tmp_path: Path, text: str) -> None:
-    """Title and abstract as text, the abstract alone and JSON are understood, from a file and from `-`."""
+    """Plain text with or without a title, and JSON, are understood, from a file and from standard input."""
     file = tmp_path / "query.txt"
     file.write_text(text, encoding="utf-8")
     arguments = ("search", "--data", hashed_data, "--limit", "2", "--json")
@@ -98,14 +98,14 @@ def test_a_query_may_come_from_a_file_or_standard_input(hashed_data: Path, tmp_p
 
 
 def test_a_first_paragraph_of_several_sentences_is_no_title(hashed_data: Path) -> None:
-    """Two paragraphs of prose are one abstract, none of it the title."""
+    """Two paragraphs of prose are both part of the abstract if the first has several sentences."""
     text = "We forecast floods. We do it early.\n\nA gauge network is used."
     answer = json.loads(run("search", "--data", hashed_data, "--json", "-", stdin=text))
     assert ("", 3) == (answer["query"]["title"], len(answer["query"]["sentences"]))
 
 
 def test_a_foreign_abstract_gets_a_note(hashed_data: Path) -> None:
-    """A query that does not look English is answered with a note."""
+    """The answer to a query that does not look English carries a note."""
     text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
     shown = flat(run("search", "--data", hashed_data, "-", stdin=text))
     assert f"Note: {warning(WarningCode.ABSTRACT_NOT_ENGLISH, 'fr').message}" in shown
@@ -138,12 +138,12 @@ def test_a_wrong_search_says_what_to_do(hashed_data: Path, arguments: list[str],
     "text", ["", " \n ", "{", '{"abstract": 3}', '{"title": "x"}', '{"a":' * 10_000, "x" * 200_000]
 )
 def test_a_query_that_is_no_paper_is_an_error(hashed_data: Path, text: str) -> None:
-    """Standard input without a usable abstract ends with one clear line."""
+    """Standard input without a usable abstract ends with an error message about the query."""
     assert run("search", "--data", hashed_data, "-", stdin=text, status=1).startswith("error: The query")
 
 
 def test_embed_prints_every_paper() -> None:
-    """One JSON line a paper: id, sentences, a vector for each kept one, the document's, what was dropped."""
+    """`akin embed` prints a JSON line per paper: id, sentences, facets, vectors and dropped sentences."""
     lines = run("embed", DEMO_CORPUS, "--encoder", "hashing").splitlines()
     assert 100 == len(lines)
     first = json.loads(lines[0])
@@ -153,7 +153,7 @@ def test_embed_prints_every_paper() -> None:
 
 
 def test_embed_tells_what_it_skips(tmp_path: Path) -> None:
-    """Rows that cannot be used and entries without an abstract, counted, the first of them with reasons."""
+    """`akin embed` counts invalid rows and rows without an abstract, and does not suggest ``--fetch``."""
     bib = tmp_path / "my.bib"
     bib.write_text(
         "@article{a, title = {A}, abstract = {We sing.}}\n@article{b, title = {B}}\n@article{c, t\n"
@@ -165,7 +165,7 @@ def test_embed_tells_what_it_skips(tmp_path: Path) -> None:
 
 
 def test_embed_reproduces_aspire(tmp_path: Path) -> None:
-    """`akin embed` over a local ASPIRE-style folder gives the vectors ASPIRE's public code computes."""
+    """`akin embed` with a local ASPIRE-style folder gives the vectors that ASPIRE's public code computes."""
     papers = {name: given for name, given in aspire_vectors.PAPERS.items() if given.title}
     rows = [
         {"id": name, "title": given.title, "abstract": [sentence.text for sentence in given.sentences]}
@@ -181,7 +181,7 @@ def test_embed_reproduces_aspire(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_data: Path) -> None:
-    """list marks the served generation, verify names a damaged file, rollback goes back one."""
+    """list marks the served generation, verify names a damaged file, rollback serves the one before."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=5, replace=True)
@@ -198,8 +198,8 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     assert re.search(r"000002\W+cannot be read", listed)
 
 
-# The encoder loads sooner than a person's, with which `.ci/run` asks the demo; the papers are those up to the
-# one that the curl line asks with.
+# The hashing encoder loads faster than the default, which `.ci/run` tests in the demo. The limit includes the
+# paper of the curl line.
 DEMO = """
 import sys
 from functools import partial
@@ -214,7 +214,7 @@ app(sys.argv[1:])
 
 @pytest.mark.system
 def test_the_demo_answers_its_own_curl_line(tmp_path: Path) -> None:
-    """`akin demo` indexes, serves, prints a curl line that works, and ends cleanly on SIGINT."""
+    """`akin demo` indexes, serves, prints a working curl line, and ends cleanly on SIGINT."""
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-c", DEMO, "demo", "--data", str(tmp_path / "demo"), "--port", str(port)],
@@ -240,7 +240,7 @@ def test_the_demo_answers_its_own_curl_line(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_a_clear_error(hashed_data: Path) -> None:
-    """Serving on a port in use says to choose another."""
+    """If the port is in use, the error says to choose another."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -257,12 +257,12 @@ print({"torch", "transformers"} & sys.modules.keys())
 
 
 def test_the_version_is_told() -> None:
-    """As the installed package has it."""
+    """`akin --version` prints the version of the installed package."""
     assert f"akin {version('akin')}" == run("--version").strip()
 
 
 def test_help_names_every_command_and_imports_no_torch() -> None:
-    """`akin --help` lists the commands and loads no library that takes seconds."""
+    """`akin --help` lists the commands and imports neither torch nor transformers."""
     shown = subprocess.run(
         [sys.executable, "-c", HELP], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -273,7 +273,7 @@ def test_help_names_every_command_and_imports_no_torch() -> None:
 
 @pytest.mark.parametrize("command", ["index corpus.jsonl", "worker", "reindex", "compact"])
 def test_commands_read_which_device_is_set(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """AKIN_DEVICE counts beside the service too, where no option says otherwise; empty, it is not set."""
+    """AKIN_DEVICE sets the device of these commands unless ``--device`` is given; empty counts as unset."""
     words = [*command.split(), "--data", "data"]
     for value, device in (("", "auto"), ("cuda", "cuda")):
         monkeypatch.setenv("AKIN_DEVICE", value)
@@ -282,7 +282,7 @@ def test_commands_read_which_device_is_set(command: str, monkeypatch: pytest.Mon
 
 
 def test_ids_to_delete_come_from_a_file(hashed_data: Path, tmp_path: Path) -> None:
-    """A byte order mark is no part of the first id; what is no text is refused, and told."""
+    """`akin delete --from-file` skips a byte order mark, and refuses a file that is not UTF-8 text."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
     ids = tmp_path / "ids.txt"
@@ -304,13 +304,13 @@ def test_ids_to_delete_come_from_a_file(hashed_data: Path, tmp_path: Path) -> No
     ],
 )
 def test_a_wrong_value_is_named_in_plain_words(option: str, value: str, said: str) -> None:
-    """What was given, or what it must be, without the words of the library that found it."""
+    """The error for a wrong value states the value, or the allowed ones, without the words of a library."""
     error = flat(run("search", "--data", "x", "--paper", "y", option, value, status=2).replace("│", ""))
     assert f"Invalid value for '{option}': {said}" in error
 
 
 def test_a_corpus_that_replaces_a_collection_is_built_like_it(tmp_path: Path) -> None:
-    """What is not given anew is the collection's: its encoder, and how vectors are stored and found."""
+    """``--replace`` keeps the encoder, dtype and backend of the collection unless the command sets them."""
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
     run(
         "index",

@@ -1,4 +1,4 @@
-"""The command line as a whole: what it shows of itself, at once, and how a shell completes it."""
+"""Tests of the whole command line: its help, how fast it shows, and shell completion."""
 
 import inspect
 import os
@@ -23,14 +23,14 @@ MAIN = "import sys; sys.argv[0] = 'akin'; from akin.__main__ import main; main()
 
 
 def shown(*arguments: str, **variables: str) -> str:
-    """What the program prints in a process of its own."""
+    """Return what the program prints in a separate process."""
     given = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     command = [sys.executable, "-c", MAIN, *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=given, check=True).stdout
 
 
 def test_without_a_command_it_shows_what_people_do() -> None:
-    """Five things, each a command line that can be read as it stands."""
+    """`akin` without a command shows five examples, and each is a valid command line."""
     assert f"{FIRST}\n" == run()
     examples = re.findall(r"^  .+?  (akin .+)$", FIRST, re.M)
     assert 5 == len(examples)
@@ -40,7 +40,7 @@ def test_without_a_command_it_shows_what_people_do() -> None:
 
 
 def test_every_command_is_listed_with_what_its_own_help_says_first() -> None:
-    """Their summaries are written once more, so that listing them loads none."""
+    """The summaries in the list of commands equal the first paragraphs of the commands' help."""
     group = typer.main.get_command(app)
     help_of = {name: group.get_command(None, name).loaded().help for name in COMMANDS}
     first = {name: flat(inspect.cleandoc(text).split("\n\n")[0]) for name, text in help_of.items()}
@@ -48,7 +48,7 @@ def test_every_command_is_listed_with_what_its_own_help_says_first() -> None:
 
 
 def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
-    """`--help`, not `--help <bool>`; CORPORA, as the text says, and not `corpora`."""
+    """Help shows `--help` instead of `--help <bool>`, and arguments in capitals, such as CORPORA."""
     params = [(name, each) for name, context in helps() for each in context.command.get_params(context)]
     assert len(params) > 300
     flags = {each.metavar for _, each in params if getattr(each, "is_flag", False)}
@@ -59,7 +59,7 @@ def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
 
 
 def test_commands_on_a_collection_alone_take_its_folder_by_its_place(hashed_data: Path) -> None:
-    """`akin status DATA` is `akin status --data DATA`; the folder is given once."""
+    """`akin status DATA` equals `akin status --data DATA`; giving the folder twice is an error."""
     by_place = {
         name.removeprefix("akin ")
         for name, context in helps()
@@ -79,7 +79,7 @@ def test_commands_on_a_collection_alone_take_its_folder_by_its_place(hashed_data
 def test_what_serves_finds_its_folder_in_the_environment(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By AKIN_DATA, which help names; --data goes before it, and without either the command says so."""
+    """AKIN_DATA sets the folder and help names it; --data wins over it; without either, an error says so."""
     monkeypatch.setenv("AKIN_DATA", "set")
     assert Path("set") == parsed([command]).params["data"]
     assert Path("given") == parsed([command, "--data", "given"]).params["data"]
@@ -96,19 +96,19 @@ def test_what_serves_finds_its_folder_in_the_environment(
     ],
 )
 def test_help_shows_the_weights_of_the_service(command: str, option: str, weight: float) -> None:
-    """They are written once more, as reading them there would load what searches."""
+    """The default weights in help, copied so that help loads no search code, equal those of the service."""
     (param,) = (each for each in dict(helps())[command].command.params if each.name == option)
     assert str(weight) == param.show_default
 
 
 def test_help_wraps_at_the_width_of_the_terminal() -> None:
-    """A paragraph is one line to typer, however the source breaks it."""
+    """Each paragraph of a help text is one line, which typer wraps, however the source breaks it."""
     paragraphs = [each for _, context in helps() for each in (context.command.help or "").split("\n\n")]
     assert [] == [each for each in paragraphs if "\n" in each]
 
 
 def test_help_loads_nothing() -> None:
-    """All commands are listed in the time that Python takes to start."""
+    """`akin --help` lists all commands without importing a heavy package."""
     begin = MAIN.removesuffix("main()")
     code = f"{begin}\ntry: main()\nexcept SystemExit: print({HEAVY} & set(sys.modules))"
     done = subprocess.run(
@@ -124,6 +124,6 @@ def test_help_loads_nothing() -> None:
     [("akin re", ["recommend", "reindex"]), ("akin search --fa", ["--facet"]), ("akin keys r", ["revoke"])],
 )
 def test_a_shell_completes(line: str, completed: list[str]) -> None:
-    """Commands, their options and their subcommands."""
+    """Shell completion offers commands, their options and their subcommands."""
     place = str(len(line.split()) - 1)
     assert completed == shown(_AKIN_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place).split()

@@ -1,4 +1,4 @@
-"""``akin index`` with a library: what lacks abstracts is listed, and looked up where it is said to."""
+"""Tests of ``akin index`` with a library: entries without abstracts are listed, or looked up."""
 
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ ENTRIES = (
 
 @pytest.fixture
 def services(monkeypatch: pytest.MonkeyPatch) -> LookupServices:
-    """The public services; nobody else can be asked."""
+    """Return the faked public services; no other host can be reached."""
     answering = LookupServices()
     client = partial(PoliteClient, transport=httpx.MockTransport(answering), sleep=lambda _: None)
     monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
@@ -29,18 +29,18 @@ def services(monkeypatch: pytest.MonkeyPatch) -> LookupServices:
 
 
 def index(*arguments: str | Path, status: int = 0) -> str:
-    """What a user sees who indexes into a collection of hashed words."""
+    """Return the output of indexing into a collection with the hashing encoder."""
     given = ("--encoder", "hashing", "--device", "cpu", *arguments)
     return flat(run("index", *given, status=status, width=400))
 
 
 def unspaced(text: str) -> str:
-    """Text without line wrapping, which may break a long path anywhere."""
+    """Return the text without whitespace, as line wrapping may break a long path anywhere."""
     return "".join(text.split())
 
 
 def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: LookupServices) -> None:
-    """With file and line and what they can be looked up by; nobody is asked."""
+    """Entries without an abstract are listed with file, line and identifier, and no request is sent."""
     corpus = write_lines(tmp_path, *ENTRIES, name="my.bib")
     shown = index(corpus, "--data", tmp_path / "data")
     assert "Indexed 1 paper " in shown
@@ -56,7 +56,7 @@ def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: Lookup
 
 
 def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
-    """They are indexed with the rest, and stay so without another request."""
+    """``--fetch`` indexes the looked-up entries with the rest; running the command again sends no request."""
     corpus = write_lines(tmp_path, *ENTRIES, name="my.bib")
     shown = index(corpus, "--data", tmp_path / "data", "--fetch", "--contact", "ada@example.org")
     assert "Looked up 1 entries, found 1." in shown
@@ -68,7 +68,7 @@ def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
 
 
 def test_a_list_of_ids_alone(tmp_path: Path, services: LookupServices) -> None:
-    """It holds no paper yet, which is said with the table and the way on; what is unknown is named."""
+    """A list of ids alone has no usable paper; the error suggests --fetch, which names unknown ids."""
     corpus = write_lines(tmp_path, "9912.00007", "10.5555/b", name="ids.txt")
     shown = index(corpus, "--data", tmp_path / "data", status=1)
     assert "no usable paper (no row has an abstract; 2 can be looked up with --fetch: " in shown
@@ -79,7 +79,7 @@ def test_a_list_of_ids_alone(tmp_path: Path, services: LookupServices) -> None:
 
 
 def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What there is is indexed all the same."""
+    """If a lookup service fails, the output names it and the other papers are indexed."""
     down = httpx.MockTransport(LookupServices("export.arxiv.org"))
     client = partial(PoliteClient, transport=down, sleep=lambda _: None)
     monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
@@ -89,7 +89,7 @@ def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_name_that_a_service_refuses_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the reason, and without a call to try again: it would be refused again."""
+    """An identifier refused by a service is named with the reason, without advice to try again."""
     transport = httpx.MockTransport(lambda _: httpx.Response(400))
     client = partial(PoliteClient, transport=transport, sleep=lambda _: None)
     monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)

@@ -1,4 +1,4 @@
-"""What a command says where it is given what cannot be meant, and that nothing is lost by it."""
+"""Tests of mistaken commands: the error says what is wrong, and no data is lost."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").spl
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    """A collection of ten papers."""
+    """Return the folder of a collection of ten papers."""
     data = tmp_path / "data"
     corpus = write_corpus(tmp_path / "ten.jsonl", many_papers(10))
     run("index", corpus, "--data", data, "--encoder", "hashing", "--device", "cpu")
@@ -28,14 +28,14 @@ def index(tmp_path: Path) -> Path:
 
 
 def cut_short(path: Path, content: bytes) -> Path:
-    """Write but the first of ``content``."""
+    """Write only the first two thirds of ``content``."""
     path.write_bytes(content[: len(content) * 2 // 3])
     return path
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
 def test_a_file_that_breaks_off_replaces_no_collection(tmp_path: Path, index: Path, ending: str) -> None:
-    """With --replace it is an error; what is added of it is said not to be all."""
+    """A truncated corpus is an error with --replace; without it, its papers are added with a warning."""
     lines = "".join(f"{json.dumps({**paper, 'id': f'new{i}'})}\n" for i, paper in enumerate(many_papers(60)))
     content = gzip.compress(lines.encode()) if ending.endswith("gz") else lines.encode()
     cut = cut_short(tmp_path / f"cut.{ending}", content)
@@ -60,14 +60,14 @@ def test_a_file_that_breaks_off_replaces_no_collection(tmp_path: Path, index: Pa
 def test_files_are_looked_at_before_models_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], said: str
 ) -> None:
-    """Which takes long: what is wrong with the files, their format or the index is said at once."""
+    """Missing files and unknown formats or backends are reported before the slow loading of models."""
     monkeypatch.chdir(tmp_path)
-    # An encoder that is not there either, which would be said if it were loaded first.
+    # This encoder does not exist either; if models were loaded first, the error would be about it.
     assert said in flat(run(*command, "--encoder", "nobody/knows", status=1))
 
 
 def test_another_encoder_says_how_to_change_it(tmp_path: Path, index: Path) -> None:
-    """To index once more is not enough: it takes --replace."""
+    """Indexing with another encoder is refused, and the error says that it takes --replace."""
     more = write_corpus(tmp_path / "more.jsonl", many_papers(11))
     shown = flat(run("index", more, "--data", index, "--encoder", "minilm", "--device", "cpu", status=1))
     assert "index the corpus again with --replace" in shown
@@ -78,7 +78,7 @@ def test_another_encoder_says_how_to_change_it(tmp_path: Path, index: Path) -> N
     ["status", "delete p1", "migrate", "upgrade", "reindex", "snapshot list", "snapshot verify", "keys list"],
 )
 def test_a_mistyped_folder_is_not_made_and_is_named(tmp_path: Path, command: str) -> None:
-    """Not the catalog, which nobody named."""
+    """A folder without a collection is named in the error; neither it nor a catalog is created."""
     for folder, is_there in ((tmp_path / "nope", False), (tmp_path, True)):
         shown = flat(run(*command.split(), "--data", folder, status=1))
         assert f"{folder}: nothing is indexed here" in shown
@@ -87,7 +87,7 @@ def test_a_mistyped_folder_is_not_made_and_is_named(tmp_path: Path, command: str
 
 
 def test_only_creating_a_key_makes_a_catalog(tmp_path: Path) -> None:
-    """Before the first corpus is indexed, which it says."""
+    """Before anything is indexed, only `akin keys create` creates a catalog, and it says so."""
     assert "nothing is indexed here" in run("keys", "revoke", "x", "--data", tmp_path, status=1)
     assert not (tmp_path / CATALOG_FILE).exists()
     assert f"Nothing is indexed in {tmp_path} yet" in flat(run("keys", "create", "x", "--data", tmp_path))
@@ -96,13 +96,13 @@ def test_only_creating_a_key_makes_a_catalog(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("generation", ["77", "../segments"])
 def test_a_generation_that_never_was_is_not_damaged(hashed_data: Path, generation: str) -> None:
-    """Those that there are are named."""
+    """Verifying a generation that does not exist names the known ones."""
     shown = run("snapshot", "verify", hashed_data, "--generation", generation, status=1)
     assert f"no generation {generation}; known: 000001" in flat(shown)
 
 
 def test_lists_are_printed_as_json(data: Path) -> None:
-    """Of papers, generations and keys; another format beside it is refused."""
+    """Papers, generations and keys are printed as JSON; --json with another output format is refused."""
     (paper,) = json.loads(run("papers", "--data", data, "--limit", "1", "--json"))["papers"]
     assert DEMO[0]["id"] == paper["id"]
     (generation,) = json.loads(run("snapshot", "list", data, "--json"))
@@ -120,7 +120,7 @@ ALMOST, MEANT = DEMO[0]["id"][:-1], f"did you mean '{DEMO[0]['id']}' ({DEMO[0]['
 
 
 def test_a_lost_seed_is_named_with_what_was_meant(data: Path) -> None:
-    """Beside others; where none is left, nothing was recommended."""
+    """Unknown seeds are named with similar ids; if no seed is left, nothing is recommended or saved."""
     for form in ("text", "titles"):
         shown = flat(
             run("recommend", DEMO[7]["id"], ALMOST, "--data", data, "--output", form, "--limit", "1")
@@ -138,7 +138,7 @@ def test_a_lost_seed_is_named_with_what_was_meant(data: Path) -> None:
 
 @pytest.mark.parametrize("mistyped", ["mine.bib", "mine.jsonl.gz", "./mine", "../mine", "/absent/mine"])
 def test_a_mistyped_file_is_no_title(data: Path, mistyped: str) -> None:
-    """Nothing would be unlike a file that is not there."""
+    """A mistyped path of a library is an error, and is not looked up as a title."""
     shown = run("recommend", DEMO[0]["id"], "--unlike", mistyped, "--data", data, status=1)
     assert f"{mistyped}: no such file" in flat(shown)
 
@@ -147,7 +147,7 @@ def test_a_mistyped_file_is_no_title(data: Path, mistyped: str) -> None:
     "named", ["10.1234/absent", "https://doi.org/10.1234/absent.csv", "Nodes: a tool.js"]
 )
 def test_dois_and_titles_are_no_files(data: Path, named: str) -> None:
-    """Though they have slashes or dots."""
+    """DOIs and titles are looked up as papers, although they contain slashes or dots."""
     assert f"Left out: '{named}'" in flat(run("recommend", DEMO[0]["id"], "--unlike", named, "--data", data))
 
 
@@ -163,7 +163,7 @@ def test_dois_and_titles_are_no_files(data: Path, named: str) -> None:
 def test_an_unknown_paper_is_named_with_what_was_meant(
     data: Path, address: str, command: tuple[str, ...], where: str
 ) -> None:
-    """As among the seeds of recommendations."""
+    """An unknown paper is named with the similar id of a paper, if there is one."""
     shown = flat(run(*command, where, data if where == "--data" else address, status=1))
     assert f"error: '{ALMOST}': No paper of this collection has this id; did you mean" in shown
     unknown = [each if each != ALMOST else "nobody" for each in command]
@@ -179,7 +179,7 @@ def test_an_unknown_paper_is_named_with_what_was_meant(
     ],
 )
 def test_json_that_is_no_paper_says_what_one_is(hashed_data: Path, text: str, said: str) -> None:
-    """A list is not searched for as prose; an abstract may begin with a bracket."""
+    """JSON that is not one paper is an error, but an abstract may begin with a bracket."""
     assert said in flat(run("search", "-", "--data", hashed_data, stdin=text, status=1))
     assert "[Background]" in run("search", "-", "--data", hashed_data, stdin="[Background] Rivers flood.")
 
@@ -193,13 +193,13 @@ def test_json_that_is_no_paper_says_what_one_is(hashed_data: Path, text: str, sa
     ],
 )
 def test_what_was_meant_otherwise_says_how(hashed_data: Path, command: tuple[str, ...], said: str) -> None:
-    """Words without an option, years in the wrong order, an empty title."""
+    """Words without an option, years in the wrong order and an empty title get a helpful error."""
     assert said in flat(run(*command, "--data", hashed_data, status=1))
 
 
 @pytest.mark.parametrize("form", ["text", "titles", "csv"])
 def test_an_empty_list_says_so_beside_it(hashed_data: Path, form: str) -> None:
-    """On standard error, whatever is printed."""
+    """If no paper matches, a note on standard error says so, in every output format."""
     for asked, said in (
         (["--author", "Nobody"], "No paper matches."),
         (["--page", "99"], "is past the last"),
@@ -211,7 +211,7 @@ def test_an_empty_list_says_so_beside_it(hashed_data: Path, form: str) -> None:
 def test_the_folder_of_the_environment_counts_where_nothing_else_is_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For every command but the demo, whose papers belong into no collection."""
+    """AKIN_DATA is the default folder of every command except the demo, and options win over it."""
     monkeypatch.setenv("AKIN_DATA", "set")
     for line in ("search", "index f", "status", "purge x", "papers", "mcp", "snapshot list", "keys list"):
         assert Path("set") == parsed(line.split()).params["data"], line
@@ -225,7 +225,7 @@ def test_the_folder_of_the_environment_counts_where_nothing_else_is_given(
 def test_only_what_resumes_says_so(
     hashed_data: Path, monkeypatch: pytest.MonkeyPatch, command: str, resumes: bool
 ) -> None:
-    """A search that is interrupted has kept nothing."""
+    """An interrupted index command says how to resume; an interrupted list of papers does not."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -241,7 +241,7 @@ def test_only_what_resumes_says_so(
 @pytest.mark.system
 @pytest.mark.parametrize("options", [(), ("--output", "json")])
 def test_a_full_disk_is_one_line(hashed_data: Path, options: tuple[str, ...]) -> None:
-    """At standard output; the interpreter has nothing to add as it ends."""
+    """A full disk at standard output gives a one-line error, with nothing added by the interpreter."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "akin", "papers", "--data", str(hashed_data), *options],

@@ -1,4 +1,4 @@
-"""`akin papers` and the client: a collection listed, filtered, counted, and found by titles."""
+"""Tests of `akin papers` and its client methods: paging, filtering, counting and finding by title."""
 
 import csv
 import io
@@ -24,20 +24,20 @@ LATE = [paper["id"] for paper in DEMO if paper["year"] >= 2020]
 
 @pytest.fixture(scope="module")
 def address(hashed_data: Path) -> Iterator[str]:
-    """A service over the demo corpus."""
+    """Yield the address of a service over the demo corpus."""
     with served(create_app(Settings(data=hashed_data, device="cpu"))) as address:
         yield address
 
 
 def printed_ids(*arguments: str | Path) -> list[str]:
-    """The ids that `akin papers --output json` prints."""
+    """Return the ids that `akin papers --output json` prints."""
     answer = json.loads(run("papers", *arguments, "--output", "json"))
     return [paper["id"] for paper in answer["papers"]]
 
 
 @pytest.mark.parametrize("where", ["folder", "service"])
 def test_pages_are_counted_from_one(hashed_data: Path, address: str, where: str) -> None:
-    """Each page holds the next papers, the last one the rest, and a page after it none."""
+    """Pages start at 1; the last page holds the rest and the page after it is empty."""
     asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
     for page, expected in ((1, IDS[:30]), (2, IDS[30:60]), (4, IDS[90:]), (5, [])):
         assert expected == printed_ids(*asked, "--limit", "30", "--page", str(page))
@@ -55,7 +55,7 @@ def test_pages_are_counted_from_one(hashed_data: Path, address: str, where: str)
 
 @pytest.mark.parametrize("where", ["folder", "service"])
 def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, where: str) -> None:
-    """Misspelt and in any case; one that is like none says so."""
+    """A misspelt title in any case finds its paper; without a similar title the output says so."""
     asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
     wrong = DEMO[7]["title"].lower().replace("e", "a", 1)
     assert IDS[7] in run("papers", *asked, "--title", wrong).splitlines()[0]
@@ -77,12 +77,12 @@ def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, w
     ],
 )
 def test_what_cannot_be_listed_says_why(hashed_data: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Options that contradict each other, and names that are none, end with a message."""
+    """Contradicting options, and values without a name, end with a message."""
     assert message in run("papers", "--data", hashed_data, *arguments, status=1)
 
 
 def test_the_clients_list_count_and_find(address: str) -> None:
-    """Filters, numbers and titles from Python, alike with and without asyncio."""
+    """Both clients list with filters, count, and find papers by title, with the same answers."""
 
     async def ask() -> tuple[PaperList, int, TitlesAnswer]:
         async with akin.AsyncClient(address) as client:

@@ -1,4 +1,4 @@
-"""Progress in a log: few lines, with rate and time left."""
+"""Tests of progress output: few lines in a log, with rate and time left, and bars on a terminal."""
 
 import io
 import itertools
@@ -9,7 +9,7 @@ from akin.cli.progress import show_progress
 
 
 def test_a_log_gets_a_line_now_and_then() -> None:
-    """Away from a terminal a stage is told when it begins, at intervals, and when it ends."""
+    """Without a terminal, a stage prints a line at its start, at intervals, and at its end."""
     clock = itertools.count(0.0, 10.0)
     out = io.StringIO()
     with show_progress(Console(file=out, width=200), clock=lambda: next(clock)) as show:
@@ -23,7 +23,7 @@ def test_a_log_gets_a_line_now_and_then() -> None:
 
 
 def test_a_stage_that_begins_again_is_told_again() -> None:
-    """The next collection of a suite has stages of the same names; what ended is told once."""
+    """A stage of the same name that starts again is printed again, and the end of a stage is printed once."""
     clock = itertools.count(0.0, 10.0)
     out = io.StringIO()
     with show_progress(Console(file=out, width=200), clock=lambda: next(clock)) as show:
@@ -38,7 +38,7 @@ def test_a_stage_that_begins_again_is_told_again() -> None:
 
 
 def test_a_bar_that_begins_again_is_set_back() -> None:
-    """On a terminal, where each stage has one bar."""
+    """On a terminal, the bar of a stage that starts again is reset."""
     out = io.StringIO()
     with show_progress(Console(file=out, width=200, force_terminal=True)) as show:
         for done, total in ((100, 100), (30, 100)):

@@ -1,4 +1,4 @@
-"""`akin recommend`: papers that are named and papers of a library, of a folder and of a running service."""
+"""Tests of `akin recommend` with named papers and libraries, for a folder and a running service."""
 
 import json
 from pathlib import Path
@@ -28,14 +28,14 @@ LIBRARY = f"""
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """A library of which the collection has two papers."""
+    """Return the path of a library with two papers of the collection."""
     path = tmp_path / "my.bib"
     path.write_text(LIBRARY, encoding="utf-8")
     return path
 
 
 def answered(*arguments: Any) -> dict[str, Any]:
-    """The JSON that a command prints, but for what differs each time."""
+    """Return the JSON that a command prints, without the time it took."""
     output = run("recommend", *arguments, "--json")
     answer: dict[str, Any] = json.loads(output[output.index('{"results"') :])
     del answer["took_ms"]
@@ -43,7 +43,7 @@ def answered(*arguments: Any) -> dict[str, Any]:
 
 
 def test_a_library_is_a_list_of_seeds(data: Path, library: Path) -> None:
-    """What the collection has is taken from it, by id or title, once; the rest as the library has it."""
+    """Library entries found by id or title become seeds once; others are used by abstract, or left out."""
     with Collection(data, device="cpu") as collection:
         found = looked_up(read_seeds([library]), collection.papers)
     assert [
@@ -57,7 +57,7 @@ def test_a_library_is_a_list_of_seeds(data: Path, library: Path) -> None:
 
 
 def test_a_key_that_somebody_made_up_names_no_paper(data: Path, address: str, library: Path) -> None:
-    """On the page, in a program and on the command line: the entry is its own title, not another's paper."""
+    """A citation key equal to a paper's id finds no paper if the titles differ, in all three interfaces."""
     library.write_text(
         f"@article{{{DEMO[5]['id']}, title = {{Quantum gravity}}, abstract = {{{DRAFT}}}}}\n"
         f"@article{{gone, title = {{Wrong}}, doi = {{10.5555/no}}, url = {{{DEMO[6]['id']}}}}}",
@@ -76,7 +76,7 @@ def test_a_key_that_somebody_made_up_names_no_paper(data: Path, address: str, li
 
 
 def test_an_entry_is_known_by_each_of_its_names(data: Path, library: Path) -> None:
-    """Where the first is not in the collection, another may be."""
+    """An entry is found by any of its identifiers, even if the first is not in the collection."""
     library.write_text(
         f"@article{{a, doi = {{10.5555/no}}, url = {{{DEMO[6]['id']}}}}}\n"
         f"@article{{{DEMO[5]['id']}, year = 2020}}",
@@ -88,14 +88,14 @@ def test_an_entry_is_known_by_each_of_its_names(data: Path, library: Path) -> No
 
 
 def test_a_long_library_counts_to_its_bound(data: Path, library: Path) -> None:
-    """The entries past it are not read, and that is told."""
+    """Only the first ``most`` entries of a library are read, and the result says that there were more."""
     with Collection(data, device="cpu") as collection:
         found = looked_up(read_seeds([library, library], most=4), collection.papers)
     assert (3, True) == (len(found.seeds), found.past)
 
 
 def test_recommendations_are_those_of_the_interface(data: Path, address: str, library: Path) -> None:
-    """A folder and a service give what `/v1/recommendations` gives for the same seeds and options."""
+    """A folder and a service give the answer of `/v1/recommendations` for the same seeds and options."""
     negative = library.with_name("not.bib")
     negative.write_text(f"@article{{x, title = {{{DEMO[40]['title']}}}}}", encoding="utf-8")
     options = [
@@ -128,7 +128,7 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
 
 
 def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) -> None:
-    """Which entries count, which do not and why, and the papers with the sentences of each seed."""
+    """The output lists used and unused entries with reasons, and the papers with their closest seeds."""
     shown = run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--limit", "2")
     assert "my.bib: 3 found in the collection, 1 used by their text." in shown
     assert (
@@ -143,7 +143,7 @@ def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) ->
 
 
 def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
-    """Kept under a name with all seeds and negatives, to be watched."""
+    """``--save`` saves the query with its seeds and negatives, to be watched."""
     run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--save", "floods")
     with Collection(data, device="cpu") as collection:
         (saved,) = collection.saved_queries()
@@ -162,11 +162,11 @@ def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
 def test_what_cannot_be_asked_says_why(
     data: Path, address: str, arguments: tuple[str, ...], message: str
 ) -> None:
-    """Without a seed, without the file, with a folder and a service at once."""
+    """Without a seed, with a missing file, or with both a folder and a service, an error says why."""
     assert message in run("recommend", "--url", address, *arguments, status=1)
 
 
 def test_a_title_longer_than_any_name_of_a_file_is_a_title(data: Path) -> None:
-    """It is looked for in the collection, as any other."""
+    """A title longer than any file name is looked up in the collection."""
     shown = run("recommend", DEMO[0]["id"], "--unlike", "ä" * 200, "--data", data)
     assert f"Left out: '{'ä' * 80}': No paper of this collection" in shown

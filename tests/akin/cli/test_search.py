@@ -1,4 +1,4 @@
-"""`akin search` of a folder and of a running service: the same answers, in every format."""
+"""Tests of `akin search`: a folder and a running service give the same answers, in every format."""
 
 import csv
 import io
@@ -35,14 +35,14 @@ ASKED = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background
 
 
 def answered(*arguments: Any) -> dict[str, Any]:
-    """The JSON that a command prints, but for what differs each time."""
+    """Return the JSON that a command prints, without the time it took."""
     answer: dict[str, Any] = json.loads(run(*arguments, "--json"))
     del answer["took_ms"]
     return answer
 
 
 def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: Path) -> None:
-    """Every kind of query gets the same answer from both, but for the service's cursor."""
+    """A folder and a service give the same answer to every kind of query, except for the service's cursor."""
     draft = tmp_path / "draft.txt"
     draft.write_text("Floods\n\nRivers flood towns. We fit a graph. It forecasts floods.", encoding="utf-8")
     for asked in (
@@ -61,7 +61,7 @@ def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: P
 
 
 def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str, tmp_path: Path) -> None:
-    """`akin sentences` and `akin compare` print of a service what they print of a folder."""
+    """`akin sentences` and `akin compare` print the same for a service as for a folder."""
     draft = tmp_path / "draft.txt"
     draft.write_text("Floods\n\nRivers flood towns. We fit a graph.", encoding="utf-8")
     for asked in (
@@ -74,12 +74,12 @@ def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str
         shown = [run(*asked, *place) for place in (("--data", data), ("--url", address))]
         assert re.sub(r"[\d,.]+ ms", "", shown[0]) == re.sub(r"[\d,.]+ ms", "", shown[1])
         assert "--url" in flat(run(*asked, status=1))
-    title = "A long title of graphs " * 20  # longer than any name of a file
+    title = "A long title of graphs " * 20  # longer than any file name
     assert "No paper of this collection" in flat(run("compare", title, ASKED[1], "--data", data, status=1))
 
 
 def test_every_option_is_a_field_of_the_request(data: Path, address: str) -> None:
-    """What is chosen, filtered and weighed on the command line is what the body of a request says."""
+    """Options of the command line give the same results as the fields of a request body."""
     one = answered("search", "--data", data, "--text", "graphs")["results"][0]["paper"]
     commands: list[tuple[tuple[str, ...], dict[str, Any]]] = [
         (
@@ -124,12 +124,12 @@ OTHER = {"has_facets": ["other"]}
 @pytest.mark.parametrize("given", [(), ("--data", "x", "--url", "http://127.0.0.1:1")])
 @pytest.mark.parametrize("command", [("search", "--text", "a"), ("watch",)])
 def test_one_of_folder_and_service_is_asked(command: tuple[str, ...], given: tuple[str, ...]) -> None:
-    """Neither or both is an error that names the two options."""
+    """Giving neither or both of --data and --url is an error that names them."""
     assert "either --data" in run(*command, *given, status=1)
 
 
 def test_a_key_opens_the_service(data: Path) -> None:
-    """`--key`, or AKIN_KEY, is sent; without one the service's own words are shown."""
+    """`--key` is sent to the service; without a key, the message of the service is shown."""
     with Keys.open(data / CATALOG_FILE) as keys:
         token = keys.create("me", scope=Scope.READ, expires_days=1).token
     with served(create_app(Settings(data=data, device="cpu"))) as address:
@@ -138,7 +138,7 @@ def test_a_key_opens_the_service(data: Path) -> None:
 
 
 def test_results_are_written_for_other_programs(data: Path) -> None:
-    """CSV, BibTeX and RIS hold the papers in order; titles alone are a line each."""
+    """CSV, BibTeX, RIS and titles list the papers in the order of the results."""
     expected = [
         each["paper"] for each in answered("search", "--data", data, *ASKED, "--limit", "4")["results"]
     ]
@@ -161,7 +161,7 @@ def test_results_are_written_for_other_programs(data: Path) -> None:
 
 
 def test_results_are_a_table_to_paste(data: Path) -> None:
-    """Markdown, LaTeX and tabs, of a search and of recommendations; a mere list of papers has none."""
+    """Searches and recommendations are printed as Markdown, LaTeX and TSV tables; lists of papers are not."""
     for asked in (("search", *ASKED), ("recommend", ASKED[1], "demo:p03-m02")):
         command = (*asked, "--data", data, "--limit", "3")
         titles = [each["paper"]["title"] for each in answered(*command)["results"]]
@@ -178,7 +178,7 @@ def test_results_are_a_table_to_paste(data: Path) -> None:
 
 
 def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder) -> None:
-    """That there is no good match, and what was left out: on standard error, where the form has no place."""
+    """Notes on weak matches and unknown seeds go to standard error, except in JSON, which includes them."""
     papers, data = many_papers(30), tmp_path / "data"
     twins = [{**each, "id": f"{each['id']}-again"} for each in papers]
     build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), data, hashing)
@@ -197,7 +197,7 @@ def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder)
 
 
 def test_no_cell_is_a_formula() -> None:
-    """CSV of papers is as safe in a spreadsheet as that of the service, and has no rank."""
+    """A CSV list of papers escapes formulas for spreadsheets, like the service's, and has no rank column."""
     paper = Paper("=a", "+b", "@c", (), 2020, "-d", ("=e", "f"), None, None, ("=g",))
     text = written(Output.CSV, PaperList((paper,), 1, None, "000001"))
     (row,) = csv.DictReader(io.StringIO(text))
@@ -208,7 +208,7 @@ def test_no_cell_is_a_formula() -> None:
 
 
 def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None:
-    """Runs a command in a process of its own whose output is a terminal."""
+    """Run a command in a separate process, with a terminal as its standard output."""
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "CI", "TERM"}}
     environment |= {"TERM": "xterm", **({"COLUMNS": columns} if columns else {})}
     command = [sys.executable, *AKIN_WITHOUT_WEIGHTS, *map(str, arguments)]
@@ -217,7 +217,7 @@ def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None
 
 @pytest.mark.system
 def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -> None:
-    """On a terminal long titles are cut and lines broken; in a file each stands whole on its line."""
+    """On a narrow terminal long titles are cut; otherwise each title stays whole on its line."""
     title = "A title that is much longer than any line of a narrow terminal " * 3
     add_papers(data, ("long", title.strip(), "Rivers flood. " * 30))
     command = ("search", "--data", data, "--text", title.strip(), "--limit", "1")

@@ -1,4 +1,4 @@
-"""``akin sentences``: the same search on the command line."""
+"""Tests of ``akin sentences``, the search for sentences on the command line."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from service.search.sentences import SentenceQuery, search_sentences
 
 
 def run(*arguments: str, data: Path = Path("unused"), status: int = 0) -> str:
-    """What ``akin sentences`` prints; its exit status must be ``status``."""
+    """Return what ``akin sentences`` prints, and check that its exit status is ``status``."""
     result = CliRunner().invoke(app, ["sentences", "--data", str(data), *arguments], env={"COLUMNS": "300"})
     assert status == result.exit_code, result.output
     return result.output
@@ -54,7 +54,7 @@ def test_json_is_the_body_of_the_service(
     arguments: list[str],
     body: dict[str, Any],
 ) -> None:
-    """`akin sentences --json` prints what POST /v1/sentences/search answers, took_ms aside."""
+    """`akin sentences --json` prints the body of POST /v1/sentences/search, except for took_ms."""
     monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
     printed = json.loads(run(*arguments, "--json"))
     answered = sentence_client.post("/v1/sentences/search", json=body).json()
@@ -63,7 +63,7 @@ def test_json_is_the_body_of_the_service(
 
 
 def test_the_command_opens_the_data_folder(hashed_data: Path, plain_engine: SearchEngine) -> None:
-    """`akin sentences --data` searches what is served there."""
+    """`akin sentences --data` searches the collection in that folder."""
     arguments = ("--paper", "demo:p03-m07", "--sentence", "3", "--limit", "5", "--json")
     printed = json.loads(run(*arguments, data=hashed_data))
     answer = search_sentences(plain_engine, SentenceQuery(paper_id="demo:p03-m07", sentence=3, limit=5))
@@ -72,7 +72,7 @@ def test_the_command_opens_the_data_folder(hashed_data: Path, plain_engine: Sear
 
 
 def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A printed answer shows the query, and of each result distance, facet, sentence, paper and year."""
+    """The output shows the query, and the distance, facet, sentence, paper and year of each result."""
     monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
     answer = search_sentences(sentence_engine, SentenceQuery(paper_id="demo:p03-m07", sentence=3, limit=2))
     shown = run("--paper", "demo:p03-m07", "--sentence", "3", "--limit", "2")
@@ -88,7 +88,7 @@ def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.M
 
 
 def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without results the reason is printed."""
+    """An answer without results states the reason."""
     monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
     assert "has a sentence of this facet" in run("We study floods.", "--facet", "other", "--year-to", "2017")
 
@@ -105,5 +105,5 @@ def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pyt
     ],
 )
 def test_a_wrong_command_says_what_to_do(arguments: list[str], message: str) -> None:
-    """Wrong arguments end with a message that tells the right ones, without a traceback."""
+    """Wrong arguments end with a message that shows the right ones."""
     assert message in " ".join(run(*arguments, status=1).split())

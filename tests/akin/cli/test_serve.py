@@ -1,4 +1,4 @@
-"""`akin serve` as a process: what it logs, holds in memory, refuses after a revocation, and how it ends."""
+"""Tests of a running `akin serve`: its log, memory, key revocation and shutdown."""
 
 import asyncio
 import http.client
@@ -27,7 +27,7 @@ SEARCH = {"query": {"title": "Floods", "abstract": "We fit a graph. It forecasts
 
 
 class Service:
-    """A running `akin serve`."""
+    """A running `akin serve` process."""
 
     def __init__(self, data: Path, log: Path) -> None:
         self.log = log
@@ -52,12 +52,12 @@ class Service:
         self.port = int(serving.rpartition("http://")[2].split()[0].rpartition(":")[2])
 
     def connect(self) -> http.client.HTTPConnection:
-        """A new connection, open until the end."""
+        """Return a new connection, which stays open until ``stop``."""
         self._connections.append(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30))
         return self._connections[-1]
 
     def search(self, connection: http.client.HTTPConnection, token: str = "") -> int:
-        """The status of a search over a connection."""
+        """Return the HTTP status of a search over a connection."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         connection.request("POST", "/v1/search", json.dumps(SEARCH), headers)
         response = connection.getresponse()
@@ -65,12 +65,12 @@ class Service:
         return response.status
 
     def memory_mib(self) -> float:
-        """Memory the process has ever held at once."""
+        """Return the peak memory of the process, in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
     def stop(self) -> None:
-        """Ends it, whatever state it is in."""
+        """Kill the process, whatever its state."""
         for connection in self._connections:
             connection.close()
         self.process.kill()
@@ -79,7 +79,7 @@ class Service:
 
 @pytest.fixture
 def service(hashed_data: Path, tmp_path: Path) -> Iterator[Service]:
-    """A service over the demo corpus with a folder of its own, ``tmp_path / "data"``."""
+    """Yield a service over a copy of the demo collection in ``tmp_path / "data"``."""
     copytree(hashed_data, tmp_path / "data")
     service = Service(tmp_path / "data", tmp_path / "log")
     yield service
@@ -88,7 +88,7 @@ def service(hashed_data: Path, tmp_path: Path) -> Iterator[Service]:
 
 @pytest.mark.system
 def test_a_revoked_key_is_refused_and_no_key_is_logged(service: Service, tmp_path: Path) -> None:
-    """A key made while it runs closes the service, works, and stops working; the log never shows it."""
+    """A key created while the service runs is required, and works until revoked; no log shows it."""
     connection = service.connect()
     assert 200 == service.search(connection)
     with Keys.open(tmp_path / "data" / CATALOG_FILE) as keys:
@@ -108,14 +108,14 @@ def test_a_revoked_key_is_refused_and_no_key_is_logged(service: Service, tmp_pat
 
 
 def wait_until(status: int, service: Service, token: str) -> None:
-    """Wait until searches get a status."""
+    """Wait until a search returns this status."""
     connection = service.connect()
     soon(lambda: service.search(connection, token) == status)
 
 
 @pytest.mark.system
 def test_a_large_upload_takes_no_memory(service: Service) -> None:
-    """200 MB, declared or in parts, get 413 and leave memory within 16 MiB of what it was."""
+    """Uploads of 200 MB, declared or chunked, are cut off, and peak memory grows by at most 16 MiB."""
     service.search(service.connect())
     before_mib = service.memory_mib()
     head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -129,7 +129,7 @@ def test_a_large_upload_takes_no_memory(service: Service) -> None:
             try:
                 while n_sent < 200_000_000:
                     n_sent += upload.send(part)
-            except OSError:  # it has hung up, as it should
+            except OSError:  # the service has closed the connection, as it should
                 pass
             assert n_sent < 50_000_000
     for content in (b" " * 6_000_000, iter([b" " * 100_000] * 60)):
@@ -141,7 +141,7 @@ def test_a_large_upload_takes_no_memory(service: Service) -> None:
 
 @pytest.mark.system
 def test_it_ends_without_breaking_a_request(service: Service) -> None:
-    """On SIGTERM /readyz says 503 while searches are still answered; who then stops asking sees no error."""
+    """After SIGTERM /readyz returns 503 while searches are still answered, and no request fails."""
     stop, seen, failures = threading.Event(), [], []
 
     def ask() -> None:
@@ -180,7 +180,7 @@ def test_it_ends_without_breaking_a_request(service: Service) -> None:
 
 
 def test_answers_are_sent_at_once() -> None:
-    """What is written to a client leaves without waiting for its acknowledgement, which takes 40 ms."""
+    """Connections set TCP_NODELAY, so that answers do not wait 40 ms for the client's acknowledgement."""
 
     async def option_of_a_connection() -> int:
         seen: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""`akin watch`: new papers of saved queries, of a folder and of a running service."""
+"""Tests of `akin watch`: new papers of saved queries, for a folder and for a running service."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.support.commands import flat, run
 
 
 def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
-    """What is new to it is told by the folder and by the service alike, until it is marked as seen."""
+    """A folder and a service report the new papers of a saved query until it is marked as seen."""
     assert "There is no saved query" in run("watch", "--data", data)
     assert "Saved as 'whales'." in run("search", "--data", data, "--text", "whales sing", "--save", "whales")
     run("search", "--data", data, "--text", "graphs", "--save", "graphs")
@@ -29,10 +29,10 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     assert "graphs: 2 of 2 papers" in both
     lines = run("watch", "--url", address, "--json").splitlines()
     read = [json.loads(line) for line in lines if line.startswith("{")]
-    of_service = [each for each in read if "name" in each]  # beside what the service logs
+    of_service = [each for each in read if "name" in each]  # without the log lines of the service
     assert ["graphs", "whales"] == [each["name"] for each in of_service]
     lines = run("watch", "whales", "--data", data, "--json", "--seen", "--limit", "1").splitlines()
-    (marked,) = (each for each in map(json.loads, lines) if "name" in each)  # the service may log on
+    (marked,) = (each for each in map(json.loads, lines) if "name" in each)  # the service may still log
     assert (["w/1"], 2) == ([each["paper"]["id"] for each in marked["results"]], marked["added"])
     assert "whales: nothing new since" in run("watch", "whales", "--data", data)
     assert "there are: 'graphs', 'whales'" in run("watch", "nope", "--data", data, status=1)
@@ -42,7 +42,7 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
 
 
 def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
-    """`watch --seen` says how many more match and how to see them, and leaves all of them new."""
+    """`watch --seen` leaves all papers new if more match than were shown, and says how to show them."""
     run("search", "--data", data, "--text", "whales sing", "--save", "whales")
     add_papers(
         data, *((f"s/{number}", f"Songs of whales {number}", "Whales sing songs.") for number in range(5))
@@ -58,7 +58,7 @@ def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
 def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`watch --seen` says so, and the papers stay new."""
+    """`watch --seen` marks nothing as seen while a part of the collection cannot be searched."""
     run("search", "--data", data, "--text", "whales sing", "--save", "whales")
     add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
     with monkeypatch.context() as patched:
@@ -69,7 +69,7 @@ def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
 
 
 def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
-    """With --data those of all keys are seen: the ids and owners are listed, and an id deletes its own."""
+    """Deleting by an ambiguous name is refused with the ids and owners; an id deletes one query."""
     with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
         body = '{"query":{"text":"whales"}}'
         of_key, of_none = (
@@ -87,7 +87,7 @@ def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
 
 @pytest.mark.parametrize("command", [("search", "--text"), ("recommend", "--text")])
 def test_a_long_list_is_saved_too(data: Path, command: tuple[str, ...]) -> None:
-    """More papers than a page has are printed, and the query is saved with a full page."""
+    """A query with more results than a page holds is saved with a full page."""
     shown = run(*command, "whales sing", "--data", data, "--limit", "150", "--save", "whales")
     assert "Saved as 'whales'." in shown
     assert " 1. " in shown
@@ -95,4 +95,4 @@ def test_a_long_list_is_saved_too(data: Path, command: tuple[str, ...]) -> None:
     again = (*command, "taxes", "--data", data, "--limit", "2", "--save", "whales", "--output", "titles")
     refused = run(*again, status=1)
     assert "Another query is saved under this name" in flat(refused)
-    assert " 2. " in refused  # what was found is not lost
+    assert " 2. " in refused  # the results are still printed

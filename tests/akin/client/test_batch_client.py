@@ -1,4 +1,4 @@
-"""Batches from Python: started once whatever breaks, read to the end whatever breaks."""
+"""Tests of batches in the Python client: after failures each is started once and read to its end."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ SEEDS = [f"demo:p{i:02}-m07" for i in range(10)]
 
 @pytest.fixture
 def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
-    """Where a service over the demo corpus listens."""
+    """Yield the address of a service over a copy of the demo collection."""
     data = Path(copytree(hashed_data, tmp_path / "data"))
     settings = Settings(data=data, device="cpu")
     with served(create_app(settings, open_engine(settings))) as address:
@@ -45,7 +45,7 @@ def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_batch_from_start_to_end(address: str) -> None:
-    """Results come in order while the batch goes on, each as the search's answer, or as its problem."""
+    """Results come in the order of the queries, each with the answer of a search or its problem."""
     with akin.Client(address) as client:
         batch = client.batch(seeds=[*SEEDS, "nobody"], facet="method", limit=2)
         results = list(client.batch_results(batch.id, poll_s=0.05))
@@ -65,7 +65,7 @@ def test_a_batch_from_start_to_end(address: str) -> None:
 
 
 def test_recommendations_for_many_readers(address: str) -> None:
-    """Answers have the readers' names and are those of recommendations."""
+    """Batched recommendations carry the names of the readers and equal single recommendations."""
     readers = {"ada": SEEDS[:3], "bo": SEEDS[4:6]}
     with akin.Client(address) as client:
         batch = client.batch(profiles=readers, limit=2, negatives=[SEEDS[9]])
@@ -81,7 +81,7 @@ def test_recommendations_for_many_readers(address: str) -> None:
 
 
 def test_a_match_of_many_submissions(address: str) -> None:
-    """Each submission has the profiles that a match of it alone has."""
+    """A batched match gives each submission profiles that a match of it alone has."""
     reviewers = {"ada": SEEDS[:3], "bo": SEEDS[4:6]}
     with akin.Client(address) as client:
         submissions: list[Any] = [SEEDS[7], {"abstract": "Rivers flood. We forecast floods."}, "nobody"]
@@ -106,7 +106,7 @@ def test_a_match_of_many_submissions(address: str) -> None:
 
 
 def test_async_clients_have_the_same(address: str) -> None:
-    """AsyncClient starts, watches, reads and ends a batch."""
+    """AsyncClient starts, reads, checks and cancels a batch."""
 
     async def ask() -> tuple[list[batches.BatchResult], batches.Batch]:
         async with akin.AsyncClient(address) as client:
@@ -124,7 +124,7 @@ def test_async_clients_have_the_same(address: str) -> None:
 
 
 def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
-    """Whatever the service's version: what cannot be read is not passed over."""
+    """A result that cannot be read raises an error instead of being skipped."""
     reader = ResultsReader("id", 0)
     with pytest.raises(ServiceError, match="versions of client and service"):
         reader.answers(b'{"seed": 0, "paper_id": null, "other": 1}\n')
@@ -132,7 +132,7 @@ def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
 
 
 class Breaking:
-    """A service whose results break off, whose first answers to a POST and a DELETE get lost."""
+    """A service whose results break off, and whose first answers to POST and DELETE get lost."""
 
     def __init__(self) -> None:
         self.lines = [json.dumps({"seed": i, "paper_id": f"\u2028{i}", "problem": PROBLEM}) for i in range(5)]
@@ -141,7 +141,7 @@ class Breaking:
         self.n_deletes = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """What it answers."""
+        """Answer a request."""
         if request.method == "POST":
             self.keys.append(request.headers["Idempotency-Key"])
             if len(self.keys) == 1:
@@ -160,7 +160,7 @@ class Breaking:
 
 
 class Broken(httpx.SyncByteStream):
-    """A body that comes in small pieces and may break in the middle of its second line."""
+    """A body that arrives in small pieces and may break in the middle of its second line."""
 
     def __init__(self, content: bytes, *, breaks: bool) -> None:
         self._content = content
@@ -187,7 +187,7 @@ BATCH = {
 
 
 def test_what_breaks_is_taken_up_again() -> None:
-    """No second batch, no line twice; a cancellation, which would find no batch then, is not sent again."""
+    """Failed starts and reads are retried without duplicates; a lost cancellation is not sent again."""
     script = Breaking()
     patient = Retries(backoff_s=0.001)
     with akin.Client(transport=httpx.MockTransport(script), retries=patient) as client:
@@ -204,7 +204,7 @@ def test_what_breaks_is_taken_up_again() -> None:
 
 
 def test_the_fields_are_those_of_the_service() -> None:
-    """What a batch takes and tells has the same names on both sides."""
+    """The client and the service have the same fields for batches."""
     kinds = (SeedsBatchIn, QueriesBatchIn, RecommendationsBatchIn, ProfilesBatchIn, MatchBatchIn)
     taken = {name for kind in kinds for name in kind.model_fields}
     assert taken == set(params.BatchRequest.__annotations__)

@@ -1,4 +1,4 @@
-"""The Python client: typed answers, one error, patience, and the example of the documentation."""
+"""Tests of the Python client: typed answers, one error class, retries, and the documented examples."""
 
 import dataclasses
 import re
@@ -35,7 +35,7 @@ EXAMPLES = client_examples()
 
 @pytest.fixture(scope="module")
 def address(sentence_engine: SearchEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where a service over the demo corpus listens."""
+    """Yield the address of a service over the demo corpus."""
     settings = Settings(data=tmp_path_factory.mktemp("client"))
     with served(create_app(settings, sentence_engine)) as address:
         yield address
@@ -43,14 +43,14 @@ def address(sentence_engine: SearchEngine, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Iterator[akin.Client]:
-    """A client of that service."""
+    """Yield a client of that service."""
     with akin.Client(address) as client:
         yield client
 
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_the_documented_example_runs(address: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What README and documentation tell a program to do works, but for the address."""
+    """The Python examples of README and documentation run, with the address replaced."""
     exec(compile(code.replace(SERVICE, address), "example", "exec"), {})  # noqa: S102 - ours
     printed = capsys.readouterr().out
     shows = {".search(": r"^-\d\.\d{3}  demo:p\d\d-m\d\d  \w", "open_feed": r"^http://[\w.:/-]+$"}
@@ -59,12 +59,12 @@ def test_the_documented_example_runs(address: str, code: str, capsys: pytest.Cap
 
 
 def test_there_is_a_documented_example() -> None:
-    """The documentation shows the client at least once."""
+    """The documentation has at least one example of the client."""
     assert EXAMPLES
 
 
 def test_a_search_is_that_of_the_service(client: akin.Client, address: str) -> None:
-    """An answer holds what the service answers to the same question, sentences at their places."""
+    """The client's answer equals the service's, and highlights point at the sentences of the abstract."""
     asked: dict[str, Any] = {"facet": "method", "unlike": {"facet": ["background"], "weight": 0.5}}
     asked |= {"filters": {"year_from": 2020, "has_facets": ["result"]}, "scorer": "single", "limit": 4}
     answer = client.search(paper_id="demo:p03-m07", **asked)
@@ -83,14 +83,14 @@ def test_a_search_is_that_of_the_service(client: akin.Client, address: str) -> N
 
 
 def test_a_pasted_paper_with_its_sentences(client: akin.Client) -> None:
-    """A title with an abstract as a list of sentences is a query."""
+    """A title with an abstract as a list of sentences can be the query."""
     answer = client.search(title="Floods", abstract=["Rivers flood.", "We fit gauges."], sentences=(1,))
     assert ("Floods", (1,)) == (answer.query.title, answer.query.selected)
     assert ["Rivers flood.", "We fit gauges."] == [each.text for each in answer.query.sentences]
 
 
 def test_sentences_analysis_and_paper(client: akin.Client) -> None:
-    """The other questions are answered with their own types."""
+    """Sentence searches, analyses and papers are returned with their own types."""
     found = client.search_sentences(paper_id="demo:p03-m07", sentence=3, by="function", limit=2)
     assert (2, "function") == (len(found.results), found.query.by)
     analysis = client.analyze("Rivers flood towns. We fit a network.", title="A draft")
@@ -99,13 +99,13 @@ def test_sentences_analysis_and_paper(client: akin.Client) -> None:
 
 
 def test_a_few_words(client: akin.Client) -> None:
-    """A short text is a query too."""
+    """A short text can be the query."""
     answer = client.search(text="Graph networks predict floods.", limit=2)
     assert 2 == len(answer.results)
 
 
 def test_recommendations(client: akin.Client) -> None:
-    """Seeds and negatives are answered with papers, and with what became of each seed."""
+    """Recommendations return papers, the state of each seed and negative, and unresolved seeds."""
     seeds: list[params.Seed] = [{"paper_id": "demo:p03-m07", "facet": "method"}, {"paper_id": "demo:p99"}]
     answer = client.recommend(seeds=seeds, negatives=[{"paper_id": "demo:p01-m07"}], limit=3)
     assert 3 == len(answer.results)
@@ -119,7 +119,7 @@ def test_recommendations(client: akin.Client) -> None:
 
 
 def test_async_clients_answer_the_same(address: str, client: akin.Client) -> None:
-    """AsyncClient has the methods of Client, and they answer the same."""
+    """AsyncClient returns the same answers as Client."""
 
     async def ask() -> tuple[
         ranked.SearchAnswer, sentence_answers.SentenceAnswer, sentence_answers.Analysis, paper_answers.Paper
@@ -140,7 +140,7 @@ def test_async_clients_answer_the_same(address: str, client: akin.Client) -> Non
 
 
 def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> None:
-    """All of them by pages, several by their names, alike with and without asyncio."""
+    """All papers are listed by pages, and several are fetched by name, with and without asyncio."""
     page = client.list_papers(limit=60)
     rest = client.list_papers(cursor=page.next_cursor)
     listed = [*page.papers, *rest.papers]
@@ -157,7 +157,7 @@ def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> Non
 
 
 def test_a_problem_is_one_error(client: akin.Client) -> None:
-    """What the service refuses is raised with its status, type, words and request id."""
+    """A refused request raises an error with the status, type, detail and request id."""
     with pytest.raises(ServiceError, match="No paper of this collection") as caught:
         client.search(paper_id="../\r\nnobody")
     error = caught.value
@@ -169,14 +169,14 @@ def test_a_problem_is_one_error(client: akin.Client) -> None:
 
 
 class Scripted:
-    """Answers with one response after the other and remembers what it was asked and how long was waited."""
+    """A transport that returns scripted responses in order and records the requests."""
 
     def __init__(self, *script: httpx.Response | type[httpx.TransportError]) -> None:
         self.script = list(script)
         self.requests: list[httpx.Request] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """What the script says next."""
+        """Return or raise the next response of the script."""
         self.requests.append(request)
         answer = self.script.pop(0)
         if isinstance(answer, httpx.Response):
@@ -192,12 +192,12 @@ PAPER = {
 
 
 def found() -> httpx.Response:
-    """A paper, with a field this version does not know."""
+    """Return a response with a paper, which has a field unknown to this version."""
     return httpx.Response(200, json=PAPER)
 
 
 def busy(status: int, after: str | None = None) -> httpx.Response:
-    """A problem that may pass."""
+    """Return the response of a temporary problem."""
     body = {"type": "urn:akin:problem:overloaded", "detail": "Too much.", "status": status}
     headers = {"content-type": "application/problem+json"} | ({} if after is None else {"retry-after": after})
     return httpx.Response(status, json=body, headers=headers)
@@ -205,11 +205,11 @@ def busy(status: int, after: str | None = None) -> httpx.Response:
 
 @pytest.fixture
 def waits() -> list[float]:
-    """How long clients waited, without waiting."""
+    """Return the list in which the seconds of each wait are recorded, without waiting."""
     return []
 
 
-# Waits as long as it may.
+# Retries with the longest allowed waits.
 PATIENT = Retries(draw=lambda _least, most: most)
 Ask = Callable[..., paper_answers.Paper]
 
@@ -217,7 +217,7 @@ Ask = Callable[..., paper_answers.Paper]
 def ask(
     script: Scripted, waits: list[float], retries: Retries = PATIENT, **options: Any
 ) -> paper_answers.Paper:
-    """Ask for a paper."""
+    """Request a paper."""
     transport = httpx.MockTransport(script)
     with akin.Client(transport=transport, retries=retries, sleep=waits.append, **options) as client:
         return client.paper("doi:10/a b")
@@ -226,7 +226,7 @@ def ask(
 def ask_async(
     script: Scripted, waits: list[float], retries: Retries = PATIENT, **options: Any
 ) -> paper_answers.Paper:
-    """Ask for a paper, asynchronously."""
+    """Request a paper, asynchronously."""
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
@@ -242,27 +242,27 @@ def ask_async(
 @pytest.mark.parametrize("asking", [ask, ask_async])
 class TestPatience:
     def test_retries_wait_as_they_are_told(self, asking: Ask, waits: list[float]) -> None:
-        """After 429 and 503 the client waits what Retry-After says, else twice as long each time."""
+        """After 429 and 503 the client waits as Retry-After says, or else doubles the wait each time."""
         script = Scripted(busy(503), busy(429, "7"), busy(503), found())
         assert "a" == asking(script, waits).id
         assert [0.5, 7, 2] == waits
         assert {"/v1/papers/doi%3A10%2Fa%20b"} == {r.url.raw_path.decode() for r in script.requests}
 
     def test_a_date_is_a_wait_too(self, asking: Ask, waits: list[float]) -> None:
-        """Retry-After may be a date, by the service's own clock; what is no wait at all is not waited for."""
+        """Retry-After may be a date by the service's clock; an invalid value is ignored."""
         told = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")
         told.headers["date"] = "Wed, 01 Jan 2020 10:00:00 GMT"
-        past = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")  # by this machine's clock, where it tells none
+        past = busy(503, "Wed, 01 Jan 2020 10:00:30 GMT")  # by this machine's clock, as it has no date
         asking(Scripted(told, past, busy(503, "soon"), found()), waits)
         assert [30.0, 0.0, 2.0] == waits
 
     def test_broken_connections_are_made_anew(self, asking: Ask, waits: list[float]) -> None:
-        """A refused or broken connection is tried again."""
+        """A request is retried after a refused or broken connection."""
         asking(Scripted(httpx.ConnectError, httpx.RemoteProtocolError, found()), waits)
         assert [0.5, 1.0] == waits
 
     def test_patience_ends(self, asking: Ask, waits: list[float]) -> None:
-        """After the last attempt, and where the wait is too long, the problem is raised as it came."""
+        """The problem is raised after the last attempt, and at once if the wait would be too long."""
         with pytest.raises(ServiceError, match=r"Too much\.") as caught:
             asking(Scripted(*[busy(429, "3")] * 4), waits)
         assert ([3, 3, 3], 429, 3) == (waits, caught.value.status, caught.value.retry_after_s)
@@ -276,19 +276,19 @@ class TestPatience:
 
     @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
     def test_what_will_not_pass_is_not_repeated(self, asking: Ask, waits: list[float], status: int) -> None:
-        """Other problems are raised at once."""
+        """Other problems are raised without a retry."""
         with pytest.raises(ServiceError) as caught:
             asking(Scripted(busy(status)), waits)
         assert ([], status) == (waits, caught.value.status)
 
     def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, waits: list[float]) -> None:
-        """A timeout is an error at once: asking again would only double the load."""
+        """A timeout is raised without a retry, which would only double the load."""
         with pytest.raises(ServiceError, match="did not answer in time"):
             asking(Scripted(httpx.ReadTimeout), waits)
         assert [] == waits
 
     def test_what_stands_before_a_service(self, asking: Ask, waits: list[float]) -> None:
-        """Pages of proxies, and answers of something else, are errors without a type."""
+        """HTML pages of proxies and answers in another format are errors without a type."""
         page = httpx.Response(502, text="<html>", headers={"content-type": "text/html"})
         lying = httpx.Response(404, text="{", headers={"content-type": "application/problem+json"})
         other = httpx.Response(200, json={"hello": "world"})
@@ -298,14 +298,14 @@ class TestPatience:
             assert ("about:blank", response.status_code) == (caught.value.type, caught.value.status)
 
     def test_a_key_is_sent(self, asking: Ask, waits: list[float]) -> None:
-        """The key goes into the Authorization header."""
+        """The key is sent in the Authorization header."""
         script = Scripted(found())
         asking(script, waits, key="k1")
         assert "Bearer k1" == script.requests[0].headers["authorization"]
 
 
 def test_an_address_is_given_in_full() -> None:
-    """An address without its scheme is refused before anything is sent, and no password is ever told."""
+    """An address without a scheme is refused at construction, and errors never show a password."""
     with pytest.raises(InputError, match="http://"):
         akin.Client("localhost:8000")
     refused = httpx.MockTransport(Scripted(httpx.ConnectError))
@@ -318,7 +318,7 @@ def test_an_address_is_given_in_full() -> None:
 
 
 def test_importing_is_light() -> None:
-    """A program that asks a service loads none of the packages that compute."""
+    """Importing the client loads none of the heavy packages."""
     heavy = "{'torch', 'numpy', 'numba', 'faiss', 'pyarrow', 'transformers', 'fastapi', 'typer'}"
     code = f"import akin, sys; akin.Client; print({{m.split('.')[0] for m in sys.modules}} & {heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
@@ -338,12 +338,12 @@ PAIRS: list[tuple[type, type[BaseModel]]] = [
 
 @pytest.mark.parametrize(("value", "schema"), PAIRS)
 def test_answers_have_the_fields_of_the_service(value: type, schema: type[BaseModel]) -> None:
-    """Every field the service answers has its place in the client's value, all the way down."""
+    """The client's answers have exactly the fields of the service's, at every level."""
     assert fields_of(schema) == fields_of(value)
 
 
 def fields_of(shape: Any) -> Any:
-    """The names of a shape's fields and of those within, whatever holds them."""
+    """Return the names of the fields of a type and, nested, of the types within it."""
     if isinstance(shape, type) and issubclass(shape, BaseModel):
         return {name: fields_of(field.annotation) for name, field in shape.model_fields.items()}
     if dataclasses.is_dataclass(shape):
@@ -356,20 +356,20 @@ def fields_of(shape: Any) -> Any:
 
 
 def names_in(union: object) -> set[str]:
-    """What requests of any of the kinds of ``union`` may hold."""
+    """Return the names of the fields of all members of ``union``."""
     kinds = get_args(union)
-    if not isinstance(kinds[0], type) and get_origin(kinds[0]) is Union:  # with what tells the kinds apart
+    if not isinstance(kinds[0], type) and get_origin(kinds[0]) is Union:  # annotated with the discriminator
         kinds = get_args(kinds[0])
     return {name for kind in kinds for name in getattr(get_args(kind)[0], "model_fields", ())}
 
 
 def query_fields(body: type[BaseModel]) -> set[str]:
-    """What the query of a search may hold."""
+    """Return the names of the fields of the query of a search."""
     return names_in(body.model_fields["query"].annotation)
 
 
 def test_requests_have_the_fields_of_the_service() -> None:
-    """Every keyword of a search is one the service takes, and the other way round."""
+    """The client's request types have exactly the fields of the service's."""
     names = set(search.SearchIn.model_fields) - {"query"} | query_fields(search.SearchIn)
     assert names == set(params.SearchRequest.__annotations__)
     assert set(filters.FiltersIn.model_fields) == set(params.Filters.__annotations__)

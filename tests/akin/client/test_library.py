@@ -1,4 +1,4 @@
-"""The library: a collection in this process, with the methods and the answers of the client."""
+"""Tests of `akin.Collection`, a collection in this process with the methods and answers of the client."""
 
 import inspect
 import json
@@ -22,7 +22,7 @@ from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, many_papers, write_corpus
 from tests.support.servers.loopback import served
 
-# More than a page of a list holds.
+# More papers than one page of a list holds.
 MORE = many_papers(130)[100:]
 DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 N_PAPERS = len(DEMO) + len(MORE)
@@ -34,7 +34,7 @@ WHALES: NewPaper = {
     "title": "Whales",
     "abstract": "Whales sing. We count <b>songs</b> & calls.",
 }
-# What makes no sense without a service: what others wait for, and what it keeps of each of them.
+# Methods that need a service: background work, and records that it stores per key.
 OF_SERVICES = {
     "batch",
     "batch_results",
@@ -50,7 +50,7 @@ OF_SERVICES = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that is indexed from a program."""
+    """Return the folder of a collection that was indexed with ``akin.index``."""
     folder = tmp_path_factory.mktemp("library")
     files = [DEMO_CORPUS, str(write_corpus(folder / "more.jsonl", MORE))]
     with akin.index(files, folder / "data", encoder="hashing", device="cpu") as collection:
@@ -60,39 +60,39 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def collection(data: Path) -> Iterator[Collection]:
-    """It, opened."""
+    """Yield that collection, opened."""
     with akin.open(data, device="cpu") as collection:
         yield collection
 
 
 @pytest.fixture(scope="module")
 def address(data: Path) -> Iterator[str]:
-    """A service over the same folder."""
+    """Yield the address of a service over the same folder."""
     with served(create_app(Settings(data=data, device="cpu"))) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Iterator[akin.Client]:
-    """A client of it."""
+    """Yield a client of that service."""
     with akin.Client(address) as client:
         yield client
 
 
 def methods_of(kind: type) -> dict[str, Any]:
-    """The public methods of a class by their names."""
+    """Return the public methods of a class by name."""
     return {
         name: each for name, each in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")
     }
 
 
 def keywords_of(method: Any) -> list[tuple[str, Any]]:
-    """The names of what a method takes, with the defaults."""
+    """Return the names and defaults of a method's parameters."""
     return [(each.name, each.default) for each in inspect.signature(method).parameters.values()]
 
 
 def test_a_collection_and_both_clients_have_the_same_methods() -> None:
-    """With the same keywords, each by its name: none hides behind ``**asked``."""
+    """Collection and both clients have the same methods, with named keywords and the same documentation."""
     ours, of_client, of_async = (methods_of(each) for each in (Collection, Client, akin.AsyncClient))
     assert set(of_client) - OF_SERVICES == set(ours)
     assert {"aclose" if name == "close" else name for name in of_client} == set(of_async)
@@ -105,13 +105,13 @@ def test_a_collection_and_both_clients_have_the_same_methods() -> None:
 
 
 def timeless(answer: Any) -> Any:
-    """An answer without the time it took, and without a cursor, which each signs with a secret of its own."""
+    """Return the fields of an answer without its time and its cursor, which differ between processes."""
     given = {name: getattr(answer, name) for name in answer.__slots__}
     return {name: each for name, each in given.items() if name not in {"took_ms", "next_cursor"}}
 
 
 def test_a_collection_answers_as_its_service_does(collection: Collection, client: akin.Client) -> None:
-    """Every question that both take has the same answer."""
+    """Collection and client give the same answer to every request that both support."""
     seeds: list[Any] = [{"paper_id": START, "facet": "method"}, "demo:p99", {"abstract": DRAFT}]
     for asked in (collection, client):
         assert len(asked.search(START, facet="method", limit=3)) == 3
@@ -140,7 +140,7 @@ def test_a_collection_answers_as_its_service_does(collection: Collection, client
 
 
 def test_lists_go_on_behind_a_page(collection: Collection, client: akin.Client) -> None:
-    """More than a page holds comes in one answer, whose cursor leads on; no paper comes twice."""
+    """Lists longer than a page come in one answer with a cursor, and no paper comes twice."""
     for asked in (collection, client):
         answer = asked.search(START, limit=105, include=[])
         rest = asked.search(START, limit=105, include=[], cursor=answer.next_cursor)
@@ -152,7 +152,7 @@ def test_lists_go_on_behind_a_page(collection: Collection, client: akin.Client) 
 
 
 def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
-    """Papers that come in between pages are on none of them."""
+    """Papers added between two pages appear on neither; a cursor of another search is refused."""
     with akin.open(shutil.copytree(data, tmp_path / "data")) as collection:
         first = collection.search(START, limit=100)
         collection.add([{**WHALES, "abstract": DEMO[0]["abstract"]}])
@@ -163,7 +163,7 @@ def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
 
 
 def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> None:
-    """Dictionaries in, answers at once; a paper that cannot be used is named; deleting twice is nothing."""
+    """Dictionaries can be indexed, added and deleted; unusable papers are named; deleting is idempotent."""
     papers = [{name: paper[name] for name in ("id", "title", "abstract", "year")} for paper in DEMO[:20]]
     with pytest.warns(UserWarning, match=r"1 paper was not indexed: papers\[20\]: .*abstract"):
         collection = akin.index(
@@ -193,13 +193,13 @@ def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a collection of one paper lies."""
+    """Return the folder for a collection of one paper."""
     return tmp_path_factory.mktemp("small") / "data"
 
 
 @pytest.fixture(scope="module")
 def small(small_data: Path) -> Iterator[Collection]:
-    """That collection, to be changed."""
+    """Yield that collection, to be changed."""
     with akin.index(WHALES, small_data, encoder="hashing", device="cpu") as collection:
         yield collection
 
@@ -207,7 +207,7 @@ def small(small_data: Path) -> Iterator[Collection]:
 def test_one_paper_or_a_file_is_added_and_several_are_deleted(
     small: Collection, small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As they stand, in this process and of a service; what of a file is left out is told."""
+    """Both accept one paper or files to add, warn about skipped entries, and delete several papers."""
     bib, monkeys = tmp_path / "my.bib", {**WHALES, "id": "monkeys", "title": "Monkeys"}
     bib.write_text(
         f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}, year = 2020}}\n"
@@ -250,13 +250,13 @@ REFUSED = [
 def test_what_cannot_be_meant_is_said_in_words(
     collection: Collection, client: akin.Client, method: str, given: tuple[Any, ...], said: str
 ) -> None:
-    """In this process and of a service, before anything is asked of it."""
+    """Invalid arguments raise ``InputError`` with the same message in both."""
     for asked in (collection, client):
         with pytest.raises(InputError, match=said):
             getattr(asked, method)(*given)
 
 
-# No client can send them.
+# Values that no client can send.
 NOT_JSON: list[dict[str, Any]] = [
     {"words": float("nan")},
     {"filters": {"ids": [object()]}},
@@ -283,7 +283,7 @@ UNFIT = [
 def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
     collection: Collection, client: akin.Client, asked: Any, said: str
 ) -> None:
-    """What was expected and the kind of what was given: in this process and over HTTP."""
+    """Invalid options are named, with the expected and given type, in the same words in both."""
     with pytest.raises(InputError) as caught:
         collection.search(START, **asked)
     assert said in str(caught.value)
@@ -293,7 +293,7 @@ def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
 
 
 def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin.Client) -> None:
-    """In this process as over HTTP, wherever a list is taken; numbers of numpy are numbers."""
+    """Tuples, ranges, arrays and numpy numbers are accepted in both, wherever lists and numbers are."""
     numbers: Any = np.arange(2)
     three: Any = np.int64(3)
     nothing: Any = None
@@ -321,7 +321,7 @@ def test_tuples_ranges_and_arrays_are_lists(collection: Collection, client: akin
 
 
 def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: akin.Client) -> None:
-    """What is no length, or no cursor, of a list of papers is refused in words."""
+    """Invalid limits and cursors of lists of papers are refused with a message in both."""
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("list_papers", {"limit": 0}, "limit must be at least 1"),
         ("list_papers", {"limit": -3}, "limit must be"),
@@ -338,7 +338,7 @@ def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: aki
 
 
 def test_news_are_asked_for_as_of_a_service(small: Collection) -> None:
-    """A saved query takes tuples, too; what is no number of its news is refused in words."""
+    """A saved query accepts tuples; an invalid limit or change number of its news is refused."""
     saved = small.save_query("whales", search={"paper_id": "whales", "sentences": (0, 1)})
     with pytest.raises(InputError, match="limit must be at least 1"):
         small.new_papers(saved.id, limit=-1)
@@ -349,7 +349,7 @@ def test_news_are_asked_for_as_of_a_service(small: Collection) -> None:
 
 
 def test_rows_of_a_table_are_added_without_its_gaps(small: Collection, tmp_path: Path) -> None:
-    """Where pandas has nan, the paper has nothing; its numbers may be numpy's."""
+    """Missing values of pandas (nan) become missing fields, and numpy numbers are accepted."""
     table = pd.DataFrame([{**WHALES, "year": 2020, "venue": "Sea"}, {**WHALES, "id": "b", "title": "B"}])
     rows: Any = table.to_dict("records")
     rows[0] |= {"year": np.int64(2020), "authors": ("Ada",)}
@@ -367,7 +367,7 @@ def test_rows_of_a_table_are_added_without_its_gaps(small: Collection, tmp_path:
 def test_a_misspelt_keyword_is_named_with_the_one_meant(
     collection: Collection, client: akin.Client, tmp_path: Path
 ) -> None:
-    """As Python names one, for every method that takes keywords."""
+    """A misspelt keyword raises ``TypeError``, like Python's, with the keyword that was meant."""
     wrong = r"search\(\) got an unexpected keyword argument 'fasset'; did you mean 'facet'\?"
     other: Any = {"fasset": "method"}
     for asked in (collection, client, akin.AsyncClient()):
@@ -384,7 +384,7 @@ def test_a_misspelt_keyword_is_named_with_the_one_meant(
 
 
 def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
-    """Not of a file that nobody gave."""
+    """If nothing can be indexed, the error names the papers given, not a temporary file."""
     with pytest.raises(InputError, match="There is no paper to index"):
         akin.index([], tmp_path / "data", encoder="hashing")
     with pytest.raises(InputError, match="not DataFrame"):
@@ -395,7 +395,7 @@ def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
 
 
 def test_entries_without_an_abstract_are_told_of(tmp_path: Path) -> None:
-    """As many as there are, and which table lists those that can be looked up."""
+    """A warning counts the entries without an abstract, and names the table of those to look up."""
     bib, data = tmp_path / "my.bib", tmp_path / "data"
     bib.write_text(
         f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}\n"
@@ -409,7 +409,7 @@ def test_entries_without_an_abstract_are_told_of(tmp_path: Path) -> None:
 
 
 def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
-    """An open collection follows what is published, without being opened again."""
+    """An open collection sees papers published by another process without being opened again."""
     with akin.open(shutil.copytree(data, tmp_path / "data")) as collection:
         assert N_PAPERS == len(collection)
         akin.index([WHALES], tmp_path / "data").close()
@@ -417,7 +417,7 @@ def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_collection(tmp_path: Path) -> None:
-    """It is told at once."""
+    """Opening a folder without a collection raises an error at once."""
     with pytest.raises(SnapshotMissingError):
         akin.open(tmp_path)
 
@@ -425,7 +425,7 @@ def test_a_folder_without_a_collection(tmp_path: Path) -> None:
 def test_a_library_is_a_list_to_start_from(
     collection: Collection, client: akin.Client, tmp_path: Path
 ) -> None:
-    """BibTeX and RIS: entries that are known by id or title, or by their abstracts; others are named."""
+    """Entries of BibTeX and RIS files become seeds by id, title or abstract; unusable ones are named."""
     bib, ris = tmp_path / "my.bib", tmp_path / "not.ris"
     bib.write_text(
         f"@article{{a, title = {{{DEMO[7]['title'].upper()}}}}}\n"
@@ -452,7 +452,7 @@ def test_a_library_is_a_list_to_start_from(
 
 
 def test_lists_and_libraries_without_waiting(collection: Collection, address: str, tmp_path: Path) -> None:
-    """AsyncClient reads page after page, and libraries, as the others do."""
+    """AsyncClient reads several pages and libraries, with the same answers as a collection."""
     bib = tmp_path / "my.bib"
     bib.write_text(f"@article{{a, title = {{{DEMO[7]['title']}}}}}", encoding="utf-8")
 
@@ -475,7 +475,7 @@ def test_lists_and_libraries_without_waiting(collection: Collection, address: st
 
 
 def test_answers_are_lists(collection: Collection) -> None:
-    """They are walked through, counted, and shown on a line each."""
+    """Answers behave like lists, and their repr shows one result per line."""
     answer = collection.search(START, facet="method", limit=3)
     first, *_ = answer
     assert ([*answer.results], answer.results[1:], first) == ([*answer], answer[1:], answer[0])
@@ -492,7 +492,7 @@ def test_answers_are_lists(collection: Collection) -> None:
 
 
 def test_answers_are_taken_along(collection: Collection) -> None:
-    """To pandas with a row for each, and to BibTeX and RIS with an entry for each."""
+    """Answers convert to pandas with a row per result, and to BibTeX and RIS with an entry per paper."""
     answer = collection.search(START, facet="method", limit=3)
     table = answer.to_pandas()
     assert [result.paper.id for result in answer] == list(table["id"])
@@ -514,7 +514,7 @@ def test_answers_are_taken_along(collection: Collection) -> None:
 
 
 def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Client) -> None:
-    """Titles, facets and marked sentences, escaped, in one piece that loads nothing and leads nowhere."""
+    """In a notebook, answers show escaped cards with marked sentences, without links or external files."""
     with akin.index([*DEMO[:9], WHALES], tmp_path / "data", encoder="hashing") as collection:
         shown = collection.search(text="whales sing songs", limit=2)._repr_html_() or ""
         liked = collection.recommend([DEMO[0]["id"], DEMO[1]["id"]], limit=1)._repr_html_() or ""

@@ -1,4 +1,4 @@
-"""Saved queries from Python: kept, read, marked, followed by a feed, with and without asyncio."""
+"""Tests of saved queries in the Python clients: saving, reading, marking as seen, and feeds."""
 
 import inspect
 import shutil
@@ -28,7 +28,7 @@ ESTATES = {"id": "e/1", "title": "Zyx", "abstract": ["Zyx qwv.", "Plm okn ijb."]
 
 @pytest.fixture
 def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
-    """A service over the demo corpus, a copy that takes papers."""
+    """Yield the address of a service over a copy of the demo collection, which accepts papers."""
     data = Path(shutil.copytree(hashed_data, tmp_path / "data"))
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     app = create_app(Settings(data=data, keyless="write", device="cpu"), engine, timings=OFTEN)
@@ -37,7 +37,7 @@ def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_query_is_kept_and_its_news_are_told_once(address: str) -> None:
-    """Saved, listed, asked for news, marked, followed and forgotten; every step may be sent twice."""
+    """A query is saved, listed, read, marked, followed and deleted, and every step can be repeated."""
     with akin.Client(address) as client:
         saved = client.save_query("songs", search={"text": "whales sing", "limit": 5})
         assert saved == client.save_query("songs", search={"text": "whales sing", "limit": 5})
@@ -72,7 +72,7 @@ def test_a_query_is_kept_and_its_news_are_told_once(address: str) -> None:
 
 
 def test_the_same_without_blocking(address: str) -> None:
-    """AsyncClient keeps, reads, marks and follows alike."""
+    """AsyncClient saves, reads, marks, follows and deletes queries like Client."""
 
     async def ask() -> dict[str, Any]:
         async with akin.AsyncClient(address) as client:
@@ -97,7 +97,7 @@ def test_the_same_without_blocking(address: str) -> None:
 
 
 def test_both_clients_take_the_same() -> None:
-    """Every method of one is one of the other, with the same parameters."""
+    """Client and AsyncClient have the same methods with the same parameters."""
 
     def methods(client: type) -> dict[str, list[str]]:
         found = inspect.getmembers(client, inspect.isfunction)

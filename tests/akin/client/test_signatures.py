@@ -1,4 +1,4 @@
-"""What help() and an editor show of the clients and of a collection."""
+"""Tests of the signatures that help() and editors show for the clients and collections."""
 
 import inspect
 import typing
@@ -33,9 +33,9 @@ def test_every_keyword_is_shown_by_its_name(method: Any) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_shown_is_what_the_method_takes(method: Any) -> None:
-    """The same names and defaults as its own; of ``**params: Unpack[...]`` those of the dictionary."""
+    """The shown names and defaults are the real ones; ``**params: Unpack[...]`` counts as its keys."""
     own = inspect.unwrap(method)
-    bare = FunctionType(own.__code__, {})  # without what ``same_as`` shows
+    bare = FunctionType(own.__code__, {})  # without the signature that ``same_as`` shows
     bare.__defaults__, bare.__kwdefaults__ = own.__defaults__, own.__kwdefaults__
     taken = dict(inspect.signature(bare).parameters)
     hidden = [name for name, each in taken.items() if each.kind is each.VAR_KEYWORD]
@@ -57,12 +57,12 @@ def test_what_is_shown_is_what_the_method_takes(method: Any) -> None:
     ],
 )
 def test_keywords_are_those_of_the_request(method: Any, typed: Any, besides: set[str]) -> None:
-    """A keyword that is added to a request is one of its method, too."""
+    """The keywords of a method are the keys of its request type."""
     assert set(inspect.signature(method).parameters) - besides == set(typing.get_type_hints(typed))
 
 
 def test_a_method_shown_as_another_keeps_what_it_returns() -> None:
-    """An asynchronous iterator is not shown as an iterator."""
+    """``same_as`` shows the other method's parameters and documentation, but keeps the return type."""
 
     def pattern(*, size: int = 1) -> int:
         """The documentation."""
@@ -77,7 +77,7 @@ def test_a_method_shown_as_another_keeps_what_it_returns() -> None:
 
 
 def test_two_compared_papers_are_shown_in_three_lines() -> None:
-    """Affinities, titles and how many sentences only one of them has; no abstract."""
+    """The repr of a comparison shows affinities, titles and counts of unmatched sentences, no abstract."""
     near = ComparedSentence(0, 12, "method", "We sing well.", 0, 0.1, 1.0, alone=False)
     far = ComparedSentence(13, 20, "result", "It rains.", 0, 1.2, 1.0, alone=True)
     sides = [

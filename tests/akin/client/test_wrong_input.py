@@ -1,4 +1,4 @@
-"""What a caller gets wrong is an error of Akin's own, with a client and with a collection in this process."""
+"""Tests of wrong arguments: they raise Akin's own errors, with a client and with a collection."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ MISTAKES: dict[str, Callable[[Any], object]] = {
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection whose papers have ids that mean steps in an address."""
+    """Return the folder of a collection whose paper ids ("." and "..") are path steps in a URL."""
     data = tmp_path_factory.mktemp("wrong") / "data"
     papers = [
         {"id": name, "title": f"Title {n}", "abstract": f"We show {n}.", "venue": "Nature"}
@@ -51,7 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(data: Path) -> Iterator[akin.Client]:
-    """A client of its service."""
+    """Yield a client of a service over that collection."""
     with (
         served(create_app(Settings(data=data, device="cpu", keyless="write"))) as address,
         akin.Client(address) as client,
@@ -61,7 +61,7 @@ def client(data: Path) -> Iterator[akin.Client]:
 
 @pytest.fixture(scope="module")
 def collection(data: Path) -> Iterator[Collection]:
-    """The same in this process."""
+    """Yield the same collection, opened in this process."""
     with akin.open(data) as collection:
         yield collection
 
@@ -70,7 +70,7 @@ def collection(data: Path) -> Iterator[Collection]:
 def test_plausible_mistakes(
     client: akin.Client, collection: Collection, mistake: Callable[[Any], object]
 ) -> None:
-    """Each is an InputError, whoever is asked."""
+    """Each plausible mistake raises ``InputError``, with a client and with a collection."""
     for asked in (client, collection):
         with pytest.raises(InputError):
             mistake(asked)
@@ -78,14 +78,14 @@ def test_plausible_mistakes(
 
 @pytest.mark.parametrize("asked", ["client", "collection"])
 def test_one_name_is_a_list_of_it(asked: str, request: pytest.FixtureRequest) -> None:
-    """A list of papers takes the name of one venue as the list of it."""
+    """A single venue is accepted instead of a list of venues."""
     papers = request.getfixturevalue(asked)
     assert 2 == papers.list_papers(venues="Nature").total == papers.list_papers(venues=["Nature"]).total
     assert 0 == papers.list_papers(venues="Science").total
 
 
 def test_dots_are_ids(client: akin.Client) -> None:
-    """Ids that would be steps in an address name their papers, also to delete them."""
+    """Papers with the ids "." and ".." can be fetched and deleted."""
     assert list(DOTS) == [client.paper(name).id for name in DOTS]
     assert list(DOTS) == [client.vectors(name).paper.id for name in DOTS]
     client.delete("..")
@@ -97,13 +97,13 @@ def test_dots_are_ids(client: akin.Client) -> None:
 
 @pytest.mark.parametrize("url", ["http://[::1", "https://example.com:abc"])
 def test_an_address_that_is_none(url: str) -> None:
-    """It is refused when the client is made."""
+    """An invalid address is refused at construction."""
     with pytest.raises(InputError, match="address of the service"):
         akin.Client(url)
 
 
 def test_a_name_that_no_address_holds(client: akin.Client) -> None:
-    """What is too long for an address is refused before it is sent."""
+    """A name too long for a URL is refused before the request is sent."""
     with pytest.raises(InputError, match="too long"):
         client.paper("x" * 70_000)
 
@@ -117,7 +117,7 @@ def test_a_name_that_no_address_holds(client: akin.Client) -> None:
 
 @pytest.mark.parametrize("key", ["ключ", "a\nb"])
 def test_a_key_that_cannot_be_sent(key: str) -> None:
-    """It is refused when the client is made, and not shown."""
+    """A key that no header can hold is refused at construction, and not shown."""
     for kind in (akin.Client, akin.AsyncClient):
         with pytest.raises(InputError, match="API key") as refused:
             kind("http://127.0.0.1:9", key=key)
@@ -125,7 +125,7 @@ def test_a_key_that_cannot_be_sent(key: str) -> None:
 
 
 def test_an_answer_that_cannot_be_read() -> None:
-    """What is compressed otherwise than it says is an error of the service, and not asked for again."""
+    """A body that is not compressed as its header says raises ``ServiceError`` without a retry."""
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -150,7 +150,7 @@ def test_an_answer_that_cannot_be_read() -> None:
 
 
 def test_pages_end() -> None:
-    """A service whose pages are empty and have a cursor is not asked for ever."""
+    """Reading stops after an empty page, even if it has a cursor."""
     pages = 0
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -168,7 +168,7 @@ def test_pages_end() -> None:
 
 
 def test_mistakes_with_batches(client: akin.Client) -> None:
-    """What is no list of queries, and an id that no address takes, are InputError too."""
+    """Queries that are not a list, and an id too long for a URL, raise ``InputError``."""
     with pytest.raises(InputError, match="queries must be a list"):
         client.batch(queries=5)  # type: ignore[arg-type]  # which is the mistake
     with pytest.raises(InputError, match="too long"):

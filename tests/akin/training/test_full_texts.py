@@ -1,4 +1,4 @@
-"""Citing sentences of full texts in unarXive's layout."""
+"""Tests of reading citing sentences from full texts in unarXive's layout."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ ENTRIES: dict[str, Any] = {
 
 
 def full_text(*paragraphs: str) -> dict[str, Any]:
-    """A line of unarXive."""
+    """Return a row of unarXive."""
     body = [
         {"section": "Introduction", "text": text, "cite_spans": [], "ref_spans": []} for text in paragraphs
     ]
@@ -32,7 +32,7 @@ def full_text(*paragraphs: str) -> dict[str, Any]:
 
 
 def test_each_sentence_that_cites_is_read_with_what_it_cites() -> None:
-    """Marks become numbers in brackets, formulas a word; others count though nobody knows their ids."""
+    """Citations become numbers, formulas a word, and cited papers with unknown ids are counted."""
     row = full_text(
         "Nothing is cited here. Pemantle {{cite:aa}} showed\nthis for {{formula:1-2}}. "
         "It holds{{cite:bb}}{{cite:aa}}.",
@@ -48,7 +48,7 @@ def test_each_sentence_that_cites_is_read_with_what_it_cites() -> None:
 
 
 def test_the_citing_paper_is_told_by_title_and_doi() -> None:
-    """So that the leak guard knows it whatever the ids of an evaluation are."""
+    """The title and DOI of the citing paper are kept for the leak guard."""
     row = full_text("See {{cite:aa}}.")
     row["metadata"] |= {"title": "Gaps between\n  Primes", "doi": "10.1/X"}
     (found,) = citing_sentences(row, {})
@@ -56,7 +56,7 @@ def test_the_citing_paper_is_told_by_title_and_doi() -> None:
 
 
 def test_a_cited_paper_has_the_id_that_the_corpus_gives_it() -> None:
-    """By the id of OpenAlex, or by a DOI in any case, before that of arXiv."""
+    """A cited paper gets its id in the corpus, by OpenAlex id or DOI, before its arXiv id."""
     papers = {
         name: Paper(id=name, title="", abstract="", sentences=(), doi=doi)
         for name, doi in (("openalex:W42", None), ("mine", "10.1/a"), ("acl:C1", "10.1/C"))
@@ -75,7 +75,7 @@ def test_a_cited_paper_has_the_id_that_the_corpus_gives_it() -> None:
     ],
 )
 def test_a_broken_full_text_is_named(tmp_path: Path, change: dict[str, object]) -> None:
-    """With its file and its line, as any line that cannot be read."""
+    """A broken row raises ``BrokenRowError`` with its line."""
     file = write_lines(tmp_path / "full.jsonl", [full_text("Fine {{cite:aa}}."), {**full_text(), **change}])
     with pytest.raises(BrokenRowError, match="expected") as refused:
         list(read_citations([file], {}))
@@ -83,7 +83,7 @@ def test_a_broken_full_text_is_named(tmp_path: Path, change: dict[str, object]) 
 
 
 def test_real_full_texts_are_read() -> None:
-    """Three papers of unarXive: no mark is left, and most sentences cite a paper whose id is known."""
+    """In three papers of unarXive no mark is left, and most sentences cite a paper with a known id."""
     found = list(read_citations([outside_data("formats/unarxive-sample.jsonl")], {}))
     assert {citation.citing for citation in found} == {f"arxiv:2212.{n}" for n in ("11867", "11831", "11808")}
     assert not any("{{" in citation.context for citation in found)

@@ -1,4 +1,4 @@
-"""What a run refuses before it trains, what it warns of, and which changed settings it resumes with."""
+"""Tests of training runs: configurations refused before training, warnings, and resuming."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ IN_BATCH = 'name = "in-batch", distances = ["ot", "document"], temperature = 0.2
 
 
 def changed(config: Path, *pairs: tuple[str, str]) -> Path:
-    """The configuration with other words in it."""
+    """Replace words in the configuration file, and return its path."""
     text = config.read_text()
     for before, after in pairs:
         assert before in text
@@ -34,19 +34,19 @@ def changed(config: Path, *pairs: tuple[str, str]) -> Path:
 
 
 def trained(config: Path, out: Path, **progress: Callable[[str, int, int], None]) -> dict[str, torch.Tensor]:
-    """The tensors of the last checkpoint after a run."""
+    """Return the tensors of the last checkpoint after a run."""
     Run(read_config(config), out, device="cpu").train(on_progress=progress.get("on_progress", unseen))
     return load_file(out / LAST)
 
 
 def interrupt(_stage: str, done: int, _total: int) -> None:
-    """Progress that ends the run after five steps."""
+    """End the run after five steps, as a progress callback."""
     if done == 5:
         raise KeyboardInterrupt
 
 
 def with_other_set(folder: Path, *, shared: int) -> Path:
-    """A run whose held-out pairs are a set of their own, and whose set has some of their texts."""
+    """Write a run with a separate held-out set, and copy ``shared`` of its texts into the training set."""
     config = changed(write_run(folder), ('[held_out]\npath = "set"', '[held_out]\npath = "own"'))
     write_set(folder / "own")
     rows = [json.loads(line) for line in (folder / "own" / "texts.jsonl").read_text().splitlines()]
@@ -61,7 +61,7 @@ def with_other_set(folder: Path, *, shared: int) -> Path:
 
 
 def test_held_out_texts_of_other_sets_are_counted_and_told(tmp_path: Path) -> None:
-    """By what they say, not by their ids; on the terminal and in the model card."""
+    """Held-out texts that are in the training set under other ids are counted in output and model card."""
     config = with_other_set(tmp_path, shared=3)
     result = CliRunner().invoke(train.app, [str(config), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
@@ -71,7 +71,7 @@ def test_held_out_texts_of_other_sets_are_counted_and_told(tmp_path: Path) -> No
 
 
 def test_no_common_text_is_no_warning(tmp_path: Path) -> None:
-    """Though all ids of the two sets are the same."""
+    """Sets with the same ids but different texts have no overlap."""
     config = with_other_set(tmp_path, shared=0)
     assert Run(read_config(config), tmp_path / "out", device="cpu").overlaps == ()
 
@@ -87,7 +87,7 @@ def test_no_common_text_is_no_warning(tmp_path: Path) -> None:
 def test_sets_that_an_objective_cannot_learn_from_are_refused(
     tmp_path: Path, change: list[tuple[str, str]], said: str
 ) -> None:
-    """Before anything is trained or written, with what to do."""
+    """A set that the objective cannot learn from is refused before anything is written."""
     config = changed(write_run(tmp_path), *change)
     with pytest.raises(InputError, match=said):
         trained(config, tmp_path / "out")
@@ -95,7 +95,7 @@ def test_sets_that_an_objective_cannot_learn_from_are_refused(
 
 
 def test_a_batch_without_a_triple_does_not_end_a_run(tmp_path: Path) -> None:
-    """Examples of one query give each other no negative: where another is left, some batches have none."""
+    """A batch whose examples all have the same query has no negatives and loss 0; the run goes on."""
     config = changed(write_run(tmp_path), (IN_BATCH, 'name = "ot"'), ("batch = 4", "batch = 2"))
     rows = [{"query": "p0", "positive": f"p{i}"} for i in range(1, 8)] + [{"query": "p8", "positive": "p9"}]
     (tmp_path / "set" / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -109,12 +109,12 @@ def test_a_batch_without_a_triple_does_not_end_a_run(tmp_path: Path) -> None:
 def test_a_gradient_that_is_no_number_moves_no_weight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: str
 ) -> None:
-    """The loss is finite and its gradient is not: the run ends, the last checkpoint is as it was."""
+    """A gradient that is not finite ends the run and changes neither the weights nor the last checkpoint."""
     config = write_run(tmp_path, steps=cached)
     calls = []
 
     class Breaking:
-        """Its loss is 0, its slope at step six infinite."""
+        """An objective with loss 0 and, from step six, an infinite gradient."""
 
         served_tau = None
 
@@ -133,7 +133,7 @@ def test_a_gradient_that_is_no_number_moves_no_weight(
 
 
 def test_settings_that_do_not_change_what_is_trained_may_change(tmp_path: Path) -> None:
-    """A run that is resumed with them ends as one that was not stopped."""
+    """A run resumed with other settings of storing and measuring ends with the same weights."""
     config = write_run(tmp_path)
     whole = trained(config, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -149,13 +149,13 @@ def test_settings_that_do_not_change_what_is_trained_may_change(tmp_path: Path) 
     )
     resumed = trained(config, tmp_path / "out")
     assert [name for name, tensor in whole.items() if not torch.equal(resumed[name], tensor)] == []
-    # What was measured by another distance is not compared with what is measured now.
+    # Results measured with another distance are not compared with the new ones.
     figures = json.loads((tmp_path / "out" / FIGURES).read_text())["measured"]
     assert [(step, next(iter(found))) for step, found in figures] == [(8, "document")]
 
 
 def test_forward_passes_of_another_size_go_on_up_to_rounding(tmp_path: Path) -> None:
-    """A machine of less memory may end what a larger one began."""
+    """A run can be resumed with smaller or larger forward passes, with the same losses up to rounding."""
     config = write_run(tmp_path)
     trained(config, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -168,7 +168,7 @@ def test_forward_passes_of_another_size_go_on_up_to_rounding(tmp_path: Path) -> 
 
 
 def test_another_encoder_in_the_same_folder_is_not_resumed(tmp_path: Path) -> None:
-    """Its weights count, not its name."""
+    """A run is not resumed if the weights of the encoder changed, even with the same name."""
     config = write_run(tmp_path)
     trained(config, tmp_path / "out")
     weights = tmp_path / "encoder" / "model.safetensors"
@@ -180,7 +180,7 @@ def test_another_encoder_in_the_same_folder_is_not_resumed(tmp_path: Path) -> No
 
 
 def test_the_best_trained_weights_are_kept_though_untrained_ones_were_better(tmp_path: Path) -> None:
-    """Step 0 is no checkpoint; patience counts it."""
+    """The best checkpoint is never step 0, but patience counts step 0."""
     history = loop.History([], [(0, {"ot": 60.0}), (4, {"ot": 50.0}), (8, {"ot": 40.0}), (12, {})])
     assert (history.best, history.highest) == (4, 0)
     assert loop.History([], [(0, {"ot": 60.0})]).best is None
@@ -202,7 +202,7 @@ def test_the_best_trained_weights_are_kept_though_untrained_ones_were_better(tmp
 def test_checkpoints_are_chosen_at_the_temperature_that_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str, extra: str, expected: float
 ) -> None:
-    """Unless the configuration gives another; the card says which."""
+    """Held-out pairs are measured at the trained temperature unless the configuration sets another."""
     config = changed(write_run(tmp_path, extra=extra), (IN_BATCH, objective))
     seen = []
     measured = running.measure_held_out

@@ -1,4 +1,4 @@
-"""``akin train data``: sets written and read, the leak guard's report, and files that cannot be used."""
+"""Tests of ``akin train data``: sets written and read, the leak guard's report, and broken files."""
 
 import json
 from pathlib import Path
@@ -20,19 +20,19 @@ SENTENCES = ["We study graphs of proteins.", "Cells are shown to divide.", "Resu
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Forty papers."""
+    """Return the path of a corpus of forty papers."""
     rows = [{"id": f"p{i}", "title": f"The {i}. study of its kind", "abstract": SENTENCES} for i in range(40)]
     return write_lines(tmp_path / "papers.jsonl", rows)
 
 
 @pytest.fixture
 def contexts(tmp_path: Path) -> Path:
-    """Sentences that cite paper 2i alone, and sentences that cite papers 2i and 2i + 1."""
+    """Return the path of sentences that cite paper 2i alone, and sentences that cite papers 2i and 2i + 1."""
     return write_lines(tmp_path / "contexts.jsonl", citing_sentences(40))
 
 
 def made(tmp_path: Path, *args: object) -> tuple[str, Path]:
-    """What a recipe prints, and the folder it wrote."""
+    """Return the output of a recipe and the folder that it wrote."""
     out = tmp_path / "set"
     result = RUN.invoke(cli.app, ["train", "data", *map(str, args), "--out", str(out)])
     assert result.exit_code == 0, result.output
@@ -40,7 +40,7 @@ def made(tmp_path: Path, *args: object) -> tuple[str, Path]:
 
 
 def write_beir(folder: Path, title: str) -> Path:
-    """Write a test collection of one paper."""
+    """Write a test collection of one paper, and return its folder."""
     (folder / "qrels").mkdir(parents=True)
     write_lines(folder / "corpus.jsonl", [{"_id": "x", "title": title, "text": "A text."}])
     write_lines(folder / "queries.jsonl", [{"_id": "q", "text": "Is this a query?"}])
@@ -49,7 +49,7 @@ def write_beir(folder: Path, title: str) -> Path:
 
 
 def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Path, contexts: Path) -> None:
-    """The set reads back, what is held out lies beside it, the report counts what was left out."""
+    """A set is written next to its held-out examples, and the report counts the papers left out."""
     ids = tmp_path / "ids.txt"
     ids.write_text("p4\np7\n")
     output, out = made(
@@ -70,7 +70,7 @@ def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Pat
 
 
 def test_what_is_skipped_is_told_and_no_older_examples_are_held_out(tmp_path: Path, corpus: Path) -> None:
-    """Rows without a usable paper are counted, with reasons; a set without held-out examples has none."""
+    """Skipped rows are counted with reasons, and a set without held-out examples removes older ones."""
     with corpus.open("a", encoding="utf-8") as stream:
         stream.write('{"id": "p0", "title": "Again", "abstract": "A text."}\n{"id": "x"}\n')
     shown, out = made(tmp_path, "crops", "--papers", corpus, "--held-out", 4)
@@ -87,7 +87,7 @@ def test_what_is_skipped_is_told_and_no_older_examples_are_held_out(tmp_path: Pa
 def test_sentences_of_papers_of_evaluations_are_left_out(
     tmp_path: Path, corpus: Path, contexts: Path, recipe: str
 ) -> None:
-    """Who wrote a citing sentence counts: by a given id, and by that of a paper left out by its title."""
+    """Citing sentences of evaluated papers, found by id or by title, are left out."""
     leaked = [
         {"id": "c4", "title": "Written by whom is evaluated", "abstract": SENTENCES},
         {"id": "other", "title": "Nobody cites or evaluates this", "abstract": SENTENCES},
@@ -111,7 +111,7 @@ def test_sentences_of_papers_of_evaluations_are_left_out(
 
 
 def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: Path) -> None:
-    """SET=PATH leaves out the papers of a test collection by their titles, whatever their ids."""
+    """``--leave-out SET=PATH`` leaves out the papers of a test collection by title, whatever their ids."""
     folder = write_beir(tmp_path / "beir", "The 8. Study of its kind!")
     args = ("contexts", "--papers", corpus, "--citations", contexts, "--leave-out", f"beir={folder}")
     output, out = made(tmp_path, *args)
@@ -120,7 +120,7 @@ def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: 
 
 
 def test_sentences_that_cite_the_same_papers(tmp_path: Path, corpus: Path, contexts: Path) -> None:
-    """A pair for each two papers that two others cite together, but where an evaluated paper wrote one."""
+    """Two sentences that cite the same two papers form a pair, unless an evaluated paper wrote one."""
     again = [
         {**row, "citing": f"d{row['citing']}", "context": f"As before, we think: {row['context']}"}
         for row in citing_sentences(40)
@@ -136,7 +136,7 @@ def test_sentences_that_cite_the_same_papers(tmp_path: Path, corpus: Path, conte
 
 
 def test_sets_that_need_no_sentences_of_others(tmp_path: Path, corpus: Path) -> None:
-    """Crops and cloze are made of papers alone, citations of who cites whom."""
+    """Crops and cloze need only papers; citations need only edges between them."""
     edges = write_lines(tmp_path / "edges.jsonl", [{"citing": "p0", "cited": ["p1", "p2"]}])
     for recipe, extra, n_examples in (
         ("crops", (), 40),
@@ -151,7 +151,7 @@ def test_sets_that_need_no_sentences_of_others(tmp_path: Path, corpus: Path) -> 
 
 
 def test_queries_with_passages(tmp_path: Path) -> None:
-    """Texts and titled passages are read; a negative that is the positive is left out."""
+    """Texts and titled passages are read, and a negative equal to the positive is left out."""
     file = write_lines(
         tmp_path / "q.jsonl",
         [
@@ -172,7 +172,7 @@ def test_queries_with_passages(tmp_path: Path) -> None:
 
 
 def test_passages_of_evaluations_are_left_out_by_their_ids(tmp_path: Path) -> None:
-    """A query and a passage may have one id, a passage may come again: what has an id given is left out."""
+    """An example is left out if its query or one of its passages has an excluded id."""
     rows: list[dict[str, object]] = [
         {"query": {"id": "1", "text": "what folds?"}, "positive": {"id": "7", "text": "Proteins fold."}},
         {"query": {"id": "7", "text": "what else?"}, "positive": {"id": "2", "text": "Cells do."}},
@@ -189,7 +189,7 @@ def test_passages_of_evaluations_are_left_out_by_their_ids(tmp_path: Path) -> No
 
 
 def test_what_belongs_to_a_held_out_query_is_kept_on_disk_and_not_ranked(tmp_path: Path) -> None:
-    """Written and read again, and out of the pool that the query ranks."""
+    """``belong`` survives writing and reading, and those papers are not in the pool of the query."""
     texts = {name: short_text(name, f"A text of the name {name}.") for name in "abcd"}
     examples = [Example("a", "b", belong=("d",)), Example("c", "d")]
     write_set(tmp_path / "set", training_set("set", examples, texts), {})
@@ -208,7 +208,7 @@ def test_what_belongs_to_a_held_out_query_is_kept_on_disk_and_not_ranked(tmp_pat
     ],
 )
 def test_broken_citations_are_named(tmp_path: Path, row: dict[str, object], said: str) -> None:
-    """A row that holds no citation is refused with file and line."""
+    """A row that is no citation is refused with its line."""
     file = write_lines(tmp_path / "c.jsonl", [{"context": "Fine.", "cited": ["p"]}, row])
     with pytest.raises(BrokenRowError, match=said) as refused:
         list(read_citations([file], {}))
@@ -216,7 +216,7 @@ def test_broken_citations_are_named(tmp_path: Path, row: dict[str, object], said
 
 
 def test_broken_queries_are_named(tmp_path: Path) -> None:
-    """A query without a passage is refused with its line."""
+    """A query without a passage is refused."""
     with pytest.raises(BrokenRowError, match="expected"):
         read_queries([write_lines(tmp_path / "q.jsonl", [{"query": "what?"}])])
 
@@ -232,7 +232,7 @@ def test_broken_queries_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_broken_sets_are_named(tmp_path: Path, corpus: Path, name: str, row: dict[str, object]) -> None:
-    """A line of a set that cannot be used is refused with its file."""
+    """A broken line of a set is refused with the name of its file."""
     _, out = made(tmp_path, "cloze", "--papers", corpus)
     write_lines(out / name, [row])
     with pytest.raises(BrokenRowError, match=name):
@@ -240,7 +240,7 @@ def test_broken_sets_are_named(tmp_path: Path, corpus: Path, name: str, row: dic
 
 
 def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
-    """Citations whose ids are not those of the papers make no empty set."""
+    """A set without examples is an error, and so is reading a missing set."""
     file = write_lines(tmp_path / "c.jsonl", [{"context": "It was found so before (x).", "cited": ["other"]}])
     args = ["train", "data", "contexts", "--papers", str(corpus), "--citations", str(file), "--out", "x"]
     result = RUN.invoke(cli.app, args)
@@ -251,7 +251,7 @@ def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
 
 @pytest.mark.parametrize("report", [None, "[1]", '{"loss": 0.1}', "no JSON"])
 def test_a_set_replaces_nothing_but_a_set(tmp_path: Path, corpus: Path, report: str | None) -> None:
-    """A folder with anything else in it is left as it is, and nothing is read first."""
+    """A folder with other content is left unchanged, and refused before the corpus is read."""
     out = tmp_path / "thesis"
     (out / HELD_OUT).mkdir(parents=True)
     (out / HELD_OUT / "mine.txt").write_text("mine")
@@ -265,7 +265,7 @@ def test_a_set_replaces_nothing_but_a_set(tmp_path: Path, corpus: Path, report: 
 
 
 def test_no_examples_are_left_beside_held_out_ones_of_others(tmp_path: Path, corpus: Path) -> None:
-    """A run that is stopped while its set takes the place of another leaves no set; the next one makes it."""
+    """A run stopped while it replaces a set leaves no examples; the next run writes a complete set."""
     _, out = made(tmp_path, "crops", "--papers", corpus, "--held-out", 4)
     (out / "notes.txt").write_text("mine")
     (out / TEXTS).unlink()
@@ -285,7 +285,7 @@ def test_no_examples_are_left_beside_held_out_ones_of_others(tmp_path: Path, cor
 
 @pytest.mark.parametrize(("recipe", "said"), [("crops", "10 words"), ("cloze", "three sentences")])
 def test_nothing_found_says_what_the_recipe_needs(tmp_path: Path, recipe: str, said: str) -> None:
-    """A recipe without citations does not speak of them."""
+    """If a recipe finds no example, the error says what it needs, without citations if it uses none."""
     papers = write_lines(tmp_path / "short.jsonl", [{"id": "p", "title": "Short", "abstract": "A text."}])
     args = ["train", "data", recipe, "--papers", str(papers), "--out", str(tmp_path / "x")]
     result = RUN.invoke(cli.app, args)

@@ -1,4 +1,4 @@
-"""What a trained encoder's folder says beside its weights: temperature, and a learned mix of layers."""
+"""Tests of the files exported with a trained encoder: temperature, learned layer mix and model card."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ OBJECTIVE = '{ name = "in-batch", distances = ["ot", "document"], temperature = 
 
 
 def configured(folder: Path, objective: str, *, extra: str = "", more: str = "") -> Run:
-    """A run of an objective in TOML; ``more`` is TOML of another set."""
+    """Return a run of an objective given in TOML; ``more`` is the TOML of another set."""
     config = write_run(folder, extra=extra)
     text = config.read_text()
     assert OBJECTIVE in text
@@ -42,7 +42,7 @@ def configured(folder: Path, objective: str, *, extra: str = "", more: str = "")
 def test_a_search_takes_the_temperature_that_the_encoder_was_trained_at(
     tmp_path: Path, objective: str, before: float | None, expected: float | None
 ) -> None:
-    """Where no objective has one, that of the encoder begun with."""
+    """The exported encoder has the trained temperature, or that of the initial encoder if there is none."""
     running = configured(tmp_path, objective)
     if before is not None:
         (tmp_path / "encoder" / "akin.json").write_text(f'{{"normalise": true, "tau": {before}}}')
@@ -51,11 +51,11 @@ def test_a_search_takes_the_temperature_that_the_encoder_was_trained_at(
     spec = load_encoder(str(tmp_path / "trained"), device="cpu").spec
     assert spec.tau == expected
     assert default_tau(spec) == (expected or 0.15)
-    assert default_tau(spec, text=True) == 0.1  # that of short texts is another matter
+    assert default_tau(spec, text=True) == 0.1  # short texts have a separate temperature
 
 
 def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:
-    """Sets that are trained at two are refused before anything is trained."""
+    """Sets with different temperatures are refused before training."""
     other = '[[sets]]\npath = "set"\nobjective = { name = "ot", tau = 0.3 }\n'
     with pytest.raises(InputError, match=r"0\.2, 0\.3.*give all the same"):
         configured(tmp_path, '{ name = "ts-ot", tau = 0.2 }', more=other)
@@ -63,7 +63,7 @@ def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra: str) -> None:
-    """What training reads and what is written give the vectors of the mixed layers, whatever is shared."""
+    """Training and export use the learned mix of layers and keep it unchanged, whatever share is exported."""
     running = configured(tmp_path, '{ name = "specter" }', extra=extra)
     base = tmp_path / "encoder"
     mix = torch.tensor([[0.3, -1.2, 0.9]])
@@ -88,7 +88,7 @@ def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra:
 
 
 def test_the_card_says_what_was_done(tmp_path: Path) -> None:
-    """Its commands make the encoder again, its share is the one kept, its examples those learnt from."""
+    """The model card has the commands, the share of the change, and the examples of the run."""
     config = write_run(tmp_path, extra=LOW_RANK, steps="accumulate = 2\n")
     out, half = tmp_path / "my run", tmp_path / "half"
     for args in (
@@ -104,7 +104,7 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
         "\n    akin train run.toml --out 'my run'\n"
         "    akin train export run.toml --out 'my run' --to half --share 0.5 --last\n\n## Data"
     ) in half_card
-    # The encoder before training is the best one here; what is written is the best of those trained.
+    # The best result is before training, but the exported checkpoint is the best trained one.
     best = "4 of 8", "32 drawn (3.20 epochs)"
     for card, share, (step, drawn) in (
         (whole_card, "1", best),

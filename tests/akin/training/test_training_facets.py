@@ -1,4 +1,4 @@
-"""`akin train facets` on a corpus of one's own, whose abstracts have labelled sections."""
+"""Tests of `akin train facets` with a corpus whose abstracts have labelled sections."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SECTIONS = (
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """40 papers with section labels in their text, one with facets of its own, and two without either."""
+    """Return a corpus of 40 papers with section labels, one with facets, and two with neither."""
     texts = [SECTIONS.format(f"toxin {number}") for number in range(40)]
     rows: list[dict[str, object]] = [
         {"id": f"p{number}", "title": f"Toxin {number}", "abstract": text}
@@ -42,7 +42,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_papers_are_learnt_from_or_measured_on(corpus: Path) -> None:
-    """No paper is both; labels are gone from the text, but in a part of what is learnt from."""
+    """Training and held-out papers are disjoint; labels stay only in a part of the training texts."""
     read = read_labelled(corpus, held_out=0.3)
     learnt, held_out = ({paper.id for paper in papers} for papers in (read.learnt, read.held_out))
     assert {"own", *(f"p{number}" for number in range(40))} == learnt | held_out
@@ -57,7 +57,7 @@ def test_papers_are_learnt_from_or_measured_on(corpus: Path) -> None:
 
 
 def test_pubmed_rct_is_learnt_from(tmp_path: Path) -> None:
-    """By its file or by its folder, whose train side it is."""
+    """A file of PubMed RCT is read by its path or by its folder, which stands for its train side."""
     (tmp_path / "train.txt").write_text("###1\nMETHODS\tWe count .\nCONCLUSIONS\tIt works .\n")
     for path in (tmp_path, tmp_path / "train.txt"):
         (paper,) = read_labelled(path).learnt
@@ -65,7 +65,7 @@ def test_pubmed_rct_is_learnt_from(tmp_path: Path) -> None:
 
 
 def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
-    """The new tagger and Akin's own stand side by side, on the papers held out alone."""
+    """The output compares the new tagger with the shipped one on the held-out papers."""
     out = tmp_path / "facets-mine.safetensors"
     command = ("train", "facets", corpus, "--text-alone", "--held-out", "0.3", "--out", out)
     shown = flat(run(*command))
@@ -73,7 +73,7 @@ def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
     assert f"of {n_held_out} abstracts" in shown
     assert f"Learnt from {41 - n_held_out} abstracts" in shown
     assert "Note: The shipped taggers learned from CSAbstruct and SciFact:" in shown
-    assert 41 - n_held_out < read_metadata(out)["n_papers"] < 2 * 41  # some of them once more, begun later
+    assert 41 - n_held_out < read_metadata(out)["n_papers"] < 2 * 41  # some are repeated, begun later
     run(*command, "--as-they-begin")
     assert 41 - n_held_out == read_metadata(out)["n_papers"]
     micro = {
@@ -85,7 +85,7 @@ def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_a_corpus_without_labels_says_what_is_needed(tmp_path: Path) -> None:
-    """None at all, or too few to hold some back."""
+    """A corpus with no labels, or with too few papers to hold some out, is refused."""
     path = tmp_path / "plain.jsonl"
     path.write_text('{"id": "a", "title": "A", "abstract": "Toxins kill. All know."}\n', encoding="utf-8")
     with pytest.raises(InputError, match="section labels in their text"):

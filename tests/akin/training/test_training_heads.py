@@ -1,4 +1,4 @@
-"""`akin train CONFIG.toml` with [facets] and [functions]: the small models that read the trained encoder."""
+"""Tests of `akin train CONFIG.toml` with [facets] and [functions], models that read the trained encoder."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ PHRASES = "[show]\nphrases = ['we show']\n[method]\nphrases = ['a method of']\n"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A run whose encoder gets both small models; paths in it start at its folder."""
+    """Return a configuration that trains both small models, with paths relative to its folder."""
     config = write_run(tmp_path)
     config.write_text(config.read_text() + TABLES)
     rows = [
@@ -47,12 +47,12 @@ def config(tmp_path: Path) -> Path:
 
 
 def annotator_of(folder: Path) -> Annotator:
-    """What indexing with the encoder in ``folder`` takes."""
+    """Return the annotator that indexing with the encoder in ``folder`` uses."""
     return load_annotator(str(folder), device="cpu")
 
 
 def test_one_command_trains_an_encoder_and_what_reads_it(config: Path, tmp_path: Path) -> None:
-    """The small models lie in the encoder's folder, are taken from there, and are measured and described."""
+    """The small models are written to the encoder's folder, loaded from it, measured, and on its card."""
     out = tmp_path / "out"
     shown = flat(run("train", config, "--out", out, "--device", "cpu"))
     assert "Wrote the weights of step" in shown
@@ -71,13 +71,13 @@ def test_one_command_trains_an_encoder_and_what_reads_it(config: Path, tmp_path:
 
 
 def test_what_is_there_is_kept_and_what_is_missing_is_made(config: Path, tmp_path: Path) -> None:
-    """After an interruption between the encoder and its small models, the same command makes the rest."""
+    """Running the command again writes the missing small model, and keeps the existing files."""
     out = tmp_path / "out"
     run("train", config, "--out", out, "--device", "cpu")
     encoder = out / ENCODER
     before = {path.name: path.read_bytes() for path in encoder.iterdir()}
     (encoder / TAGGER).unlink()
-    (encoder / FUNCTIONS).write_bytes(before[FUNCTIONS] + b" ")  # it is left as it is
+    (encoder / FUNCTIONS).write_bytes(before[FUNCTIONS] + b" ")  # must be left unchanged
     shown = flat(run("train", config, "--out", out, "--device", "cpu"))
     assert "already exists" in shown
     assert f"Wrote {encoder / TAGGER}" in shown
@@ -86,7 +86,7 @@ def test_what_is_there_is_kept_and_what_is_missing_is_made(config: Path, tmp_pat
 
 
 def test_an_export_has_small_models_of_its_own(config: Path, tmp_path: Path) -> None:
-    """They read other layers than those of the run's encoder, which they do not fit."""
+    """An export gets new small models, as those of the run's encoder do not fit it and are ignored."""
     out, half = tmp_path / "out", tmp_path / "half"
     run("train", config, "--out", out, "--device", "cpu")
     run("train", "export", config, "--out", out, "--to", half, "--share", "0.5")
@@ -108,7 +108,7 @@ def test_an_export_has_small_models_of_its_own(config: Path, tmp_path: Path) -> 
 def test_what_cannot_be_used_is_told_before_training(
     config: Path, tmp_path: Path, before: str, after: str, expected: str
 ) -> None:
-    """No step is taken first."""
+    """Missing files and invalid settings are reported before anything is trained."""
     text = config.read_text()
     assert before in text
     config.write_text(text.replace(before, after))

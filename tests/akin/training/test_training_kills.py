@@ -1,4 +1,4 @@
-"""Runs that end between two writes, begun again: no file is lost, none stays behind the others."""
+"""Tests of training runs stopped between two writes and restarted: no file is lost or outdated."""
 
 import contextlib
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from models.training.trainable import Trainable
 from models.types import unseen
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
-# Two checkpoints, both the best so far: best, figures, curve and last. Then the encoder and its changes.
+# Two checkpoints, both the best until then: best, figures, curve and last. Then the encoder and its changes.
 N_WRITES = 10
 
 
@@ -28,18 +28,18 @@ def finished(config: Path, out: Path) -> None:
 
 
 def content(path: Path) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Metadata and tensors: the file may order them otherwise."""
+    """Return the metadata and tensors of a file, whatever their order in it."""
     with safe_open(path, framework="np") as file:
         return file.metadata(), {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118 - not a mapping
 
 
 def moved(model: Trainable) -> float:
-    """How far low-rank changes are from none: their second factors begin at 0."""
+    """Return the size of the low-rank changes, by their second factors, which begin at 0."""
     return sum(own.abs().sum().item() for name, own in model.parameters().items() if ".lora_B." in name)
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, *, before: int) -> list[str]:
-    """The run ends before a write of that number, from 1; returns what was written, in order."""
+    """Make the run end before write number ``before``, from 1, and return the list of written files."""
     written: list[str] = []
 
     def counted(write: Callable[..., None]) -> Callable[..., None]:
@@ -58,7 +58,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, *, before: int) -> list[str]:
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run of two checkpoints whose last measures best: the further the weights moved, the better."""
+    """Return a run of two checkpoints, in which weights measure better the further they moved."""
     monkeypatch.setattr(run, "measure_held_out", lambda model, *_, **__: {"single": moved(model)})
     path = write_run(tmp_path, extra=LOW_RANK)
     path.write_text(path.read_text().replace("checkpoint_every = 2", "checkpoint_every = 4"))
@@ -69,7 +69,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_that_ends_between_two_writes_loses_none(
     tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """Begun again it has the files of a run that was not ended, bit by bit."""
+    """A run stopped before any of its writes ends, once restarted, with the same files bit by bit."""
     whole, ended = tmp_path / "whole", tmp_path / "ended"
     finished(config, whole)
     with monkeypatch.context() as patched:
@@ -84,7 +84,7 @@ def test_a_run_that_ends_between_two_writes_loses_none(
 
 
 def test_an_encoder_in_the_way_keeps_its_changes(tmp_path: Path, config: Path) -> None:
-    """A folder that is not new is refused before anything beside it is replaced."""
+    """If the encoder's folder is not empty, the export is refused and the stored changes are kept."""
     running = Run(read_config(config), tmp_path / "out", device="cpu")
     running.train(on_progress=unseen)
     running.finish()

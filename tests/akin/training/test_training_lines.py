@@ -1,4 +1,4 @@
-"""The lines of the pages on training, functions and reviewers, typed in turn over small data."""
+"""Tests that run the lines of the pages on training, functions and reviewers with small data."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SENTENCES = ["Little is known about rivers.", "We fit a graph network.", "Our re
 
 
 def typed(page: str, start: str, instead: Mapping[str, str]) -> list[str]:
-    """Run the lines of a page that begin so and have something of their own; their outputs, in order."""
+    """Run the lines of a page that begin with ``start`` and have arguments; return their outputs in order."""
     lines = [line for line in dict.fromkeys(shown_lines(DOCS / page)) if line.startswith(start)]
     whole = [words for line in lines if len(words := words_of(line)[1:]) > 3]
     assert whole
@@ -27,7 +27,7 @@ def typed(page: str, start: str, instead: Mapping[str, str]) -> list[str]:
 
 
 def toml_of(page: str) -> str:
-    """The first TOML that a page shows."""
+    """Return the first TOML block of a page."""
     found = re.search(r"```toml\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.S)
     assert found
     return found[1]
@@ -35,7 +35,7 @@ def toml_of(page: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that a reader works in, with an encoder beside it that takes no time."""
+    """Return the working folder, next to a tiny encoder."""
     write_tiny_bert(tmp_path / "tiny")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_encoder_is_trained_as_the_page_says(folder: Path) -> None:
-    """Sets are made of a corpus, the page's own configuration is trained, measured and exported."""
+    """The page's lines make a set, and train, measure and export with the page's own configuration."""
     papers = [{"id": f"p{i}", "title": f"The {i}. of its kind", "abstract": SENTENCES} for i in range(80)]
     write_lines(folder / "papers.jsonl", papers)
     write_lines(folder / "contexts.jsonl", citing_sentences(80))
@@ -69,7 +69,7 @@ def test_an_encoder_is_trained_as_the_page_says(folder: Path) -> None:
 
 
 def test_functions_are_trained_as_the_page_says(folder: Path) -> None:
-    """The page's own phrases are counted, trained on and measured."""
+    """The page's phrases are counted, trained on and measured."""
     papers = [{"id": f"p{i}", "title": f"Paper {i}", "abstract": SENTENCES} for i in range(40)]
     write_lines(folder / "corpus.jsonl", papers)
     (folder / "mine.toml").write_text(toml_of("functions.md"), encoding="utf-8")
@@ -85,7 +85,7 @@ def test_functions_are_trained_as_the_page_says(folder: Path) -> None:
 
 
 def test_reviewers_are_matched_as_the_page_says(folder: Path) -> None:
-    """Submissions and a folder of profiles become a report and assignments."""
+    """Submissions and a folder of profiles give a report and assignments."""
     papers = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
     (folder / "submissions.json").write_text(json.dumps(papers[:2]), encoding="utf-8")
     (folder / "archives").mkdir()

@@ -1,4 +1,4 @@
-"""``akin train CONFIG.toml``: what is learnt, resumed and refused, on a tiny random encoder."""
+"""Tests of ``akin train CONFIG.toml`` on a tiny random encoder: learning, resuming and refusals."""
 
 import json
 import signal
@@ -26,20 +26,20 @@ OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
 
 
 def trained(config: Path, out: Path) -> dict[str, torch.Tensor]:
-    """The tensors of the last checkpoint after a run."""
+    """Return the tensors of the last checkpoint after a run."""
     Run(read_config(config), out, device="cpu").train(on_progress=unseen)
     return load_file(out / LAST)
 
 
 def assert_equal_bits(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
-    """Equal names, and every bit of every tensor."""
+    """Check that both have the same names, and the same bits in every tensor."""
     assert sorted(a) == sorted(b)
     assert [name for name in a if not torch.equal(a[name], b[name])] == []
 
 
 @pytest.mark.parametrize("extra", ["", "dropout = 0.1\n" + LOW_RANK])
 def test_a_run_gives_the_same_bits_again(tmp_path: Path, extra: str) -> None:
-    """Weights and moments are a function of configuration and data; what happened is written down."""
+    """Two runs give the same bits, and the losses, measurements and curve are written."""
     config = write_run(tmp_path, extra=extra)
     first, second = trained(config, tmp_path / "a"), trained(config, tmp_path / "b")
     assert_equal_bits(first, second)
@@ -51,7 +51,7 @@ def test_a_run_gives_the_same_bits_again(tmp_path: Path, extra: str) -> None:
 
 @pytest.mark.parametrize(("extra", "rate"), [("", "3e-3"), (LOW_RANK, "5e-3")])
 def test_what_belongs_together_is_learnt(tmp_path: Path, extra: str, rate: str) -> None:
-    """Forty steps halve the loss of the toy pairs and rank them perfectly, with all weights and with few."""
+    """Forty steps halve the loss of the toy pairs and rank them perfectly, with all weights or low-rank."""
     config = write_run(tmp_path, extra=extra)
     text = config.read_text().replace("n_steps = 8", "n_steps = 40").replace("= 4\n", "= 40\n")
     config.write_text(text.replace("batch = 40", "batch = 4").replace("1e-3", rate))
@@ -63,7 +63,7 @@ def test_what_belongs_together_is_learnt(tmp_path: Path, extra: str, rate: str) 
 
 @pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.trial)])
 def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool) -> None:
-    """Stopped in the middle, in the trial by SIGKILL, then resumed: weights and losses as without a stop."""
+    """A run stopped in the middle, in the trial by SIGKILL, resumes to the same weights and losses."""
     config = write_run(tmp_path, extra="dropout = 0.1\n" + LOW_RANK)
     expected = trained(config, tmp_path / "whole")
     out = tmp_path / "stopped"
@@ -86,7 +86,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool) -> N
 
 
 def test_bfloat16_moves_the_same_weights_by_rounding(tmp_path: Path) -> None:
-    """Products are rounded and nothing else: close to float32, not equal, and the same bits when resumed."""
+    """bfloat16 training stays float32 in storage, is close to float32, and resumes to the same bits."""
     plain = write_run(tmp_path, extra=LOW_RANK)
     rounded = tmp_path / "rounded.toml"
     rounded.write_text('precision = "bfloat16"\n' + plain.read_text())
@@ -103,7 +103,7 @@ def test_bfloat16_moves_the_same_weights_by_rounding(tmp_path: Path) -> None:
 
 
 def _interrupt_at(step: int) -> Callable[[str, int, int], None]:
-    """Progress that ends the run after a step, as Ctrl-C does."""
+    """Return a progress callback that ends the run after a step, like Ctrl-C."""
 
     def on_progress(_stage: str, done: int, _total: int) -> None:
         if done == step:
@@ -113,7 +113,7 @@ def _interrupt_at(step: int) -> Callable[[str, int, int], None]:
 
 
 def test_cached_gradients_are_those_of_the_whole_batch(tmp_path: Path) -> None:
-    """Encoding twice gives the weights that encoding once does, to rounding, dropout included."""
+    """Cached gradients give the same weights as whole batches up to rounding, with dropout."""
     plain = write_run(tmp_path, extra="dropout = 0.1\n")
     cached = tmp_path / "cached.toml"
     cached.write_text(plain.read_text() + "cache_gradients = true\n")
@@ -126,7 +126,7 @@ def test_cached_gradients_are_those_of_the_whole_batch(tmp_path: Path) -> None:
 
 
 def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
-    """A step of two batches moves by the mean of their gradients: the losses are means, the draws differ."""
+    """With two accumulated batches a step, a run still records one loss per step."""
     config = write_run(tmp_path, steps="accumulate = 2\n")
     trained(config, tmp_path / "a")
     assert len(json.loads((tmp_path / "a" / FIGURES).read_text())["losses"]) == 8
@@ -134,7 +134,7 @@ def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_merged_weights_load_as_any_encoder(tmp_path: Path, extra: str) -> None:
-    """What is exported gives, through the ordinary path, the vectors that training ended with."""
+    """An exported encoder, loaded normally, gives the vectors of the end of training."""
     config = write_run(tmp_path, extra=extra)
     run = Run(read_config(config), tmp_path / "out", device="cpu")
     run.train(on_progress=unseen)
@@ -152,7 +152,7 @@ def test_merged_weights_load_as_any_encoder(tmp_path: Path, extra: str) -> None:
 
 
 def test_a_share_of_the_change_lies_between_the_weights(tmp_path: Path) -> None:
-    """With share 0.5 every weight is the mean of the encoder's begun with and the trained one."""
+    """With share 0.5 every weight is the mean of the initial and the trained weight."""
     config = write_run(tmp_path, extra=LOW_RANK)
     run = Run(read_config(config), tmp_path / "out", device="cpu")
     run.train(on_progress=unseen)
@@ -166,7 +166,7 @@ def test_a_share_of_the_change_lies_between_the_weights(tmp_path: Path) -> None:
 
 
 def test_another_configuration_is_not_resumed(tmp_path: Path) -> None:
-    """A folder that holds a run of something else is refused, and told what to do."""
+    """A folder with a run of another configuration is refused."""
     config = write_run(tmp_path)
     trained(config, tmp_path / "out")
     config.write_text(config.read_text().replace("1e-3", "2e-3"))
@@ -175,7 +175,7 @@ def test_another_configuration_is_not_resumed(tmp_path: Path) -> None:
 
 
 def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
-    """With patience 1 a run of rate 0 ends after the first measurement that is no better."""
+    """With patience 1 and a rate near 0, the run ends after the first measurement without improvement."""
     config = write_run(tmp_path, steps="patience = 1\n")
     config.write_text(config.read_text().replace("1e-3", "1e-30"))
     trained(config, tmp_path / "out")
@@ -208,7 +208,7 @@ def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
 def test_what_a_configuration_may_not_say(
     tmp_path: Path, change: Callable[[str], str], error: type[AkinError], said: str
 ) -> None:
-    """A configuration that cannot be right is refused before anything is trained, naming what is wrong."""
+    """An invalid configuration is refused by name before anything is trained."""
     config = write_run(tmp_path)
     config.write_text(change(config.read_text()))
     with pytest.raises(error, match=said):
@@ -217,7 +217,7 @@ def test_what_a_configuration_may_not_say(
 
 
 def test_the_command_trains_and_writes_an_encoder(tmp_path: Path) -> None:
-    """`akin train CONFIG.toml --out DIR` ends with an encoder, its card and the curve."""
+    """`akin train CONFIG.toml --out DIR` writes an encoder and its model card."""
     config = write_run(tmp_path, extra=LOW_RANK)
     result = CliRunner().invoke(train.app, [str(config), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
@@ -229,7 +229,7 @@ def test_the_command_trains_and_writes_an_encoder(tmp_path: Path) -> None:
 
 
 def test_the_rate_rises_and_falls_in_lines() -> None:
-    """A linear warm-up, then a linear fall to the last share."""
+    """The learning rate warms up linearly, then falls linearly to the last share."""
     settings = LoopSettings(n_steps=10, warm_up=2, last_rate=0.3)
     rates = [rate_at(step, settings) for step in range(10)]
     assert rates == pytest.approx([0.5, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.3, 0.3])

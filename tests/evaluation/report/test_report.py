@@ -1,4 +1,4 @@
-"""The HTML report: complete, self-contained and escaped."""
+"""Tests of the HTML report: complete, self-contained and escaped."""
 
 import datetime as dt
 import math
@@ -29,7 +29,7 @@ EVIL = """</title></style><script>alert('x')</script><img src=x onerror="alert(1
 
 
 def test_the_page_is_well_formed(tmp_path: Path) -> None:
-    """Tags balance, ids are unique, and every reference inside the page has its target."""
+    """The page parses, its ids are unique, and every internal reference has a target."""
     html = written(tmp_path)
     page = parsed(html)
     ids = [element.get("id") for element in page.iter() if element.get("id")]
@@ -42,14 +42,14 @@ def test_the_page_is_well_formed(tmp_path: Path) -> None:
 
 
 def test_the_page_asks_for_nothing_outside_itself(tmp_path: Path) -> None:
-    """No address, no script, no linked file: the page reads the same without a network."""
+    """The page has no address, script or linked file, so it reads the same without a network."""
     html = written(tmp_path)
     assert [] == re.findall(r"https?:|//|@import|url\(|\bsrc=|<script|<link|<iframe|<img|javascript:", html)
     assert "default-src 'none'" in html
 
 
 def test_the_heading_says_what_was_measured_when_and_how(tmp_path: Path) -> None:
-    """Set, date, numbers of queries and of query papers, notes and the command."""
+    """The heading shows the set, date, numbers of queries and query papers, notes and the command."""
     header = next(parsed(written(tmp_path, collection(notes=("Take with salt.",)))).iter("header"))
     facts = {text_of(fact[0]): text_of(fact[1]) for fact in next(header.iter("dl"))}
     assert "tiny" == text_of(next(header.iter("h1")))
@@ -66,7 +66,7 @@ def test_the_heading_says_what_was_measured_when_and_how(tmp_path: Path) -> None
 
 
 def test_a_report_without_a_date_bears_todays(tmp_path: Path) -> None:
-    """The date is the caller's, or today's."""
+    """A report without a given date has today's."""
     given = collection()
     before = dt.datetime.now(tz=dt.UTC).date()
     write_report(tmp_path / "r.html", given, [], [])
@@ -75,7 +75,7 @@ def test_a_report_without_a_date_bears_todays(tmp_path: Path) -> None:
 
 
 def test_every_figure_of_the_main_measures_is_in_a_table(tmp_path: Path) -> None:
-    """Systems by facets, best system first, with the interval beside each figure."""
+    """Tables have systems by facets, the best system first, with the interval next to each figure."""
     given = collection()
     rows = summarise(given, runs(given), n_resamples=100)
     tables = list(parsed(written(tmp_path, given, rows=rows)).iter("table"))
@@ -98,7 +98,7 @@ def test_every_figure_of_the_main_measures_is_in_a_table(tmp_path: Path) -> None
 
 
 def test_the_best_of_each_column_is_marked_for_eye_and_ear(tmp_path: Path) -> None:
-    """Systems that read the same are all the best; the mark has words for a screen reader."""
+    """Systems with the same rounded figure are all marked as best, with words for a screen reader."""
     rows = [
         Row("tiny", system, "all", "all", "MAP", value, value - 5, value + 5, 6)
         for system, value in (("a", 41.04), ("b", 41.0), ("c", 40.9))
@@ -111,7 +111,7 @@ def test_the_best_of_each_column_is_marked_for_eye_and_ear(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("measures", [("NDCG%50",), ("NDCG%50", "MAP", "P@1")])
 def test_single_folds_are_folded_away(tmp_path: Path, measures: tuple[str, ...]) -> None:
-    """The tables in sight cover all folds; those of single folds stand below, named."""
+    """The visible tables cover all folds, and those of single folds are folded away with their names."""
     given = collection()
     halves = tuple(replace(query, fold=f"fold{i % 3 % 2 + 1}") for i, query in enumerate(given.queries))
     page = parsed(written(tmp_path, replace(given, queries=halves, measures=measures)))
@@ -123,7 +123,7 @@ def test_single_folds_are_folded_away(tmp_path: Path, measures: tuple[str, ...])
 
 
 def test_a_ranking_shows_grades_shares_and_chosen_sentences(tmp_path: Path) -> None:
-    """Badges tell relevant, irrelevant and unjudged apart; shares and shades agree with the alignments."""
+    """Badges show relevant, irrelevant and unjudged papers; shares and shades match the alignments."""
     page = parsed(written(tmp_path))
     assert ["Sentence 0 of p0.", "Sentence 2 of p0."] == [
         text_of(of_class(c, "text")[0]) for c in of_class(page, "chosen")
@@ -139,7 +139,7 @@ def test_a_ranking_shows_grades_shares_and_chosen_sentences(tmp_path: Path) -> N
 
 
 def test_a_ranking_without_alignments_is_still_shown(tmp_path: Path) -> None:
-    """A system that compares no sentences has a list, grades and scores."""
+    """The ranking of a system that compares no sentences still has papers, grades and scores."""
     page = parsed(
         written(tmp_path, explanations=[ExplainedRanking("q1", "bm25", (ranked("p3"), ranked("p4")))])
     )
@@ -150,7 +150,7 @@ def test_a_ranking_without_alignments_is_still_shown(tmp_path: Path) -> None:
 
 
 def test_a_query_that_found_nothing_says_so(tmp_path: Path) -> None:
-    """An empty ranking keeps its query and has no empty list."""
+    """An empty ranking shows its query and a note, but no empty list."""
     page = parsed(written(tmp_path, explanations=[ExplainedRanking("q1", "s", ())]))
     (ranking,) = of_class(page, "ranking")
     assert "nothing was found." in text_of(ranking)
@@ -158,7 +158,7 @@ def test_a_query_that_found_nothing_says_so(tmp_path: Path) -> None:
 
 
 def test_rankings_are_capped(tmp_path: Path) -> None:
-    """Past the first rankings, and the first papers of each, the page says how many it leaves out."""
+    """Only the first rankings and papers are shown, and the page says how many rankings are left out."""
     long = ExplainedRanking("q0", "s", tuple(ranked(f"p{i}") for i in range(MOST_PAPERS + 2)))
     page = parsed(written(tmp_path, explanations=[long] * (MOST_RANKINGS + 3)))
     assert MOST_RANKINGS == len(of_class(page, "ranking"))
@@ -167,7 +167,7 @@ def test_rankings_are_capped(tmp_path: Path) -> None:
 
 
 def test_markup_in_names_stays_text(tmp_path: Path) -> None:
-    """Whatever a collection, a system or a paper is called, it is shown, never run."""
+    """Markup in the names of collections, systems and papers is shown as text, never run."""
     plain = collection()
     bad = paper(EVIL, title=EVIL)
     bad = replace(bad, sentences=(replace(bad.sentences[0], text=EVIL), *bad.sentences[1:]))
@@ -200,7 +200,7 @@ def test_characters_that_html_forbids_are_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("facets", [("all",), ("method", "result")])
 def test_missing_intervals_and_rows_leave_gaps_not_nan(tmp_path: Path, facets: tuple[str, ...]) -> None:
-    """A figure without an interval stands alone; a figure that is missing is a dash, told in words too."""
+    """A figure without an interval has no whisker, and a missing figure is shown as missing in words."""
     given = collection(facets=facets)
     full = summarise(given, runs(given), n_resamples=10)
     rows = [
@@ -216,14 +216,14 @@ def test_missing_intervals_and_rows_leave_gaps_not_nan(tmp_path: Path, facets: t
 
 
 def test_an_empty_evaluation_says_so(tmp_path: Path) -> None:
-    """Nothing measured and nothing explained still make a page."""
+    """An evaluation without figures and rankings still makes a page."""
     page = parsed(written(tmp_path, systems=[], rows=[], explanations=()))
     assert "No figures were measured." in text_of(page)
     assert ["figures"] == [section.get("id") for section in page.iter("section")]
 
 
 def test_one_system_has_no_rival(tmp_path: Path) -> None:
-    """Without a second system there is no scatter and no talk of the best of many."""
+    """With one system there is no scatter plot and no mark of the best."""
     given = collection()
     page = parsed(written(tmp_path, given, runs(given)[:1], explanations=()))
     assert ["figures", "facets"] == [section.get("id") for section in page.iter("section")]
@@ -232,12 +232,12 @@ def test_one_system_has_no_rival(tmp_path: Path) -> None:
 
 
 def test_an_explained_query_must_be_in_the_collection(tmp_path: Path) -> None:
-    """A ranking of another collection is refused by name."""
+    """A ranking of a query outside the collection is refused by name."""
     with pytest.raises(InputError, match="'elsewhere'"):
         written(tmp_path, explanations=[ExplainedRanking("elsewhere", "s", ())])
 
 
 def test_a_report_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
-    """A folder that is not there is named."""
+    """If the folder does not exist, the error names it."""
     with pytest.raises(StorageError, match="absent"):
         written(tmp_path / "absent")

@@ -1,4 +1,4 @@
-"""The report's charts: true to the figures, and told in words as well."""
+"""Tests of the report's charts: they match the figures, and describe them in words."""
 
 import math
 import re
@@ -20,7 +20,7 @@ from tests.support.examples.evaluation.report_examples import (
 
 
 def test_facet_charts_show_every_system_and_facet(tmp_path: Path) -> None:
-    """One panel for each facet, each with every system, told in words as well."""
+    """Each facet has a panel with every system, which is also described in words."""
     section = next(s for s in parsed(written(tmp_path)).iter("section") if s.get("id") == "facets")
     panels = list(section.iter("figure"))
     assert ["method", "result", "all"] == [text_of(next(panel.iter("b"))) for panel in panels]
@@ -30,7 +30,7 @@ def test_facet_charts_show_every_system_and_facet(tmp_path: Path) -> None:
 
 
 def test_dots_stand_where_their_values_say() -> None:
-    """Positions are linear in the values and each dot lies inside its whisker."""
+    """The positions of dots and whiskers are linear in the values."""
     values = [12.5, 61.0, 30.25, 30.5, 88.0]
     systems = [Dot(f"s{i}", v, v - 4.0, v + 6.0, best=v == 88.0) for i, v in enumerate(values)]
     chart = parsed(dots(systems, [0.0, 50.0, 100.0], name="x", title="T"))
@@ -65,12 +65,12 @@ def test_dots_stand_where_their_values_say() -> None:
     ],
 )
 def test_ticks_are_round_and_span_the_values(values: list[float], expected: list[float]) -> None:
-    """At most six round numbers, the outer ones around every finite value."""
+    """Ticks are at most six round numbers around all finite values."""
     assert expected == ticks(values)
 
 
 def test_duels_plot_every_query_at_its_values(tmp_path: Path) -> None:
-    """The best system against each other one: a titled mark for each query, counts and paired difference."""
+    """Plots of the best system against each other have a mark per query, wins and the paired difference."""
     given = collection()
     systems = runs(given)
     section = next(
@@ -96,7 +96,7 @@ def test_duels_plot_every_query_at_its_values(tmp_path: Path) -> None:
 
 
 def test_a_scatter_puts_better_queries_above_the_diagonal() -> None:
-    """Across runs right, upwards runs up, and each side of the diagonal has its own mark."""
+    """Values grow to the right and upwards, and each side of the diagonal has its own mark."""
     points = [
         Point(name, x, y)
         for name, x, y in (("a", 20.0, 80.0), ("b", 80.0, 20.0), ("c", 50.0, 50.0), ("d", 30.0, 80.0))
@@ -111,7 +111,7 @@ def test_a_scatter_puts_better_queries_above_the_diagonal() -> None:
 
 
 def test_a_thousand_queries_are_one_path() -> None:
-    """Crowds lose their labels, not their points."""
+    """The marks of a thousand queries are three paths with all points, but without labels."""
     points = [Point(f"q{i}", i / 10, 100 - i / 10) for i in range(1000)]
     chart = scatter(points, ticks([0.0, 100.0]), name="x", title="T", across="one", upwards="two")
     assert [500, 499, 1] == [
@@ -123,7 +123,7 @@ def test_a_thousand_queries_are_one_path() -> None:
 
 
 def test_a_heat_map_has_a_cell_for_each_weight_that_counts() -> None:
-    """Sentences run down, query sentences across; weights that round to nothing are dots without a number."""
+    """Rows are sentences, columns query sentences; weights that round to 0 are dots without a number."""
     cells = {(0, 4): (0.6, 0.5), (2, 1): (0.396, 0.7), (1, 1): (0.004, 0.9)}
     chart = parsed(heat_map(cells, range(3), [1, 4], name="x", title="T"))
     boxes = [(float(box.get("x", "")), float(box.get("y", ""))) for box in of_class(chart, "cell")]

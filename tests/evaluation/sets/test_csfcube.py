@@ -1,4 +1,4 @@
-"""The CSFCube collection: its layout, its queries, and the figures its authors publish for SPECTER."""
+"""Tests of CSFCube: its layout, its queries, and the figures its authors publish for SPECTER."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ SPLITS = {
 
 
 def write(folder: Path, *, annotations: dict[str, Any] = ANNOTATIONS, splits: Any = SPLITS) -> None:
-    """Write an invented collection of four papers in CSFCube's own layout."""
+    """Write an invented collection of four papers in CSFCube's layout."""
     rows = [
         {
             "paper_id": name,
@@ -70,7 +70,7 @@ def write(folder: Path, *, annotations: dict[str, Any] = ANNOTATIONS, splits: An
 
 
 def write_files(folder: Path, rows: list[dict[str, Any]], annotations: dict[str, Any], splits: Any) -> None:
-    """Write papers, judgements and folds in CSFCube's own layout."""
+    """Write papers, judgements and folds in CSFCube's layout."""
     folder.mkdir(exist_ok=True)
     (folder / "abstracts-csfcube-preds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "evaluation_splits.json").write_text(json.dumps(splits))
@@ -80,14 +80,14 @@ def write_files(folder: Path, rows: list[dict[str, Any]], annotations: dict[str,
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The invented collection."""
+    """Return the folder of the invented collection."""
     write(tmp_path)
     return tmp_path
 
 
 @pytest.fixture(scope="module")
 def development_fold() -> Collection:
-    """The half of the collection that is measured while developing."""
+    """Return the fold of the collection that is measured during development."""
     collection = CsfcubeSet().load(outside_data("csfcube"))
     queries = tuple(query for query in collection.queries if query.fold == "fold1")
     return replace(collection, queries=queries, qrels={q.id: collection.qrels[q.id] for q in queries})
@@ -95,7 +95,7 @@ def development_fold() -> Collection:
 
 @pytest.fixture(scope="module")
 def published() -> Run:
-    """SPECTER's rankings as the collection ships them, paper and distance."""
+    """Return SPECTER's rankings of papers by distance, as shipped with the collection."""
     folder = outside_data("csfcube")
     rankings = {facet: json.loads((folder / f"specter-ranking-{facet}.json").read_text()) for facet in FACETS}
     return Run(
@@ -110,7 +110,7 @@ def published() -> Run:
 
 @pytest.fixture(scope="module")
 def weighed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Invented]:
-    """The invented rankings of both folds, read as the collection, with every measure of the authors."""
+    """Return the invented rankings and their collection of both folds, with all measures of the authors."""
     folder, given = tmp_path_factory.mktemp("weighed"), invented()
     write_files(folder, given.papers, given.annotations, given.splits)
     return replace(CsfcubeSet().load(folder), measures=tuple(AUTHORS_NAMES.values())), given
@@ -121,7 +121,7 @@ def weighed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Inven
 def test_invented_rankings_have_the_figures_of_the_authors_script(
     facet: str, fold: str, weighed: tuple[Collection, Invented]
 ) -> None:
-    """Every measure, of one fold and as the mean of both; one query has nothing relevant, one has it last."""
+    """Every measure equals the authors' script, per fold and overall, also for queries with edge cases."""
     collection, given = weighed
     rows = summarise(collection, [given.run], n_resamples=10)
     found = {row.measure: row.value for row in rows if (row.facet, row.fold) == (facet, fold)}
@@ -130,7 +130,7 @@ def test_invented_rankings_have_the_figures_of_the_authors_script(
 
 
 def of_measured(system: str, facet: str) -> dict[str, Interval]:
-    """The mean of each measure over the development fold's queries of a facet, with its interval."""
+    """Return the mean and interval of each measure over the development queries of a facet."""
     numbers = [i for i, (own, _) in enumerate(MEASURED["queries"]) if facet in {own, "all"}]
     table = {
         measure: {f"{i:02}": values[i] for i in numbers}
@@ -141,7 +141,7 @@ def of_measured(system: str, facet: str) -> dict[str, Interval]:
 
 @pytest.mark.parametrize("facet", [*FACETS, "all"])
 def test_what_the_queries_measure_gives_the_published_figures(facet: str) -> None:
-    """SPECTER's values, query by query, have the means that the authors' script gives, to 0.01."""
+    """The means of SPECTER's stored values per query are those of the authors' script, to 0.01."""
     expected = {AUTHORS_NAMES[name]: value for name, value in MEASURED["specter_figures"][facet].items()}
     found = {measure: figure.value for measure, figure in of_measured("specter", facet).items()}
     assert pytest.approx(expected, abs=0.01) == found
@@ -150,7 +150,7 @@ def test_what_the_queries_measure_gives_the_published_figures(facet: str) -> Non
 @pytest.mark.parametrize(("system", "named"), [("specter", "specter (published)"), ("bm25", "bm25")])
 @pytest.mark.parametrize("facet", [*FACETS, "all"])
 def test_the_documented_figures_are_what_the_queries_measure(facet: str, system: str, named: str) -> None:
-    """A row of the suite's file for CSFCube is what the queries' values give, intervals and all."""
+    """The suite's stored figures and intervals for CSFCube follow from the stored values per query."""
     rows = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"].figures.rows
     told = {row.measure: row for row in rows if (row.system, row.facet, row.fold) == (named, facet, "all")}
     for measure in ("MAP", "NDCG%20"):
@@ -162,7 +162,7 @@ def test_the_documented_figures_are_what_the_queries_measure(facet: str, system:
 def test_the_development_fold_measures_the_numbers_kept_here(
     development_fold: Collection, published: Run
 ) -> None:
-    """SPECTER's published rankings and BM25, query by query, have the values that are kept here."""
+    """SPECTER's published rankings and BM25 have the stored values, query by query."""
     words = Systems(development_fold, pytest.fail).rank("bm25")
     runs = {"specter": (published, tuple(AUTHORS_NAMES.values())), "bm25": (words, ("MAP", "NDCG%20"))}
     found = numbers_of(development_fold, runs)
@@ -176,7 +176,7 @@ def test_the_development_fold_measures_the_numbers_kept_here(
 def test_the_table_of_the_development_fold_has_the_published_figures(
     development_fold: Collection, published: Run
 ) -> None:
-    """The rows that are printed hold the same numbers, each within its interval."""
+    """The summary's figures equal the published ones, and lie within their intervals."""
     rows = summarise(development_fold, [published], n_resamples=1000)
     authors_name = {name: theirs for theirs, name in AUTHORS_NAMES.items()}
     compared = [row for row in rows if row.measure in authors_name]
@@ -188,20 +188,20 @@ def test_the_table_of_the_development_fold_has_the_published_figures(
 
 
 def test_the_development_fold_is_read_whole(development_fold: Collection) -> None:
-    """Eight queries a facet, each with sentences of its facet, judged on every paper of its pool."""
+    """The fold has eight queries per facet, with selected sentences and fully judged pools."""
     assert (4205, 24) == (len(development_fold.papers), len(development_fold.queries))
     every_query_is_complete(development_fold)
 
 
 def test_the_invented_rankings_are_read_whole(weighed: tuple[Collection, Invented]) -> None:
-    """Both folds, each query with a sentence of its facet, judged on every paper of its pool."""
+    """Both folds are read, with selected sentences and fully judged pools."""
     collection, given = weighed
     assert given.run.scores.keys() == collection.qrels.keys()
     every_query_is_complete(collection)
 
 
 def every_query_is_complete(collection: Collection) -> None:
-    """Its pool is judged and without itself, and its selected sentences are of its facet."""
+    """Check that each pool is judged and without the query, and each selected sentence has the facet."""
     for query in collection.queries:
         assert query.pool
         assert query.paper.id not in query.pool
@@ -214,12 +214,12 @@ def every_query_is_complete(collection: Collection) -> None:
 
 
 def test_the_registry_names_the_reader() -> None:
-    """It satisfies the protocol."""
+    """The reader in the registry satisfies the protocol."""
     assert isinstance(resolve(SETS, "csfcube", "test collection")(), CollectionReader)
 
 
 def test_queries_carry_their_pool_facet_fold_and_paper(folder: Path) -> None:
-    """The pool never holds the query itself, also where the files list it."""
+    """A query's pool never contains the query, even if the files list it."""
     collection = CsfcubeSet().load(folder)
     assert [
         ("q1-background", "q1", ("c1", "c2"), "background", "fold1", "q1"),
@@ -229,7 +229,7 @@ def test_queries_carry_their_pool_facet_fold_and_paper(folder: Path) -> None:
 
 
 def test_grades_are_the_adjudicated_ones(folder: Path) -> None:
-    """Not the highest of the annotators'; what was not rated is 0; the query itself has none."""
+    """Grades are the adjudicated ones, 0 if not rated, and the query itself has none."""
     collection = CsfcubeSet().load(folder)
     assert {
         "q1-background": {"c1": 3, "c2": 0},
@@ -240,7 +240,7 @@ def test_grades_are_the_adjudicated_ones(folder: Path) -> None:
 
 
 def test_aims_count_as_background_and_an_empty_sentence_goes_with_its_label(folder: Path) -> None:
-    """Sentence numbers are those of the abstract as it is encoded."""
+    """Objectives count as background, and sentence numbers are those without empty sentences."""
     collection = CsfcubeSet().load(folder)
     background, method, result = collection.queries
     assert ["What is known.", "What we aim at."] == [
@@ -252,7 +252,7 @@ def test_aims_count_as_background_and_an_empty_sentence_goes_with_its_label(fold
 
 
 def test_a_query_without_a_sentence_of_its_facet_uses_its_whole_abstract(tmp_path: Path) -> None:
-    """The collection says so."""
+    """Without a sentence of its facet, the whole abstract is the query, and a note says so."""
     annotations = {**ANNOTATIONS, "background": {"q2": {"cands": ["c1"], "relevance_adju": [1]}}}
     splits = {**SPLITS, "background": {"fold1_dev": ["q2_background"]}}
     write(tmp_path, annotations=annotations, splits=splits)
@@ -264,7 +264,7 @@ def test_a_query_without_a_sentence_of_its_facet_uses_its_whole_abstract(tmp_pat
 
 
 def test_half_a_collection_says_what_is_missing(tmp_path: Path) -> None:
-    """A figure of one fold is not the papers' test figure."""
+    """Missing judgements and a missing fold are noted, as the figures are not comparable then."""
     write(tmp_path, annotations={**ANNOTATIONS, "method": {}})
     assert (
         "1 of the 3 queries of the splits have no judgements in this folder.",
@@ -273,7 +273,7 @@ def test_half_a_collection_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_papers_may_be_gzipped(folder: Path) -> None:
-    """Nothing else changes."""
+    """Gzipped papers give the same collection."""
     plain = CsfcubeSet().load(folder)
     papers = folder / "abstracts-csfcube-preds.jsonl"
     (folder / f"{papers.name}.gz").write_bytes(gzip.compress(papers.read_bytes()))
@@ -285,7 +285,7 @@ def test_papers_may_be_gzipped(folder: Path) -> None:
     "name", ["evaluation_splits.json", "abstracts-csfcube-preds.jsonl", "test-pid2anns-csfcube-method.json"]
 )
 def test_a_missing_file_says_where_the_collection_is_offered(name: str, folder: Path) -> None:
-    """With the layout that is expected."""
+    """The error for a missing file names it, the publisher and the expected layout."""
     (folder / name).unlink()
     with pytest.raises(CollectionMissingError, match=rf"(?s){name}.*github.com/iesl/CSFCube.*test-pid2anns"):
         CsfcubeSet().load(folder)
@@ -305,7 +305,7 @@ def test_a_missing_file_says_where_the_collection_is_offered(name: str, folder: 
 def test_files_that_contradict_one_another_are_refused(
     annotations: dict[str, Any], splits: Any, message: str, tmp_path: Path
 ) -> None:
-    """The message names the query."""
+    """Contradicting files are refused with a message that says where."""
     write(tmp_path, annotations={**ANNOTATIONS, **annotations}, splits=splits)
     with pytest.raises(CorpusFormatError, match=message):
         CsfcubeSet().load(tmp_path)
@@ -328,7 +328,7 @@ def test_files_that_contradict_one_another_are_refused(
 def test_a_paper_that_cannot_be_used_is_named_with_its_line(
     row: dict[str, Any], message: str, folder: Path
 ) -> None:
-    """A collection is read whole or not at all."""
+    """An unusable paper is refused with its line."""
     with (folder / "abstracts-csfcube-preds.jsonl").open("a") as file:
         file.write(json.dumps(row) + "\n")
     with pytest.raises(BrokenRowError, match=rf"preds.jsonl:5: .*{message}"):

@@ -1,4 +1,4 @@
-"""Collections that are no ranking of papers: sentences by function, SciDocs' classes and recommendation."""
+"""Tests of collections evaluated without rankings of papers: sentence functions, and SciDocs' other tasks."""
 
 import json
 import math
@@ -26,14 +26,14 @@ from tests.support.outside_data import outside_data
 
 
 def value(rows: Sequence[Row], facet: str, measure: str) -> float:
-    """One figure of a table."""
+    """Return one figure of a table."""
     (row,) = [row for row in rows if (row.facet, row.measure) == (facet, measure)]
     assert row.low <= row.value <= row.high or math.isnan(row.low)
     return row.value
 
 
 def reference(vectors: np.ndarray, labels: np.ndarray, query: int) -> tuple[float, float, float]:
-    """P@1, R-precision and MAP@R of one query as their definitions read, rank by rank."""
+    """Return P@1, R-precision and MAP@R of one query, computed rank by rank from their definitions."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     others = [i for i in range(len(labels)) if i != query]
     ranked = sorted(others, key=lambda i: -float(unit[query] @ unit[i]))
@@ -45,7 +45,7 @@ def reference(vectors: np.ndarray, labels: np.ndarray, query: int) -> tuple[floa
 
 @pytest.mark.parametrize("block_bytes", [1, 1000, functions.BLOCK_BYTES])
 def test_retrieval_by_label_follows_its_definitions(block_bytes: int) -> None:
-    """Every query's values, whatever the size of the blocks, equal those computed rank by rank."""
+    """The values of every query equal those computed rank by rank, whatever the size of the blocks."""
     draw = np.random.default_rng(3)
     vectors = draw.normal(size=(40, 5)).astype(np.float32)
     labels = np.arange(40) % 3
@@ -56,7 +56,7 @@ def test_retrieval_by_label_follows_its_definitions(block_bytes: int) -> None:
 
 
 def test_retrieval_by_label_worked_by_hand() -> None:
-    """On a line of angles: ranks right, wrong, right give MAP@R (1 + 0) / 2 with two others of the label."""
+    """Ranks that are right, wrong, right give MAP@R (1 + 0) / 2 for two other items with the label."""
     angles = np.radians([0, 10, 25, 45])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) * 7
     values = retrieval_by_label(vectors, np.array([0, 0, 1, 0]))
@@ -66,7 +66,7 @@ def test_retrieval_by_label_worked_by_hand() -> None:
 
 
 def test_functions_reports_every_label_and_clusters_by_abstract(tmp_path: Path) -> None:
-    """Sentences that name their function find each other; a label of one sentence finds nothing."""
+    """Sentences with vectors of their function find each other; the only one with its label finds none."""
     EXAMPLES["functions"](tmp_path)
     axes = {"background": 0, "method": 1, "other": 2}
 
@@ -81,7 +81,7 @@ def test_functions_reports_every_label_and_clusters_by_abstract(tmp_path: Path) 
 
 
 def test_functions_leaves_out_sentences_without_a_vector(tmp_path: Path) -> None:
-    """What the encoder did not read neither asks nor answers."""
+    """Sentences that the encoder dropped are neither queries nor candidates."""
     EXAMPLES["functions"](tmp_path)
     rows = FunctionsSet().evaluate(
         tmp_path, lambda papers: [np.ones((1, 2), dtype=np.float32) for _ in papers], system="first"
@@ -91,7 +91,7 @@ def test_functions_leaves_out_sentences_without_a_vector(tmp_path: Path) -> None
 
 
 def test_functions_refuses_vectors_that_are_not_of_sentences(tmp_path: Path) -> None:
-    """More rows than sentences cannot belong to them."""
+    """More vectors than sentences are refused."""
     EXAMPLES["functions"](tmp_path)
     with pytest.raises(EncoderError, match="needs an encoder of sentences"):
         FunctionsSet().evaluate(
@@ -100,7 +100,7 @@ def test_functions_refuses_vectors_that_are_not_of_sentences(tmp_path: Path) -> 
 
 
 def test_functions_refuses_labels_it_does_not_know(tmp_path: Path) -> None:
-    """An unknown label is told with its line."""
+    """An unknown label is refused with its line."""
     write(tmp_path, "dev.jsonl", '{"sentences": ["A."], "labels": ["mood"]}\n')
     with pytest.raises(BrokenRowError, match=r"dev\.jsonl:1: unknown labels mood"):
         FunctionsSet().load(tmp_path)
@@ -119,7 +119,7 @@ CONCLUSIONS\tIt works , too .
 
 
 def test_functions_reads_pubmed_rct(tmp_path: Path) -> None:
-    """Its labels are those measured by; as facets conclusions are results; empty sentences are none."""
+    """Results are by PubMed RCT's labels; conclusions have the facet result; empty sentences are dropped."""
     write(tmp_path, "dev.txt", RCT)
     papers = FunctionsSet().load(tmp_path).papers
     facets = {name: [str(sentence.facet) for sentence in paper.sentences] for name, paper in papers.items()}
@@ -137,7 +137,7 @@ def test_functions_reads_pubmed_rct(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["RESULTS\tA.\n", "###1\nRESULTS A.\n", "###1\nMOOD\tA.\n"])
 def test_functions_names_the_line_of_a_broken_pubmed_rct_file(tmp_path: Path, content: str) -> None:
-    """A sentence of no abstract, without its label, or with one that is none."""
+    """A sentence without an abstract, or with a missing or unknown label, is refused with its line."""
     write(tmp_path, "test.txt", "\n" + content)
     line = 1 + len(content.splitlines())
     with pytest.raises(BrokenRowError, match=rf"test\.txt:{line}: neither ###ID nor LABEL <TAB> sentence"):
@@ -145,7 +145,7 @@ def test_functions_names_the_line_of_a_broken_pubmed_rct_file(tmp_path: Path, co
 
 
 def test_functions_reads_sentences_labelled_with_communicative_functions(tmp_path: Path) -> None:
-    """Any label counts; each sentence is a text of its own, and those of a paper are resampled together."""
+    """Any label is accepted; each sentence is a text, and those of a paper form a cluster."""
     rows = [
         ("Aim of the paper", "we aim", "We aim at x.", "P1_s-1-0"),
         ("Summary of past work", "all of", "All of it is past.", "P1_s-1-1"),
@@ -169,7 +169,7 @@ def test_functions_reads_sentences_labelled_with_communicative_functions(tmp_pat
 
 
 def precision_and_chance(path: Path, hashing: Encoder, expected: dict[str, int]) -> tuple[Row, float]:
-    """P@1 with shared words alone, and what chance gives, where labels have as many sentences as expected."""
+    """Return P@1 of the hashing encoder, and of chance, after checking the count of each label."""
     rows = FunctionsSet().evaluate(
         path, lambda papers: [encoded.sentences for encoded in hashing.encode(papers)], system="hashing"
     )
@@ -180,7 +180,7 @@ def precision_and_chance(path: Path, hashing: Encoder, expected: dict[str, int])
 
 
 def test_functions_on_the_demo_corpus(hashing: Encoder, tmp_path: Path) -> None:
-    """Invented abstracts in CSAbstruct's layout: shared words are resolvably better than chance."""
+    """On the demo's invented abstracts, hashed words are resolvably better than chance."""
     papers = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
     rows = ({"sentences": paper["abstract"], "labels": paper["facets"]} for paper in papers)
     write(tmp_path, "dev.jsonl", lines(*rows))
@@ -191,7 +191,7 @@ def test_functions_on_the_demo_corpus(hashing: Encoder, tmp_path: Path) -> None:
 
 
 def test_functions_on_csabstruct(hashing: Encoder) -> None:
-    """295 abstracts, 2,026 sentences; with shared words alone, better than chance."""
+    """CSAbstruct has 295 abstracts and 2,026 sentences, and hashed words are better than chance."""
     path = outside_data("csabstruct/dev.jsonl")
     assert 295 == len(FunctionsSet().load(path).papers)
     counts = {"background": 681, "method": 624, "objective": 244, "result": 410, "other": 67}
@@ -200,12 +200,12 @@ def test_functions_on_csabstruct(hashing: Encoder) -> None:
 
 
 def by_words(papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
-    """Vectors that tell cats from ores, and hardly more."""
+    """Return vectors that separate cats from ores."""
     return np.array([["cat" in p.abstract, "ore" in p.abstract, 0.1] for p in papers], dtype=np.float32)
 
 
 def test_scidocs_measures_classes_and_clicks(tmp_path: Path) -> None:
-    """Vectors that tell the classes apart classify all test papers and rank what was clicked first."""
+    """Vectors that separate the classes classify all test papers and rank clicked papers first."""
     EXAMPLES["scidocs"](tmp_path)
     rows = ScidocsSet().evaluate(tmp_path, by_words, system="words")
     assert [
@@ -218,7 +218,7 @@ def test_scidocs_measures_classes_and_clicks(tmp_path: Path) -> None:
 
 
 def test_scidocs_without_knowledge_is_at_the_floor(tmp_path: Path) -> None:
-    """Equal vectors put every paper into one class: F1 is 2/3 of that one and 0 of the other."""
+    """Equal vectors put every paper into one class, with F1 of 2/3 for it and 0 for the other."""
     EXAMPLES["scidocs"](tmp_path)
     rows = ScidocsSet().evaluate(
         tmp_path, lambda papers: np.ones((len(papers), 3), dtype=np.float32), system="nothing"
@@ -230,7 +230,7 @@ def test_scidocs_without_knowledge_is_at_the_floor(tmp_path: Path) -> None:
     "file", ["mag/test.csv", "recomm/propensity_scores.json", "paper_metadata_recomm.json"]
 )
 def test_scidocs_names_what_its_other_tasks_lack(file: str, tmp_path: Path) -> None:
-    """The files that only evaluate needs are told by it, before anything is encoded."""
+    """A file that only ``evaluate`` needs is reported missing before anything is encoded."""
     EXAMPLES["scidocs"](tmp_path)
     (tmp_path / file).unlink()
     with pytest.raises(CollectionMissingError, match=Path(file).name):
@@ -238,13 +238,13 @@ def test_scidocs_names_what_its_other_tasks_lack(file: str, tmp_path: Path) -> N
 
 
 def test_macro_f1_counts_classes_alike() -> None:
-    """Two classes of 4 and 1 papers with F1 of 6/7 and 0; an empty class does not count."""
+    """Two classes of 4 and 1 papers with F1 of 6/7 and 0 average to 3/7; an empty class does not count."""
     table = np.array([[[3, 1, 0], [0, 0, 0], [0, 0, 0]], [[4, 0, 0], [0, 1, 0], [0, 0, 0]]])
     np.testing.assert_allclose([100 * (6 / 7 + 0) / 2, 100.0], macro_f1(table))
 
 
 def test_a_click_weighs_the_more_the_rarer_its_position_is_clicked() -> None:
-    """With the other paper preferred at a position of propensity 0.2, P@1 is 1/0.4 over 1/0.4 + 1/0.2."""
+    """A click weighs by inverse propensity: right at 0.4 and wrong at 0.2, P@1 is 1/0.4 of 1/0.4 + 1/0.2."""
     papers = {n: Paper(n, "", n, (Sentence(n, 0, len(n)),)) for n in ("q", "near", "far")}
     angles = {"q": 0.0, "near": 0.1, "far": 1.5}
 
@@ -268,14 +268,14 @@ def test_a_click_weighs_the_more_the_rarer_its_position_is_clicked() -> None:
 
 
 def test_a_click_beyond_the_known_positions_is_refused() -> None:
-    """Weights of another file would silently be wrong."""
+    """A click at a position without a propensity is refused."""
     click = Click("q", "b", ("a", "b"))
     with pytest.raises(InputError, match="position 2, but propensities of 1 positions"):
         recommend({"test": [click]}, {}, (0.4,), {}, lambda papers: pytest.fail("encoded"), system="x")
 
 
 def test_a_tie_with_the_clicked_paper_counts_half() -> None:
-    """Two papers that nothing tells apart share ranks 1 and 2: NDCG is 1 / log2(2.5), P@1 is 0."""
+    """Two papers with equal vectors share ranks 1 and 2: NDCG is 1 / log2(2.5), and P@1 is 0."""
     papers = {n: Paper(n, "", n, (Sentence(n, 0, len(n)),)) for n in ("q", "one", "twin")}
     click = Click("q", "twin", ("one", "twin"))
     rows = recommend(
@@ -291,7 +291,7 @@ def test_a_tie_with_the_clicked_paper_counts_half() -> None:
 
 
 def test_scidocs_has_the_mean_of_its_twelve_figures(tmp_path: Path) -> None:
-    """Four rankings and the recommendation with two figures each, two classifications: SPECTER's "Avg"."""
+    """SPECTER's "Avg" is over 12 figures: four rankings and clicks with two each, and two classes."""
     EXAMPLES["scidocs"](tmp_path)
     request = Request(systems=("bm25", "hashing:document"))
     rows = measure("scidocs", tmp_path, request, on_progress=lambda *_: None).rows

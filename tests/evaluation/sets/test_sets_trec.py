@@ -1,4 +1,4 @@
-"""Collections in TREC's formats: its topics in all their shapes, and TREC-COVID as ASPIRE rebuilt it."""
+"""Tests of collections in TREC's formats, with all kinds of topics, and of ASPIRE's TREC-COVID."""
 
 import csv
 import random
@@ -15,7 +15,7 @@ from tests.support.examples.evaluation.set_examples import EXAMPLES, example, li
 
 
 def test_treccovid_reads_the_prepared_files(tmp_path: Path) -> None:
-    """Queries of one topic are one cluster; a pool of all the other papers is the empty one."""
+    """Queries of one topic share a cluster, and an empty pool means all other papers."""
     collection = example("treccovid-rf", tmp_path)
     first = query(collection, "a")
     assert ("treccovid-rf", 1) == (collection.name, collection.relevant_from)
@@ -24,7 +24,7 @@ def test_treccovid_reads_the_prepared_files(tmp_path: Path) -> None:
 
 
 def test_treccovid_is_built_by_aspires_rule(tmp_path: Path) -> None:
-    """Papers judged 2, with title and abstract; queries of one topic only, relevant what shares the topic."""
+    """Papers judged 2, with title and abstract, are relevant to queries of the same single topic."""
     judged = [("1", "a", 2), ("1", "b", 2), ("1", "ab", 2), ("2", "ab", 2), ("2", "c", 2), ("2", "d", 2)]
     judged += [("2", "e", 2), ("1", "partly", 1), ("1", "untold", 2), ("2", "na", 2)]
     write(tmp_path, "qrels-covid_d5_j0.5-5.txt", "".join(f"{t} 4.5 {p} {g}\n" for t, p, g in judged))
@@ -46,7 +46,7 @@ def test_treccovid_is_built_by_aspires_rule(tmp_path: Path) -> None:
 
 
 def test_treccovid_draws_fifty_queries_in_the_published_order() -> None:
-    """One stream of shuffles from the publishers' seed, the topic with fewest papers first."""
+    """Queries are drawn with one random stream of the publishers' seed, the smallest topic first."""
     relevant = {"1": [f"p{i}" for i in range(80)], "2": [f"q{i}" for i in range(3)]}
     drawn = draw_queries(relevant, dict.fromkeys([*relevant["1"], *relevant["2"]], 1))
     random.seed(472945)
@@ -58,7 +58,7 @@ def test_treccovid_draws_fifty_queries_in_the_published_order() -> None:
 
 
 def test_treccovid_splits_topics_as_published() -> None:
-    """Half of the topics, in text order and shuffled with the publishers' seed, is dev."""
+    """Half of the topics, sorted as text and shuffled with the publishers' seed, are dev."""
     topics = [str(number) for number in range(1, 6)]
     order = sorted(topics)
     random.seed(582)
@@ -67,7 +67,7 @@ def test_treccovid_splits_topics_as_published() -> None:
 
 
 def test_trec_reads_topics_that_are_texts_or_papers(tmp_path: Path) -> None:
-    """A text, chosen sentences or a facet of a paper; junk has grade 0; unjudged topics drop out."""
+    """A topic is a text, or sentences or a facet of a paper; junk has grade 0; unjudged ones are dropped."""
     collection = example("trec", tmp_path)
     assert ["t1", "t2", "t3"] == [each.id for each in collection.queries]
     text, chosen, facet = collection.queries
@@ -112,7 +112,7 @@ def test_trec_topics_come_in_many_formats(name: str, content: str, tmp_path: Pat
 def test_trec_topics_that_cannot_be_used_are_refused(
     topic: dict[str, object], reason: str, tmp_path: Path
 ) -> None:
-    """The message says what is wrong with the topic."""
+    """The error for an unusable topic says what is wrong."""
     EXAMPLES["trec"](tmp_path)
     write(tmp_path, "topics.jsonl", lines(topic))
     with pytest.raises(InputError, match=reason):
@@ -120,7 +120,7 @@ def test_trec_topics_that_cannot_be_used_are_refused(
 
 
 def test_doris_mae_sums_the_scores_of_a_questions_aspects(tmp_path: Path) -> None:
-    """Grades are the sum over aspects and sub-aspects by their number; relevant from one an aspect on."""
+    """A grade is the mean over aspects and sub-aspects, scaled, and relevant from one per aspect."""
     collection = example("doris-mae", tmp_path)
     first, second = collection.queries
     assert (True, "I look at tides. Dunes matter too.", ("0", "1")) == (
@@ -143,7 +143,7 @@ def test_doris_mae_sums_the_scores_of_a_questions_aspects(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("broken", ['{"Corpus": []}', '{"Corpus": [], "Query": [{}], "Annotation": []}'])
 def test_a_broken_doris_mae_is_refused(broken: str, tmp_path: Path) -> None:
-    """The message names the file."""
+    """A file in another format is refused by name."""
     write(tmp_path, "DORIS-MAE_dataset_v1.json", broken)
     with pytest.raises(CorpusFormatError, match=r"DORIS-MAE_dataset_v1\.json is not in the published format"):
         reader_of("doris-mae").load(tmp_path)

@@ -1,4 +1,4 @@
-"""Bootstrap intervals, and the tables and comparisons made of them."""
+"""Tests of bootstrap intervals, and of the tables and comparisons made of them."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ ALONE = {query_id: query_id for query_id in VALUES}
 
 
 def enumerated(values: dict[str, float], clusters: dict[str, str]) -> tuple[float, float]:
-    """The bounds from every resample of the clusters there is."""
+    """Return the bounds from all resamples of the clusters."""
     members = [[q for q in values if clusters[q] == c] for c in sorted({clusters[q] for q in values})]
     means = [
         np.mean([values[q] for cluster in drawn for q in cluster])
@@ -33,7 +33,7 @@ def enumerated(values: dict[str, float], clusters: dict[str, str]) -> tuple[floa
 
 
 def test_the_bounds_are_those_of_all_resamples() -> None:
-    """Five clusters have 3,125 resamples: drawing comes to the same bounds as going through them all."""
+    """Random draws give the bounds of all 3,125 resamples of five clusters."""
     low, high = enumerated(VALUES, CLUSTERS)
     drawn = interval(VALUES, CLUSTERS, n_resamples=40_000)
     mean = float(np.mean(list(VALUES.values())))
@@ -41,7 +41,7 @@ def test_the_bounds_are_those_of_all_resamples() -> None:
 
 
 def test_clusters_of_one_query_are_the_plain_bootstrap() -> None:
-    """Without clustering the mean of n draws from n values remains."""
+    """With one query per cluster, the interval is that of the plain bootstrap."""
     values = np.array([VALUES[query_id] for query_id in sorted(VALUES)])
     drawn = np.random.default_rng(7).integers(8, size=(10_000, 8))
     low, high = np.quantile(values[drawn].mean(axis=1), (0.025, 0.975))
@@ -50,7 +50,7 @@ def test_clusters_of_one_query_are_the_plain_bootstrap() -> None:
 
 
 def test_the_interval_covers_the_true_mean() -> None:
-    """Of 200 samples of 40 papers of unequal size, about 95 % have an interval that holds the true mean."""
+    """About 95 % of 200 intervals, of samples of 40 papers of unequal size, contain the true mean."""
     generator = np.random.default_rng(0)
     held = 0
     for seed in range(200):
@@ -65,7 +65,7 @@ def test_the_interval_covers_the_true_mean() -> None:
 
 
 def test_queries_that_share_papers_widen_the_interval() -> None:
-    """Alike within a paper, twenty queries of four papers tell no more than four do."""
+    """If queries of a paper are alike, clustering by paper widens the interval."""
     values = {str(i): 10.0 * (i // 5) for i in range(20)}
     few = interval(values, {query_id: str(int(query_id) // 5) for query_id in values})
     many = interval(values, {query_id: query_id for query_id in values})
@@ -74,7 +74,7 @@ def test_queries_that_share_papers_widen_the_interval() -> None:
 
 
 def test_the_order_of_queries_changes_nothing() -> None:
-    """Not a bit of any bound."""
+    """The order of queries does not change a bit of the interval."""
     values = {f"q{i}": 50 + 50 * math.sin(i) / 3 for i in range(600)}
     clusters = {query_id: query_id[-1] for query_id in values}
     turned = dict(reversed(values.items()))
@@ -82,13 +82,13 @@ def test_the_order_of_queries_changes_nothing() -> None:
 
 
 def test_the_seed_decides_the_bounds() -> None:
-    """The same one gives the same interval, another one nearly the same."""
+    """The same seed gives the same interval, and another seed another one."""
     assert interval(VALUES, CLUSTERS, seed=1) == interval(VALUES, CLUSTERS, seed=1)
     assert interval(VALUES, ALONE, seed=1) != interval(VALUES, ALONE, seed=2)
 
 
 def test_drawing_in_pieces_changes_nothing() -> None:
-    """Memory is bounded without a seam in the draws."""
+    """Drawing in pieces, which bounds memory, gives exactly the same bounds."""
     counts = np.random.default_rng(0).uniform(size=(5, 2))
     whole, pieces = (
         bounds(counts, lambda drawn: drawn / 5, draws_at_a_time=at_a_time) for at_a_time in (1 << 20, 777)
@@ -97,12 +97,12 @@ def test_drawing_in_pieces_changes_nothing() -> None:
 
 
 def test_a_run_differs_from_itself_by_nothing() -> None:
-    """Exactly zero, with exactly zero for its bounds."""
+    """The difference of a run from itself is exactly 0, with bounds of exactly 0."""
     assert Difference(0.0, 0.0, 0.0, 8, 1.0) == difference(VALUES, VALUES, CLUSTERS)
 
 
 def test_a_difference_is_paired() -> None:
-    """A constant lead is certain, however much the queries differ among themselves."""
+    """A constant lead has an interval of no width, however much the queries differ."""
     ahead = {query_id: value + 2.0 for query_id, value in VALUES.items()}
     measured = difference(ahead, VALUES, CLUSTERS)
     assert pytest.approx((2.0, 2.0, 2.0, 8, 0.0002)) == astuple(measured)
@@ -110,14 +110,14 @@ def test_a_difference_is_paired() -> None:
 
 
 def test_a_difference_turns_its_sign_with_its_sides() -> None:
-    """What a gains on b, b loses on a."""
+    """Swapping the sides negates and swaps the bounds."""
     other = dict(zip(VALUES, reversed(VALUES.values()), strict=True))
     forth, back = difference(VALUES, other, CLUSTERS), difference(other, VALUES, CLUSTERS)
     assert pytest.approx((-forth.high, -forth.low)) == (back.low, back.high)
 
 
 def test_weights_make_a_weighted_mean() -> None:
-    """A query of weight two counts as two queries of its paper."""
+    """A query of weight two counts like two queries of its paper."""
     weights = {query_id: 2.0 if query_id == "q6" else 1.0 for query_id in VALUES}
     doubled = {**VALUES, "q6 again": VALUES["q6"]}
     expected = interval(doubled, {**CLUSTERS, "q6 again": "c"})
@@ -126,14 +126,14 @@ def test_weights_make_a_weighted_mean() -> None:
 
 
 def test_one_paper_alone_has_no_bounds() -> None:
-    """There is nothing to resample: the mean stands, its uncertainty is unknown and not zero."""
+    """With one cluster there is nothing to resample: the bounds are nan."""
     measured = interval(VALUES, dict.fromkeys(VALUES, "a"))
     assert np.mean(list(VALUES.values())) == pytest.approx(measured.value)
     assert [True, True] == [math.isnan(measured.low), math.isnan(measured.high)]
 
 
 def test_values_that_cannot_be_averaged_are_refused() -> None:
-    """No queries, other queries, no finite number."""
+    """No queries, different queries, and values that are not finite are refused."""
     with pytest.raises(InputError, match="at least one"):
         interval({}, {})
     with pytest.raises(InputError, match="the same queries"):
@@ -148,7 +148,7 @@ def test_values_that_cannot_be_averaged_are_refused() -> None:
 
 
 def collection() -> Collection:
-    """Six papers, each a query in some facet and fold; one candidate of the two is relevant."""
+    """Return six query papers with facets and folds, and two candidates, of which one is relevant."""
     where = [
         ("q1", "method", "fold1"),
         ("q2", "method", "fold1"),
@@ -173,12 +173,12 @@ def collection() -> Collection:
 
 
 def run(system: str, *right: str) -> Run:
-    """A run that puts the good paper first for the queries named, and last for the others."""
+    """Return a run that ranks the good paper first for the queries named, and last for the others."""
     return Run(system, {f"q{i}": {"good": 1.0, "poor": 2.0 * (f"q{i}" not in right)} for i in range(1, 7)})
 
 
 def test_a_table_has_every_system_facet_fold_and_measure() -> None:
-    """In this order, the facets and the folds together last."""
+    """Rows are ordered by system, facet, fold and measure, with "all" facets and folds last."""
     rows = summarise(collection(), [run("one"), run("two", "q1")], n_resamples=100)
     assert [
         (system, facet, fold, measure)
@@ -191,7 +191,7 @@ def test_a_table_has_every_system_facet_fold_and_measure() -> None:
 
 
 def test_all_folds_together_are_the_mean_of_their_means() -> None:
-    """As CSFCube reports its test: a fold of three queries counts like a fold of one."""
+    """Overall figures are the mean of the folds' means, as CSFCube reports, whatever the folds' sizes."""
     rows = summarise(collection(), [run("one", "q4", "q5")], n_resamples=100)
     values = {(row.facet, row.fold): (row.value, row.n) for row in rows if row.measure == "P@1"}
     assert {
@@ -208,7 +208,7 @@ def test_all_folds_together_are_the_mean_of_their_means() -> None:
 
 
 def test_a_collection_without_facets_and_folds_has_one_row_for_a_measure() -> None:
-    """No figure stands there twice."""
+    """Without facets and folds there is one row per measure."""
     plain = collection()
     plain = replace(plain, queries=tuple(replace(query, facet="all", fold="all") for query in plain.queries))
     rows = summarise(plain, [run("one", "q1", "q2", "q3")], n_resamples=10_000)
@@ -220,13 +220,13 @@ def test_a_collection_without_facets_and_folds_has_one_row_for_a_measure() -> No
 
 
 def test_two_runs_of_one_name_are_refused() -> None:
-    """Their rows could not be told apart."""
+    """Two runs with the same name are refused."""
     with pytest.raises(InputError, match="the same name"):
         summarise(collection(), [run("one"), run("one", "q1")])
 
 
 def test_a_clear_lead_is_resolvable_and_a_thin_one_is_not() -> None:
-    """All queries won against none, then one against another."""
+    """A lead on all queries is resolvable, and a lead of two queries against one is not."""
     every = [f"q{i}" for i in range(1, 7)]
     clear = {c.facet: c for c in compare(collection(), run("a", *every), run("b")) if c.measure == "P@1"}
     thin = {
@@ -241,13 +241,13 @@ def test_a_clear_lead_is_resolvable_and_a_thin_one_is_not() -> None:
 
 
 def test_a_run_is_not_told_from_itself() -> None:
-    """Nothing resolvable, in no facet and no measure."""
+    """A run that ranks the same is resolvable in no facet and no measure."""
     compared = compare(collection(), run("a", "q1", "q5"), run("b", "q1", "q5"))
     assert [(0.0, False)] * 6 == [(c.difference.value, c.resolvable) for c in compared]
 
 
 def test_one_paper_resolves_nothing() -> None:
-    """A lead on a single query paper is no evidence."""
+    """With one cluster no lead is resolvable."""
     single = collection()
     single = replace(single, queries=tuple(replace(query, cluster="one") for query in single.queries))
     every = [f"q{i}" for i in range(1, 7)]
@@ -255,7 +255,7 @@ def test_one_paper_resolves_nothing() -> None:
 
 
 def test_p_is_small_where_the_interval_leaves_zero_out() -> None:
-    """p is under 5 % with it, the same for both directions, bounded below, and nan for one paper."""
+    """p is below 5 % if the interval excludes 0, the same swapped, bounded below, and nan for one paper."""
     draw = np.random.default_rng(0)
     for shift in (0.0, 1.0, 2.0):
         values = {f"q{i:02}": float(value) + shift for i, value in enumerate(draw.normal(size=20))}
@@ -269,14 +269,14 @@ def test_p_is_small_where_the_interval_leaves_zero_out() -> None:
 
 
 def test_holm_worked_by_hand() -> None:
-    """The smallest of four counts four times, the next three times, never less; nan is left out."""
+    """Holm multiplies the smallest of four p by 4, the next by 3, keeps them ascending, and skips nan."""
     corrected = holm([0.04, 0.01, math.nan, 0.3, 0.02])
     assert pytest.approx([0.08, 0.04, math.nan, 0.3, 0.06], nan_ok=True) == corrected
     assert [1.0, 1.0] == holm([0.6, 0.9])
 
 
 def test_holm_of_some_of_a_family_is_never_below_that_of_all() -> None:
-    """The best of five systems beside the four others: ten pairs count, of which four are known."""
+    """Corrected p of four of ten pairs of systems are never below those with all ten known."""
     assert n_pairs(5) == 10
     assert pytest.approx([0.1, 0.18, 0.18]) == holm([0.01, 0.02, 0.0201], n_family=10)
     draw = np.random.default_rng(0)
@@ -288,13 +288,13 @@ def test_holm_of_some_of_a_family_is_never_below_that_of_all() -> None:
 
 @pytest.mark.parametrize("n_comparisons", [1, 125, 126, 251, 500, 4_000])
 def test_a_comparison_of_a_large_family_can_hold(n_comparisons: int) -> None:
-    """The least p there is, counted as often as there are comparisons, is under 5 %."""
+    """The smallest possible p, corrected for the number of comparisons, is below 5 %."""
     least = 2 / resamples_for(n_comparisons)
     assert holm([least], n_family=n_comparisons)[0] < 0.05
 
 
 def test_each_measure_is_a_family_of_comparisons() -> None:
-    """Two measures do not count against each other; three systems in one measure do."""
+    """Comparisons in one measure are corrected together, and separately from other measures."""
     found = [
         Comparison(measure, ALL, Difference(1.0, 0.1, 2.0, 9, p))
         for measure, p in (("MAP", 0.02), ("CSFCube-NDCG", 0.04), ("MAP", 0.03), ("MAP", 0.5))

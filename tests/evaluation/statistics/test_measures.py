@@ -1,4 +1,4 @@
-"""Measures and runs: hand-made values, and what must not change them."""
+"""Tests of measures and runs: values computed by hand, and changes that must not matter."""
 
 import itertools
 import math
@@ -21,19 +21,19 @@ EVERY_MEASURE = tuple(
 
 
 def paper(name: str) -> Paper:
-    """A paper of which only the id counts here."""
+    """Return a paper with only an id that matters."""
     return Paper(id=name, title=name, abstract="", sentences=())
 
 
 def collection(**grades: int) -> Collection:
-    """One query ``q`` with the paper ``self`` over a pool of the papers given, graded."""
+    """Return a collection with one query ``q`` of the paper ``self``, and a pool of the graded papers."""
     papers = {name: paper(name) for name in (*grades, "self")}
     query = EvalQuery(id="q", paper=papers["self"], pool=tuple(grades), cluster="self")
     return Collection("invented", papers, (query,), {"q": grades}, relevant_from=2, measures=EVERY_MEASURE)
 
 
 def run(*ranking: str) -> Run:
-    """A run that answers ``q`` with ``ranking``."""
+    """Return a run that answers ``q`` with ``ranking``."""
     return Run("invented", {"q": {name: -float(rank) for rank, name in enumerate(ranking)}})
 
 
@@ -68,13 +68,13 @@ TREC_NDCG = (1 + 3 / LOG(3) + 2 / LOG(5) + 2 / LOG(7)) / (3 + 2 / LOG(3) + 2 / L
     ],
 )
 def test_a_measure_has_the_value_computed_by_hand(measure: str, expected: float) -> None:
-    """Each definition, on one ranking of six graded papers."""
+    """Each measure of one ranking of six graded papers equals the value computed by hand."""
     values = per_query(collection(**GRADES), run(*"abcdef"), [measure])
     assert {measure: {"q": pytest.approx(100 * expected)}} == values
 
 
 def test_ranks_1_and_2_count_alike_in_one_ndcg_and_not_in_the_other() -> None:
-    """NDCG is CSFCube's, nDCG trec_eval's."""
+    """NDCG is CSFCube's, in which ranks 1 and 2 have the same weight; nDCG is trec_eval's."""
     swapped = per_query(collection(**GRADES), run(*"bacdef"), ["CSFCube-NDCG", "nDCG"])
     values = per_query(collection(**GRADES), run(*"abcdef"), ["CSFCube-NDCG", "nDCG"])
     assert swapped["CSFCube-NDCG"] == pytest.approx(values["CSFCube-NDCG"])
@@ -83,7 +83,7 @@ def test_ranks_1_and_2_count_alike_in_one_ndcg_and_not_in_the_other() -> None:
 
 @pytest.mark.parametrize("measure", EVERY_MEASURE)
 def test_a_perfect_ranking_has_the_highest_value(measure: str) -> None:
-    """No other order of the pool exceeds the ideal one."""
+    """No order of the pool has a higher value than the ideal one."""
     graded = collection(**GRADES)
     best = per_query(graded, run(*"bdface"), [measure])[measure]["q"]
     for order in itertools.islice(itertools.permutations("abcdef"), 0, None, 24):
@@ -91,7 +91,7 @@ def test_a_perfect_ranking_has_the_highest_value(measure: str) -> None:
 
 
 def test_map_at_r_is_average_precision_cut_at_the_number_of_relevant_papers() -> None:
-    """The definition of the metric-learning papers agrees with trec_eval's, cut at R = 3."""
+    """MAP@R of the metric-learning papers equals trec_eval's average precision cut at R = 3."""
     graded = collection(**GRADES)
     ranks = {"q": {name: float(-rank) for rank, name in enumerate("bacdef")}}
     (oracle,) = ir_measures.iter_calc([ir_measures.AP(rel=2) @ 3], graded.qrels, ranks)  # type: ignore[arg-type]  # a dict of dicts
@@ -99,7 +99,7 @@ def test_map_at_r_is_average_precision_cut_at_the_number_of_relevant_papers() ->
 
 
 def test_a_query_deleted_from_a_run_counts_as_zero() -> None:
-    """Every measure has a value for it, also where the run answers it with nothing or with strangers."""
+    """A query has a value of 0 in every measure if the run has no paper of its pool for it."""
     graded = collection(**GRADES)
     zero = {measure: {"q": 0.0} for measure in EVERY_MEASURE}
     for scores in ({}, {"q": {}}, {"q": {"stranger": 1.0}}, {"another": {"b": 1.0}}):
@@ -107,13 +107,13 @@ def test_a_query_deleted_from_a_run_counts_as_zero() -> None:
 
 
 def test_a_query_without_relevant_papers_counts_as_zero() -> None:
-    """No measure divides by it."""
+    """A query without relevant papers has a value of 0 in every measure."""
     for graded in (collection(a=0, b=0), replace(collection(a=0, b=0), qrels={})):
         assert {measure: {"q": 0.0} for measure in EVERY_MEASURE} == per_query(graded, run("a", "b"))
 
 
 def test_shuffling_ties_changes_nothing() -> None:
-    """Equal scores are ordered by id, whatever the order in which a system returns them."""
+    """Papers with equal scores are ordered by id, whatever their order in the run."""
     tied = {"a": 1.0, "b": 1.0, "c": 1.0, "d": 0.5, "e": 0.5, "f": 0.5}
     expected = per_query(collection(**GRADES), Run("tied", {"q": tied}))
     for order in itertools.islice(itertools.permutations("abcdef"), 0, None, 48):
@@ -124,14 +124,14 @@ def test_shuffling_ties_changes_nothing() -> None:
 
 
 def test_no_two_measures_differ_by_the_case_of_a_letter() -> None:
-    """A slip of the shift key is an error, and not another figure."""
+    """Names of measures differ by more than case, and a name in the wrong case is an error."""
     assert len(MEASURES) == len({name.lower() for name in MEASURES})
     with pytest.raises(UnknownNameError, match="CSFCube-NDCG@k"):
         per_query(collection(a=1), Run("one", {"q": {"a": 1.0}}), ["NDCG@20"])
 
 
 def test_ties_are_ordered_alike_for_all_measures() -> None:
-    """trec_eval would put the higher id first; ours and its measures see one order."""
+    """Ties have the same order in all measures, not trec_eval's own, which puts the higher id first."""
     values = per_query(
         collection(a=2, b=0), Run("tied", {"q": {"a": 1.0, "b": 1.0}}), ["P@1", "CSFCube-NDCG@1"]
     )
@@ -153,7 +153,7 @@ def test_adding_the_query_to_its_own_pool_changes_nothing() -> None:
 
 
 def test_the_query_paper_does_not_lengthen_the_pool() -> None:
-    """Five percent of 20 papers is one, also where the query is a 21st of them or the pool is everything."""
+    """The query paper does not count in the size of the pool: 10 % of 19 papers are one, of 20 two."""
     grades = {f"p{i:02}": 2 * (i == 1) for i in range(19)}
     graded = collection(**grades)
     ranked = run(*grades)
@@ -168,7 +168,7 @@ def test_the_query_paper_does_not_lengthen_the_pool() -> None:
 
 
 def test_papers_outside_the_pool_are_dropped() -> None:
-    """Neither ranked nor judged they move anything."""
+    """Papers outside the pool change nothing, whether they are ranked or judged."""
     graded = collection(**GRADES)
     wider = replace(graded, qrels={"q": {**GRADES, "stranger": 3}})
     expected = per_query(graded, run(*"abcdef"))
@@ -176,7 +176,7 @@ def test_papers_outside_the_pool_are_dropped() -> None:
 
 
 def test_a_paper_of_the_pool_left_out_ranks_below_all() -> None:
-    """It lowers what counts all relevant papers, and leaves the rest as it was."""
+    """A missing paper ranks last, and only lowers measures that count all relevant papers."""
     whole = per_query(collection(**GRADES), run(*"abcdef"))
     cut = per_query(collection(**GRADES), run(*"abcde"))
     assert [whole[name] for name in ("P@5", "RR", "Rprec", "CSFCube-NDCG@5")] == [
@@ -190,7 +190,7 @@ def test_a_paper_of_the_pool_left_out_ranks_below_all() -> None:
 
 
 def test_without_a_pool_the_whole_collection_is_ranked() -> None:
-    """Every paper returned counts, judged or not, but the query paper."""
+    """Without a pool every ranked paper except the query paper counts, whether judged or not."""
     graded = collection(a=2, b=0)
     everything = replace(graded, queries=(replace(graded.queries[0], pool=()),))
     values = per_query(everything, run("self", "x", "a", "b"), ["P@1", "RR"])
@@ -201,20 +201,20 @@ def test_without_a_pool_the_whole_collection_is_ranked() -> None:
     "name", ["ndcg@20", "P@", "P@0", "P@k", "NDCG%p", "NDCG%", "MAP5", "MAP@20", "", "@5"]
 )
 def test_an_unknown_measure_is_refused(name: str) -> None:
-    """The message lists the known ones."""
+    """The error for an unknown measure lists the known ones."""
     with pytest.raises(UnknownNameError, match="precision@last-relevant"):
         per_query(collection(a=1), run("a"), [name])
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_not_finite_is_refused(score: float) -> None:
-    """A run cannot hold one."""
+    """A run with a score that is not finite is refused."""
     with pytest.raises(InputError, match="finite"):
         Run("broken", {"q": {"a": 1.0, "b": score}})
 
 
 def test_a_run_survives_its_file(tmp_path: Path) -> None:
-    """Scores come back to the last bit, and queries without papers are not answered either way."""
+    """A run written and read again has exactly the same scores, without the queries that have no papers."""
     written = Run("a-system", {"q1": {"a": 1 / 3, "b": -1e-17}, "q2": {"c": 2.0}, "q3": {}})
     path = tmp_path / "run.trec"
     write_trec(written, path)
@@ -230,7 +230,7 @@ def test_a_run_survives_its_file(tmp_path: Path) -> None:
 def test_what_the_trec_format_cannot_hold_is_not_written(
     system: str, query_id: str, paper_id: str, tmp_path: Path
 ) -> None:
-    """Names of several words, or of none, would shift the fields."""
+    """Names that are empty or have several words, which would shift the fields, are refused."""
     with pytest.raises(InputError, match="one word"):
         write_trec(Run(system, {query_id: {paper_id: 1.0}}), tmp_path / "run.trec")
     assert [] == list(tmp_path.iterdir())
@@ -249,7 +249,7 @@ def test_what_the_trec_format_cannot_hold_is_not_written(
     ],
 )
 def test_a_broken_run_file_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
-    """The message names the line."""
+    """A broken run file is refused, with the line if there is one."""
     path = tmp_path / "run.trec"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
@@ -257,7 +257,7 @@ def test_a_broken_run_file_is_refused(content: bytes, message: str, tmp_path: Pa
 
 
 def test_a_run_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
-    """Both directions raise StorageError."""
+    """Reading and writing raise ``StorageError`` with the path."""
     path = tmp_path / "absent" / "run.trec"
     with pytest.raises(StorageError, match="absent"):
         read_trec(path)

@@ -1,4 +1,4 @@
-"""The vectors that systems share: made once, cached, taken from a snapshot, alone or in context."""
+"""Tests of the vectors that systems share: encoded once, cached, or taken from a snapshot."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +24,9 @@ from tests.support.examples.evaluation.system_examples import (
 
 
 def test_a_paper_is_encoded_once(hashing: Encoder, tmp_path: Path) -> None:
-    """All systems of an encoder share its vectors, and a cache saves the next run from encoding at all.
+    """All systems of an encoder share its vectors, and with a cache the next run encodes nothing.
 
-    But for the query papers of tagged systems, which are read again, for their hidden layers.
+    The query papers of tagged systems are an exception, as they are encoded again for their hidden layers.
     """
     counts = []
     for _ in range(2):
@@ -42,7 +42,7 @@ def test_a_paper_is_encoded_once(hashing: Encoder, tmp_path: Path) -> None:
 
 
 def test_only_what_some_query_ranks_is_encoded(hashing: Encoder) -> None:
-    """Papers in no pool are not encoded; they own no rows."""
+    """Papers in no pool are not encoded and have no rows."""
     encoder = Counting(hashing)
     source = VectorSource(encoder, on_progress=ignore)
     vectors = encode_collection(collection(replace(WHOLE, pool=("neither",))), source, alone=False)
@@ -51,7 +51,7 @@ def test_only_what_some_query_ranks_is_encoded(hashing: Encoder) -> None:
 
 
 def test_sentences_alone_know_nothing_of_their_paper(hashing: Encoder) -> None:
-    """A sentence encoded alone has the vector it has as a paper of its own; in context it has another."""
+    """A sentence encoded alone has its vector as a separate paper, and another one in context."""
     source = VectorSource(hashing, on_progress=ignore)
     single = hashing.encode([paper("x", "", PAPERS["q"].sentences[1].text)])[0].sentences[0]
     alone = encode_collection(collection(WHOLE), source, alone=True).queries["q:whole"]
@@ -61,7 +61,7 @@ def test_sentences_alone_know_nothing_of_their_paper(hashing: Encoder) -> None:
 
 
 def test_progress_counts_every_paper(hashing: Encoder) -> None:
-    """Progress names the encoder and ends at the number of papers, over all calls of a stage."""
+    """Progress names the encoder and counts papers over all calls of a stage."""
     seen: list[tuple[str, int, int | None]] = []
     source = VectorSource(hashing, on_progress=lambda *told: seen.append(told))
     source.of([PAPERS["q"]], stage="hashing")
@@ -71,7 +71,7 @@ def test_progress_counts_every_paper(hashing: Encoder) -> None:
 
 
 def test_a_changed_paper_is_not_found_in_the_cache(hashing: Encoder, tmp_path: Path) -> None:
-    """The cache goes by what a paper says, not by its id; a damaged file is named."""
+    """The cache finds a paper by content, not by id, and the error for a damaged file says to delete it."""
     encoded = hashing.encode([PAPERS["q"]])[0]
     VectorCache(tmp_path).write({digest_of(PAPERS["q"]): encoded})
     changed = replace(PAPERS["q"], title="Another title")
@@ -85,7 +85,7 @@ def test_a_changed_paper_is_not_found_in_the_cache(hashing: Encoder, tmp_path: P
 
 
 def test_a_snapshot_stands_in_for_encoding(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
-    """Papers a snapshot holds word for word are not encoded; others are; another encoder's is refused."""
+    """Papers that a snapshot holds unchanged are not encoded, and another encoder's snapshot is refused."""
     encoder = Counting(hashing)
     source = VectorSource(encoder, snapshot=hashed_snapshot, on_progress=ignore)
     held = hashed_snapshot.paper(3)

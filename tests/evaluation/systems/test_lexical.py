@@ -1,4 +1,4 @@
-"""Systems that compare words: their formulas, and word vectors that are the same each time."""
+"""Tests of systems that compare words: their formulas, and reproducible word vectors."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_bm25_is_lucenes_formula() -> None:
 
 
 def test_tf_idf_is_a_cosine() -> None:
-    """A document is at cosine 1 with itself and 0 with one that shares no word."""
+    """A document has cosine 1 with itself and 0 with one that shares no word."""
     documents = [["flood", "river"], ["moth", "night"]]
     np.testing.assert_allclose(TfIdf(documents).scores(documents[0]), [1, 0])
 

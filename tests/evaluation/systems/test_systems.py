@@ -1,4 +1,4 @@
-"""The systems a table compares: what each takes as query and what it ranks."""
+"""Tests of the systems that are compared: their queries and the papers that they rank."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ from tests.support.outside_data import outside_data
 
 @pytest.fixture
 def systems(hashing: Encoder) -> Callable[..., Systems]:
-    """Systems over the invented papers, under the encoder without weights."""
+    """Return a function that makes systems over the example papers, with the hashing encoder."""
 
     def over(*queries: EvalQuery, encoder: Encoder = hashing, **settings: float) -> Systems:
         source, tagger = VectorSource(encoder, on_progress=ignore), LastIsMethod()
@@ -48,21 +48,21 @@ def systems(hashing: Encoder) -> Callable[..., Systems]:
 
 @pytest.mark.parametrize("name", ["bm25", "tfidf", "hashing:ot", "hashing:alone:single"])
 def test_the_selected_sentence_decides(systems: Callable[..., Systems], name: str) -> None:
-    """With the method selected, the paper of the same method comes first; for words under ``-facet``."""
+    """With the method selected, the paper of the same method is first; word systems need ``-facet``."""
     asked = name if ":" in name else f"{name}-facet"
     assert "same-method" == systems(METHOD).rank(asked).ranking("q:method")[0]
 
 
 @pytest.mark.parametrize("name", ["bm25", "tfidf"])
 def test_whole_abstract_systems_ignore_the_selection(systems: Callable[..., Systems], name: str) -> None:
-    """bm25 and tfidf read title and abstract, whatever is selected."""
+    """bm25 and tfidf use title and abstract, whatever is selected."""
     run = systems(METHOD, WHOLE).rank(name)
     assert run.scores["q:whole"] == run.scores["q:method"]
 
 
 @pytest.mark.parametrize("scorer", list(Scorer))
 def test_whole_counts_every_sentence(systems: Callable[..., Systems], scorer: Scorer) -> None:
-    """``:whole`` of a query with a selection is the plain system of the query without one."""
+    """``:whole`` of a query with a selection scores like the plain system without one."""
     ranked = systems(METHOD, WHOLE)
     whole = ranked.rank(f"hashing:{scorer}:whole").scores["q:method"]
     assert ranked.rank(f"hashing:{scorer}").scores["q:whole"] == whole
@@ -86,7 +86,7 @@ def test_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Enco
 
 
 def test_the_query_paper_is_never_ranked(systems: Callable[..., Systems]) -> None:
-    """Neither a pool that lists the query's own paper nor a query of the whole collection returns it."""
+    """The query's paper is not ranked, even if its pool lists it or the pool is the collection."""
     own = replace(WHOLE, pool=("q", *OTHERS))
     anywhere = replace(WHOLE, id="anywhere", pool=())
     for name in ("bm25", "hashing:ot", "hashing:document"):
@@ -95,13 +95,13 @@ def test_the_query_paper_is_never_ranked(systems: Callable[..., Systems]) -> Non
 
 
 def test_a_judged_paper_that_is_not_there_is_passed_over(systems: Callable[..., Systems]) -> None:
-    """A pool may name papers that the collection lacks."""
+    """Papers of a pool that the collection lacks are skipped."""
     run = systems(replace(WHOLE, pool=(*OTHERS, "lost"))).rank("bm25")
     assert set(OTHERS) == set(run.scores["q:whole"])
 
 
 def test_a_query_without_usable_sentences_is_not_answered(systems: Callable[..., Systems]) -> None:
-    """Nothing selected, or only what lies past the token limit: the run leaves the query out."""
+    """A query with no selected sentence before the token limit is missing from the run."""
     ranked = systems(replace(METHOD, selected=()), replace(METHOD, id="past", selected=(9,)))
     assert {} == ranked.rank("hashing:ot").scores
     assert {} == systems(replace(METHOD, selected=())).rank("bm25-facet").scores
@@ -116,7 +116,7 @@ def test_a_short_text_is_a_query_too(systems: Callable[..., Systems]) -> None:
 
 
 def test_only_a_text_over_a_whole_collection_is_cut(hashing: Encoder) -> None:
-    """A short text keeps TREC's depth of a large collection, the best; a paper keeps all that it scores."""
+    """For a short text only TREC's depth of a large collection is kept; for a paper, all scores are."""
     many = {f"p{i}": paper(f"p{i}", "", f"word{i} filler text") for i in range(DEPTH + 50)}
     query = EvalQuery("t", paper("t", "", "word1049"), (), "t", is_text=True)
     large = Collection("large", many, (query,), {"t": {}}, 1, ("MAP",))
@@ -128,7 +128,7 @@ def test_only_a_text_over_a_whole_collection_is_cut(hashing: Encoder) -> None:
 
 
 def test_names_leave_out_what_says_nothing_new(systems: Callable[..., Systems], hashing: Encoder) -> None:
-    """Without selections there is no ``-facet``, ``:whole``, ``:focus``; a document encoder: one system."""
+    """``names`` omits systems without effect: without selections, or with a document encoder."""
     plain = systems(WHOLE).names(["hashing"], scorers=[Scorer.OT])
     assert [*TEXT_SYSTEMS, *(f"hashing:{s}" for s in ("document", "alone:ot", "ot", "ot:words"))] == plain
     selecting = systems(METHOD).names(["hashing"])
@@ -143,7 +143,7 @@ def test_names_leave_out_what_says_nothing_new(systems: Callable[..., Systems], 
 
 
 def test_every_system_can_be_ranked(systems: Callable[..., Systems]) -> None:
-    """Each name that ``names`` gives is a system that answers the query."""
+    """Every system that ``names`` gives ranks the whole pool."""
     ranked = systems(METHOD)
     for name in ranked.names(["hashing"]):
         assert set(OTHERS) == set(ranked.rank(name).scores["q:method"]), name
@@ -151,19 +151,19 @@ def test_every_system_can_be_ranked(systems: Callable[..., Systems]) -> None:
 
 @pytest.mark.parametrize("name", ["bm26", "hashing:magic", "hashing:ot:hole", ":ot", "bm25-facet-facet"])
 def test_an_unknown_system_is_named(systems: Callable[..., Systems], name: str) -> None:
-    """A name that is no system is an error that lists what there is."""
+    """An unknown name of a system is an error."""
     with pytest.raises(UnknownNameError, match="Unknown system"):
         systems(METHOD).rank(name)
 
 
 def test_a_folder_may_be_an_encoders_name() -> None:
-    """The suffix is read from the end, so a path with colons is still an encoder, and ``alone`` a suffix."""
+    """The suffix is read from the end, so that an encoder may be a path with colons."""
     assert VectorSystem("/models/a:b c", DENSE["ot:focus"]) == parse("/models/a:b c:ot:focus")
     assert VectorSystem("minilm", DENSE["alone:exact_ot"]) == parse("minilm:alone:exact_ot")
 
 
 def test_a_system_and_its_name_say_the_same() -> None:
-    """The name of every system gives that system again, and no two have one name."""
+    """The name of every system parses to this system, and no two systems have the same name."""
     systems = [TextSystem(method, facet) for method in TEXT_SYSTEMS for facet in (False, True)]
     systems += [VectorSystem("minilm", dense) for dense in DENSE.values()]
     assert systems == [parse(str(system)) for system in systems]
@@ -171,7 +171,7 @@ def test_a_system_and_its_name_say_the_same() -> None:
 
 
 def test_tau_is_the_services_unless_given(systems: Callable[..., Systems], hashing: Encoder) -> None:
-    """Unit vectors get a sharper temperature; one that is given changes the scores."""
+    """The default tau is lower for unit vectors, and a given tau changes the scores."""
     assert default_tau(hashing.spec) < SERVING.tau == default_tau(replace(hashing.spec, normalised=False))
     default = systems(METHOD).rank("hashing:attention").scores
     assert default == systems(METHOD, tau=default_tau(hashing.spec)).rank("hashing:attention").scores
@@ -186,7 +186,7 @@ def test_sentences_past_the_token_limit_take_no_part() -> None:
 
 
 def test_an_explanation_adds_up_to_its_score(systems: Callable[..., Systems]) -> None:
-    """Explained papers come in the run's order, with its scores; words and documents have no plan."""
+    """Explained papers have the order and scores of the run; systems of words alone have no plan."""
     ranked = systems(METHOD)
     run = ranked.rank("hashing:ot:focus")
     explained = ranked.explain(run, METHOD, limit=2)
@@ -200,7 +200,7 @@ def test_an_explanation_adds_up_to_its_score(systems: Callable[..., Systems]) ->
 
 
 def test_an_explanation_counts_words(systems: Callable[..., Systems]) -> None:
-    """Under ``:words`` the explanation has the words that the score takes in, and a weight given counts."""
+    """Explanations of ``:words`` include the weighted words of the score, and weight 0 turns them off."""
     ranked = systems(METHOD)
     run, plain = ranked.rank("hashing:ot:focus:words"), ranked.rank("hashing:ot:focus")
     for result in ranked.explain(run, METHOD, limit=2):
@@ -212,7 +212,7 @@ def test_an_explanation_counts_words(systems: Callable[..., Systems]) -> None:
 
 
 def test_a_quick_look_spreads_over_the_queries() -> None:
-    """With a limit, queries are taken evenly, so that every facet keeps some, and a note says so."""
+    """With a limit, queries are taken evenly over the facets, and a note says so."""
     few = load_collection("demo", DEMO_CORPUS, limit_queries=10)
     assert {"background": 5, "method": 5} == {
         facet: sum(query.facet == facet for query in few.queries) for facet in ("background", "method")
@@ -221,14 +221,14 @@ def test_a_quick_look_spreads_over_the_queries() -> None:
 
 
 def test_bm25_on_the_demo_grid_is_where_it_was() -> None:
-    """BM25 over whole abstracts of our invented papers finds the same problem before the same method."""
+    """BM25 on the demo has known values, and finds the same problem better than the same method."""
     measured = measure("demo", DEMO_CORPUS, Request(systems=("bm25",)), on_progress=ignore)
     found = {row.facet: row.value for row in measured.rows if row.measure == "MAP"}
     assert pytest.approx({"background": 63.4, "method": 45.2, "all": 54.3}, abs=0.5) == found
 
 
 def test_bm25_on_csfcube_is_the_floor_to_beat() -> None:
-    """BM25 over whole abstracts lands where the development fold's baseline is known to be."""
+    """BM25 on CSFCube's development fold has the known values of the baseline."""
     measured = measure("csfcube", outside_data("csfcube"), Request(systems=("bm25",)), on_progress=ignore)
     found = {row.measure: row.value for row in measured.rows if (row.facet, row.fold) == ("all", "fold1")}
     assert {"NDCG%20": pytest.approx(55.9, abs=0.5), "MAP": pytest.approx(38.0, abs=0.5)} == {
@@ -237,7 +237,7 @@ def test_bm25_on_csfcube_is_the_floor_to_beat() -> None:
 
 
 def test_same_facet_compares_a_candidates_sentences_of_that_facet_alone(hashing: Encoder) -> None:
-    """Words of the query's method in a candidate's background no longer count; without the facet all do."""
+    """With the same facet only, words in another facet do not count, unless the paper lacks the facet."""
 
     def labelled(name: str, *sentences: tuple[str, Facet]) -> Paper:
         plain = paper(name, "Gauges", *(text for text, _ in sentences))

@@ -1,4 +1,4 @@
-"""Facet queries by a tagger's labels: which sentences they choose, and what becomes of those without any."""
+"""Tests of facet queries by a tagger's labels: the sentences chosen, and queries without any."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,13 +25,13 @@ from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.evaluation.set_examples import lines, write
 from tests.support.examples.evaluation.system_examples import METHOD, WHOLE, LastIsMethod, collection, ignore
 
-# The collection takes the first sentence for the method, the tagger the second.
+# The collection's method is the first sentence, the tagger's the second.
 OTHERWISE = replace(METHOD, selected=(0,))
 
 
 @pytest.fixture
 def systems(hashing: Encoder) -> Callable[..., Systems]:
-    """Systems whose tagger takes the last sentence for the method."""
+    """Return a function that makes systems whose tagger labels the last sentence a method."""
 
     def over(*queries: EvalQuery) -> Systems:
         source = VectorSource(hashing, on_progress=ignore)
@@ -41,20 +41,20 @@ def systems(hashing: Encoder) -> Callable[..., Systems]:
 
 
 def without_facets(paper: Paper) -> Paper:
-    """A paper as a user pastes it."""
+    """Return a paper without id and facets, as a user pastes it."""
     return replace(paper, id="", sentences=tuple(replace(each, facet=None) for each in paper.sentences))
 
 
 @pytest.mark.parametrize("suffix", ["ot", "ot:focus", "single:focus"])
 def test_the_taggers_sentences_are_compared(systems: Callable[..., Systems], suffix: str) -> None:
-    """``:tagged`` scores as the plain system does where the collection chooses as the tagger."""
+    """``:tagged`` scores like the plain system on a collection that chooses the tagger's sentences."""
     tagged = systems(OTHERWISE).rank(f"hashing:{suffix}:tagged").scores
     assert systems(METHOD).rank(f"hashing:{suffix}").scores == tagged
     assert systems(OTHERWISE).rank(f"hashing:{suffix}").scores != tagged
 
 
 def test_facets_that_a_paper_brings_do_not_count(hashing: Encoder) -> None:
-    """The collection's labels are taken off before the tagger gives its own."""
+    """The labels of the collection are removed before the tagger labels the sentences."""
     labels = (Facet.METHOD, Facet.OTHER)
     sentences = tuple(
         replace(each, facet=facet) for each, facet in zip(METHOD.paper.sentences, labels, strict=True)
@@ -64,7 +64,7 @@ def test_facets_that_a_paper_brings_do_not_count(hashing: Encoder) -> None:
 
 
 def test_objectives_count_as_background(hashing: Encoder) -> None:
-    """As in the service: a query for background takes the sentences tagged objective too."""
+    """A query for background also takes the sentences tagged objective, as in the service."""
     sentences = ("Floods are frequent.", "We aim at floods.", "We propose a gauge.")
     paper = replace(
         METHOD.paper,
@@ -76,7 +76,7 @@ def test_objectives_count_as_background(hashing: Encoder) -> None:
 
 
 def test_a_query_without_a_facet_stays_as_it_is(hashing: Encoder) -> None:
-    """Sentences chosen by number, whole abstracts and short texts are not the tagger's business."""
+    """Sentences chosen by number, whole abstracts and short texts are not tagged."""
     by_number = replace(METHOD, id="number", facet="all", selected=(0,))
     text = replace(METHOD, id="text", is_text=True)
     queries = [by_number, WHOLE, text]
@@ -84,13 +84,13 @@ def test_a_query_without_a_facet_stays_as_it_is(hashing: Encoder) -> None:
 
 
 def test_without_a_sentence_of_the_facet_nothing_is_ranked(systems: Callable[..., Systems]) -> None:
-    """As the service answers with nothing and says why, the run leaves the query out."""
+    """A query without a sentence of its facet is missing from the run, as the service has no answer."""
     results = replace(METHOD, id="q:result", facet="result")
     assert ["q:method"] == list(systems(METHOD, results).rank("hashing:ot:tagged").scores)
 
 
 def test_unanswered_queries_are_told(tmp_path: Path) -> None:
-    """A note says how many queries a system leaves out, and that they count 0."""
+    """A note says how many queries a system leaves unanswered, and that they count 0."""
     facets = ["background", "method", "other"]
     papers = [
         {
@@ -110,7 +110,7 @@ def test_unanswered_queries_are_told(tmp_path: Path) -> None:
 
 
 def test_tagged_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
-    """``ENCODER:ot:focus:tagged:words`` is what the service answers to a pasted paper that it tags."""
+    """``ENCODER:ot:focus:tagged:words`` gives the service's scores for a pasted paper that it tags."""
     demo = load_collection("demo", DEMO_CORPUS)
     queries = [query for query in demo.queries if query.facet == "method"][:5]
     source = VectorSource(hashing, snapshot=hashed_snapshot, on_progress=ignore)
@@ -126,13 +126,13 @@ def test_tagged_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashin
             SearchQuery((Seed(paper=without_facets(query.paper), aspect=aspect),), limit=11)
         )
         expected = {each.paper.id: each.score for each in answer.results if each.paper.id != query.paper.id}
-        # The snapshot stores float16, of which a pasted paper knows nothing.
+        # The snapshot stores float16, and a pasted paper is encoded in full precision.
         assert pytest.approx(expected, abs=1e-3) == {i: ranked.scores[query.id][i] for i in expected}
         assert set(list(expected)[:5]) <= set(ranked.ranking(query.id)[:7])
 
 
 def test_tagged_needs_queries_with_a_facet(systems: Callable[..., Systems]) -> None:
-    """Where no query names a facet there is nothing to tag: not among the names, an error when asked for."""
+    """If no query has a facet, ``names`` lists no tagged system, and ranking with one is an error."""
     ranked = systems(replace(METHOD, facet="all"))
     assert not any("tagged" in name for name in ranked.names(["hashing"]))
     assert any("tagged" in name for name in systems(METHOD).names(["hashing"]))
@@ -141,7 +141,7 @@ def test_tagged_needs_queries_with_a_facet(systems: Callable[..., Systems]) -> N
 
 
 def test_reports_explain_the_collections_own_choice(systems: Callable[..., Systems]) -> None:
-    """A report marks the sentences that the collection chooses, so it does not show another choice's plan."""
+    """Reports mark the collection's sentences, so tagged systems have no plan to show."""
     ranked = systems(OTHERWISE)
     assert (True, False) == tuple(
         VectorSystem("hashing", DENSE[how]).has_plan for how in ("ot:focus", "ot:focus:tagged")

@@ -1,4 +1,4 @@
-"""Commands that were killed and are given again: they go on, and leave nothing over."""
+"""Tests that commands that were killed go on if run again, and leave no files behind."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.support.trials.reruns import COMMANDS, reruns
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small collection in several segments."""
+    """Return a small collection in several segments."""
     return make_collection(tmp_path_factory.mktemp("reruns"))
 
 
@@ -20,7 +20,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_killed_command_given_again_goes_on(
     template: Path, tmp_path: Path, command: str, n_trials: int
 ) -> None:
-    """Wherever a command is killed, given again it ends as if it had not been, and leaves nothing over."""
+    """A command killed at any step, then run again, ends as if it had not been killed."""
     n_made, wrong = reruns(template, tmp_path / "trial", command, n_trials=n_trials)
     tell(f"{command}: killed and given again {n_made} times, {len(wrong)} wrong")
     assert n_made

@@ -1,6 +1,6 @@
-"""Writers killed at the steps they take: readers find the older or the newer state, and writing goes on.
+"""Tests that kill writers at their steps: readers find the older or the newer state, and writing goes on.
 
-The long trial kills steps in an order drawn by AKIN_SEED, AKIN_TRIALS of them.
+The long trial kills at AKIN_TRIALS steps, in an order drawn by AKIN_SEED.
 """
 
 import random
@@ -21,7 +21,7 @@ TRIALS = trials(7_500)
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small collection in several segments."""
+    """Return a small collection in several segments."""
     return make_collection(tmp_path_factory.mktemp("crashes"))
 
 
@@ -29,7 +29,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_killed_writer_leaves_nothing_torn_lost_or_come_back(
     template: Path, tmp_path: Path, operation: str
 ) -> None:
-    """Wherever a writer is killed, readers find the older or the newer state, and the next writer goes on."""
+    """After a writer is killed, readers find the older or the newer state, and the next writer goes on."""
     n_steps = unkilled(template, tmp_path, operation).n_steps
     outcomes = [trial(template, tmp_path, operation, step) for step in spread(n_steps, SAMPLE, seed=0)]
     assert [] == [outcome for outcome in outcomes if outcome.wrong]
@@ -38,7 +38,7 @@ def test_a_killed_writer_leaves_nothing_torn_lost_or_come_back(
 
 @pytest.mark.trial
 def test_thousands_of_killed_writers(template: Path, tmp_path: Path) -> None:
-    """The same at the steps of every operation in any order, and after the last at random moments."""
+    """The same holds at all steps of every operation in random order, and then at random moments."""
     whole = {operation: unkilled(template, tmp_path, operation) for operation in OPERATIONS}
     steps = [(operation, step) for operation in OPERATIONS for step in range(1, whole[operation].n_steps + 1)]
     rng, outcomes = random.Random(SEED), list[Outcome]()

@@ -1,4 +1,4 @@
-"""Batches while what works on them is killed: every seed exactly once, over real processes and servers."""
+"""Tests of batches while their workers are killed: every seed is processed exactly once."""
 
 import json
 import os
@@ -31,35 +31,35 @@ from tests.support.trials.asked import tell
 from tests.support.trials.batches import Processes, kill_at_random
 
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
-BODY = {"seeds": IDS, "limit": 2}  # in two chunks, so that there is a middle to be killed in
+BODY = {"seeds": IDS, "limit": 2}  # in two chunks, so that a batch can be killed in the middle
 SHORT = {"seeds": IDS[:3], "limit": 2}
 FINAL = {"done", "failed"}
 
 
 @pytest.fixture
 def data(hashed_data: Path, tmp_path: Path) -> Path:
-    """A data folder of the test's own with the demo corpus."""
+    """Return a copy of the demo collection."""
     return Path(copytree(hashed_data, tmp_path / "data"))
 
 
 def worker_process(data: Path) -> Any:
-    """`akin worker`, once it works."""
+    """Start `akin worker` and wait until it is ready."""
     return akin_process("worker", "--data", str(data), ready="Processing", program=AKIN_WITHOUT_WEIGHTS)
 
 
 def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
-    """The batch once something holds of it."""
+    """Wait until ``holds`` is true of the batch, and return the batch."""
     soon(lambda: holds(client.get(path).json()))
     return dict(client.get(path).json())
 
 
 def is_final(batch: dict[str, Any]) -> bool:
-    """Whether it is finished."""
+    """Return whether the batch is finished."""
     return batch["state"] in FINAL
 
 
 def expect_each_once(client: httpx.Client, path: str, body: dict[str, Any] = BODY) -> None:
-    """Every seed has one line, in order, and an answer in it."""
+    """Check that every seed has one line, in order, with an answer."""
     assert "done" == wait_until(is_final, client, path)["state"]
     results = [json.loads(line) for line in client.get(f"{path}/results").content.splitlines()]
     assert list(enumerate(body["seeds"])) == [(line["seed"], line["paper_id"]) for line in results]
@@ -68,7 +68,7 @@ def expect_each_once(client: httpx.Client, path: str, body: dict[str, Any] = BOD
 
 @contextmanager
 def serving(settings: Settings, timings: Timings = USUAL) -> Iterator[httpx.Client]:
-    """A client of a service in this process."""
+    """Yield a client of a service in this process."""
     with (
         served(create_app(settings, open_engine(settings), timings=timings)) as address,
         httpx.Client(base_url=address, timeout=30) as client,
@@ -77,7 +77,7 @@ def serving(settings: Settings, timings: Timings = USUAL) -> Iterator[httpx.Clie
 
 
 def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
-    """SIGKILL in the middle of a batch: the next start, here, does the rest, and each seed once."""
+    """After a SIGKILL in the middle of a batch, the next service does the rest, and each seed once."""
     with service_process(data, program=AKIN_WITHOUT_WEIGHTS) as (process, client):
         path = client.post("/v1/batches", json=BODY).headers["Location"]
         before = wait_until(lambda batch: batch["done"] >= 20, client, path)
@@ -91,13 +91,13 @@ def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
 
 @contextmanager
 def leaving_batches(data: Path, timings: Timings = USUAL) -> Iterator[httpx.Client]:
-    """A client of a service that leaves batches to workers."""
+    """Yield a client of a service that leaves batches to workers."""
     with serving(Settings(data=data, device="cpu", workers=True), timings) as client:
         yield client
 
 
 def test_killed_workers_leave_each_seed_once(data: Path) -> None:
-    """SIGKILL of a worker in the middle: a service that works does the rest, and each seed once."""
+    """After a worker is killed in the middle of a batch, a service does the rest, and each seed once."""
     with leaving_batches(data, Timings(without_worker_s=1e9)) as client:
         with worker_process(data) as (first, _):
             path = client.post("/v1/batches", json=BODY).headers["Location"]
@@ -110,7 +110,7 @@ def test_killed_workers_leave_each_seed_once(data: Path) -> None:
 
 
 def test_without_workers_the_service_works(data: Path) -> None:
-    """Where no worker takes a batch that was left to them, the service does it."""
+    """If no worker takes a batch, the service that left it to workers processes it."""
     with leaving_batches(data, Timings(without_worker_s=0.2)) as client:
         answer = client.post("/v1/batches", json=SHORT)
         assert 202 == answer.status_code
@@ -119,7 +119,7 @@ def test_without_workers_the_service_works(data: Path) -> None:
 
 @pytest.mark.usefixtures("log_left_alone")
 def test_a_fault_of_ours_ends_no_worker(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw is logged, and the worker goes on to the next look."""
+    """After an unexpected error the worker goes on."""
     looks: list[object] = []
 
     def look(*_: object) -> bool:
@@ -140,14 +140,14 @@ def test_a_fault_of_ours_ends_no_worker(data: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_worker_needs_the_collection(tmp_path: Path) -> None:
-    """In a folder without one it does not start: it would end batches whose generation it cannot see."""
+    """A worker does not start in a folder without a collection, as it could not process batches."""
     done = CliRunner().invoke(app, ["worker", "--data", str(tmp_path)])
     assert 1 == done.exit_code
     assert "nothing is indexed here" in done.stderr
 
 
 def test_a_database_stopped_and_started(data: Path, own_postgres: Server) -> None:
-    """PostgreSQL away in the middle of a batch: searches go on, batches get 503; once back it is finished."""
+    """With PostgreSQL away, searches go on and batches get 503; once it is back, the batch is finished."""
     settings = Settings(data=data, device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     search = {"query": {"paper_id": IDS[0]}, "limit": 1}
     with serving(settings) as client:
@@ -168,7 +168,7 @@ def test_a_database_stopped_and_started(data: Path, own_postgres: Server) -> Non
 
 @pytest.mark.trial
 def test_ten_thousand_seeds_while_processes_are_killed(tmp_path: Path) -> None:
-    """Two workers and a service, SIGKILLed at random: no seed is missing and none comes twice."""
+    """With two workers and a service killed at random, no seed is missing and none comes twice."""
     data = collection(tmp_path, n_papers=3_000)
     seeds = [f"p{i % 3_000}" for i in range(10_000)]
     processes = Processes(data, free_port())
@@ -177,7 +177,7 @@ def test_ten_thousand_seeds_while_processes_are_killed(tmp_path: Path) -> None:
     address = f"http://127.0.0.1:{processes.port}"
     try:
         with Client(address, retries=Retries(attempts=200, max_wait_s=1)) as client:
-            client.paper("p0")  # once it listens
+            client.paper("p0")  # wait until it listens
             batch, started = client.batch(seeds=seeds, limit=5), time.monotonic()
             kill_at_random(processes, client, batch.id, n_kills=10)
             rate = len(seeds) / (time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""A cluster of three nodes: 500 queries answer as on one machine, and what kills do to it under load."""
+"""Tests of a cluster of three nodes: it answers like one machine, and survives kills under load."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ N_SWAPS = 10
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of some segments."""
+    """Return a collection of several segments."""
     folder = tmp_path_factory.mktemp("trial")
     papers, size = many_papers(N_PAPERS), N_PAPERS // N_SEGMENTS
     for first in range(0, N_PAPERS, size):
@@ -59,19 +59,19 @@ def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture
 def here(data: Path) -> SearchEngine:
-    """What answers on one machine."""
+    """Return an engine on one machine."""
     return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)
 
 
 @dataclass(slots=True)
 class Nodes:
-    """A cluster with three nodes, and the id of each of those beside the head."""
+    """A cluster of three nodes, and the nodes other than the head by id."""
 
     cluster: RayCluster
     ids: dict[str, Any] = field(default_factory=dict)
 
     def add(self, ray: Any) -> None:
-        """One more, and wait until it is there."""
+        """Add a node, and wait until it is alive."""
         known = {each["NodeID"] for each in ray.nodes() if each["Alive"]}
         node = self.cluster.add_node()
         soon(lambda: len({each["NodeID"] for each in ray.nodes() if each["Alive"]} - known) == 1)
@@ -81,7 +81,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch, ray_environment: None) -> Iterator[Nodes]:
-    """Three nodes, as docs/how-to/deploy.md has them started."""
+    """Yield three nodes, started as in docs/how-to/deploy.md."""
     with RayCluster() as cluster:
         ray = connect(cluster.address)
         own = Nodes(cluster)
@@ -96,7 +96,7 @@ Held = Callable[[Shards], Shards]
 
 @pytest.fixture
 def held(nodes: Nodes) -> Iterator[Held]:
-    """Has shards end before their cluster does."""
+    """Yield a function that closes shards before their cluster ends."""
     with ExitStack() as ending:
 
         def hold(shards: Shards) -> Shards:
@@ -107,12 +107,12 @@ def held(nodes: Nodes) -> Iterator[Held]:
 
 
 def engine_of(data: Path, shards: Shards) -> SearchEngine:
-    """What answers on the cluster."""
+    """Return an engine on the cluster."""
     return SearchEngine(ShardedSnapshot(open_snapshot(data), shards), hashing_annotator, n_candidates=50)
 
 
 def queries(engine: SearchEngine) -> Iterator[SearchQuery]:
-    """Whole abstracts, facets, contrast, several seeds and texts in turn."""
+    """Yield whole abstracts, facets, contrast, several seeds and texts in turn."""
     snapshot = engine.snapshot
     papers = cycle([snapshot.paper(int(each)) for each in snapshot.positions[::7]])
     facets = cycle((Facet.BACKGROUND, Facet.METHOD, Facet.RESULT))
@@ -128,14 +128,14 @@ def queries(engine: SearchEngine) -> Iterator[SearchQuery]:
 
 
 def plain(answer: SearchAnswer) -> str:
-    """All of an answer but the time it took."""
+    """Return an answer as text, except for the time it took."""
     return repr(replace(answer, took_ms=0.0))
 
 
 def test_500_queries_answer_as_on_one_machine(
     data: Path, nodes: Nodes, here: SearchEngine, held: Held
 ) -> None:
-    """Equal to the bit; the times of both are told."""
+    """500 queries have bit for bit the same answers as on one machine; both times are printed."""
     shards = held(Shards(nodes.cluster.address, data, join_s=0.0))
     there = engine_of(data, shards)
     assert 3 == shards.n_shards
@@ -156,7 +156,7 @@ def test_500_queries_answer_as_on_one_machine(
 
 @dataclass(slots=True)
 class Load:
-    """One query again and again until it is stopped; an answer is that of all, or of the part it says."""
+    """A query repeated until stopped; answers must be those for their coverage."""
 
     engine: SearchEngine
     query: SearchQuery
@@ -168,7 +168,7 @@ class Load:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Ask on."""
+        """Search until stopped."""
         while not self.stopped.is_set():
             started = time.monotonic()
             try:
@@ -186,7 +186,7 @@ class Load:
 
 
 def killed(name: str, there: SearchEngine, expected: dict[float, str], kill: Any) -> None:
-    """Kill under load; what comes of it is printed and checked."""
+    """Call ``kill`` under load, print the effects, and check that no answer is wrong."""
     snapshot = there.snapshot
     query = SearchQuery((Seed(snapshot.paper(3).id),))
     load = Load(there, query, expected)
@@ -215,7 +215,7 @@ def killed(name: str, there: SearchEngine, expected: dict[float, str], kill: Any
 
 
 def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
-    """What the query finds in all, and without each one of the shards, by coverage where that tells which."""
+    """Return the results with all shards and without each one, by coverage if it identifies them."""
     snapshot = there.snapshot
     assert isinstance(snapshot, ShardedSnapshot)
     query = SearchQuery((Seed(snapshot.paper(3).id),))
@@ -227,7 +227,7 @@ def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
         asked = query if away is None else replace(query, filters=Filters(ids=ids))
         found = repr([(each.paper.id, each.score) for each in here.search(asked).results])
         key = round(float(there_now.sum() / len(snapshot)), 6)
-        # Shards of one size leave the same share: then only the whole is compared.
+        # Shards of one size leave the same coverage; then only the whole answer is compared.
         expected[key] = found if expected.get(key, found) == found else ""
     return {key: found for key, found in expected.items() if found}
 
@@ -235,7 +235,7 @@ def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
 def test_a_shard_and_a_node_are_killed_under_load(
     data: Path, nodes: Nodes, here: SearchEngine, held: Held
 ) -> None:
-    """No wrong answer, its coverage told, and all of it again, after a shard and after a node."""
+    """After a shard and a node are killed, answers are right for their coverage, which is full again."""
     shards = held(Shards(nodes.cluster.address, data, join_s=0.0))
     there = engine_of(data, shards)
     there.warm_up()
@@ -252,7 +252,7 @@ def test_a_shard_and_a_node_are_killed_under_load(
 def test_with_two_processes_a_shard_nothing_is_missing(
     data: Path, nodes: Nodes, here: SearchEngine, held: Held
 ) -> None:
-    """While one process of each shard is killed after another every answer is that of all."""
+    """With two processes per shard, every answer is complete while one of each shard is killed."""
     shards = held(Shards(nodes.cluster.address, data, n_replicas=2, join_s=0.0))
     there = engine_of(data, shards)
     there.warm_up()
@@ -273,7 +273,7 @@ def test_with_two_processes_a_shard_nothing_is_missing(
 
 
 def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held, tmp_path: Path) -> None:
-    """Every answer is that of one machine with the generation that it names, and is of all of it."""
+    """While generations are swapped, every answer is complete and that of the generation it names."""
     own = Path(shutil.copytree(data, tmp_path / "data"))
     shards = held(Shards(nodes.cluster.address, own, join_s=0.0))
     served = [engine_of(own, shards)]
@@ -293,7 +293,7 @@ def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held
             here = SearchEngine(open_snapshot(own), hashing_annotator, n_candidates=50)
             found = here.search(query)
             expected[found.generation] = plain(found)
-            # What is served loses its first result, and so each generation has another answer.
+            # Its first result is deleted, so that each generation has another answer.
             delete_papers(own, [found.results[0].paper.id], catalog, keep=3)
             served.append(engine_of(own, shards))
             served.pop(0)
@@ -311,7 +311,7 @@ def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held
 def test_encoding_goes_on_when_its_processes_are_killed(
     nodes: Nodes, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """A process that encodes is killed after every few parts: the collection is the same."""
+    """If encoding processes are killed every few parts, the collection is the same."""
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(400))
     bounds, killed_pids = Bounds(part=10), []
     encode = EncodeOnCluster(nodes.cluster.address, hashing_annotator)
@@ -338,12 +338,12 @@ def test_encoding_goes_on_when_its_processes_are_killed(
 
 
 def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
-    """What a service does then: it goes on for a while, and ends, to be started anew with the head."""
+    """After the head is killed, the service goes on for a while and ends, to be restarted with the head."""
     with RayCluster() as cluster:
         cluster.add_node()
         given = {"AKIN_RAY": cluster.address, "AKIN_SHARDS": "2", "PYTHONPATH": str(ROOT), "AKIN_RATE": "0"}
         with service_process(data, program=AKIN_WITHOUT_WEIGHTS, **given) as (process, client):
-            texts = (f"We propose method {number}." for number in count())  # none is in the cache
+            texts = (f"We propose method {number}." for number in count())  # no text is in the cache
             questions = ({"query": {"text": text}, "limit": 3} for text in texts)
             assert 1 == client.post("/v1/search", json=next(questions)).json()["coverage"]
             cluster.head.kill()

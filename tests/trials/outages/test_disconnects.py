@@ -1,4 +1,4 @@
-"""Clients that hang up on heavy requests: the service stops working on them."""
+"""Tests that the service stops working on heavy requests when clients disconnect."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.trials.disconnects import HEAVY, Service
 
 @pytest.fixture(scope="module")
 def service(hashed_data: Path) -> Iterator[Service]:
-    """A service over the demo corpus, in a process of its own."""
+    """Yield a service over the demo corpus in a separate process."""
     started = Service(hashed_data)
     yield started
     started.end()
@@ -27,7 +27,7 @@ def service(hashed_data: Path) -> Iterator[Service]:
     ],
 )
 def test_work_stops_when_its_client_goes(service: Service, name: str, n_times: int) -> None:
-    """Hung up on at any moment, a request ends, and the service answers the next one."""
+    """A request whose client disconnects at any moment ends, and the service answers the next one."""
     path, body = HEAVY[name]
     whole_s = max(service.ask(path, body, hang_up_after_s=None)[0] for _ in range(2))
     moments = np.linspace(0.0, 0.95, n_times)

@@ -1,4 +1,4 @@
-"""Redis killed, paused and emptied while clients search: no search fails, and few of them ask it in vain."""
+"""Tests of Redis killed, paused and emptied under load: no search fails, and few wait for Redis."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ SERVING = ("there", "resumed", "started")
 
 
 class Load:
-    """Clients that search one after the other, half of the time for what was asked before."""
+    """Clients that search one after the other, half of the time with repeated queries."""
 
     def __init__(self, address: str, ids: list[str]) -> None:
         self._address = address
@@ -63,25 +63,25 @@ class Load:
 
 
 class Clock:
-    """The time, which stands still while ``stopped_at`` is set."""
+    """A clock that stands still while ``stopped_at`` is set."""
 
     stopped_at: float | None = None
 
     def __call__(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         return time.monotonic() if self.stopped_at is None else self.stopped_at
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """That by which Redis is asked again."""
+    """Return the clock that decides when Redis is tried again."""
     return Clock()
 
 
 @pytest.fixture
 def cache(redis_server: RedisServer, clock: Clock) -> Iterator[Cache]:
-    """A cache with nothing in front of Redis, which is asked again soon enough for a test."""
-    # More patient than by default: this machine may have other things to do.
+    """Yield a cache with only Redis, which is tried again quickly."""
+    # More patient than the default, as this machine may be busy.
     store = RedisStore(redis_server.url, timeout_s=0.2, most_s=1.0, pause_s=0.3, clock=clock)
     cache = Cache(memory_mib=0, redis=store, key=b"k" * 32)
     yield cache
@@ -94,9 +94,9 @@ def test_no_search_fails_whatever_becomes_of_redis(
     cache: Cache,
     clock: Clock,
 ) -> None:
-    """Paused, emptied, killed and started again under load: every search answered, rates counted on.
+    """Every search is answered while Redis is paused, emptied, killed and restarted under load.
 
-    While it is away the first few ask it in vain and the others do not; once back it serves again.
+    While Redis is away only the first few searches try it; once it is back it is used again.
     """
     snapshot = open_snapshot(hashed_data)
     engine = SearchEngine(snapshot, never, n_candidates=50)  # type: ignore[arg-type]  # no paper is pasted
@@ -113,28 +113,28 @@ def test_no_search_fails_whatever_becomes_of_redis(
     hits, errors, degraded = {}, {}, {}
     with served(app) as address, Load(address, ids) as load:
         for name, begin in phases.items():
-            clock.stopped_at = time.monotonic() if name in AWAY else None  # no time to try again
-            n_errors = cache.stats().redis_errors  # a server fails calls while it ends
+            clock.stopped_at = time.monotonic() if name in AWAY else None  # no time for another try
+            n_errors = cache.stats().redis_errors  # a server fails calls as it ends
             begin()
             before, start, n_answered = cache.stats(), time.monotonic(), len(load.statuses)
             while time.monotonic() < start + PHASE_S or len(load.statuses) < n_answered + N_ANSWERS:
                 time.sleep(0.01)
-            if name in SERVING:  # it is asked again after a pause
+            if name in SERVING:  # it is tried again after a pause
                 soon(lambda: cache.stats().redis_hits > before.redis_hits + N_CLIENTS)  # noqa: B023 - called at once
             after = cache.stats()
             hits[name] = after.redis_hits - before.redis_hits
             errors[name] = after.redis_errors - n_errors
             degraded[name] = bool(cache.degradations())
     assert {200} == set(load.statuses)
-    # Those under way when a phase began may still have had their answer from the one before.
+    # Requests from before a phase may still be answered by the state before it.
     assert [True, False, True, True, False, True] == [hits[name] > N_CLIENTS for name in phases]
     assert [True, True] == [degraded[name] for name in AWAY]
     assert [False, False] == [degraded["resumed"], degraded["started"]]
     assert (0, []) == (cache.stats().redis_refused, cache.degradations())
-    # After three failures it is not asked; those under way then fail too.
+    # After three failures Redis is not tried; requests already under way fail too.
     assert [] == [name for name in AWAY if not 3 <= errors[name] <= 3 + N_CLIENTS]
 
 
 def never() -> None:
-    """Loads no encoder."""
+    """Fail, as no encoder may be loaded."""
     raise AssertionError("no search here pastes a paper")

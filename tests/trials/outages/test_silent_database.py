@@ -1,4 +1,4 @@
-"""A database that is silent or busy keeps nobody waiting longer than an answer is wanted."""
+"""Tests that a silent or busy database keeps no request waiting past its deadline."""
 
 import gc
 import math
@@ -43,7 +43,7 @@ SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
 
 @pytest.fixture(scope="module")
 def module_postgres() -> Iterator[Server]:
-    """A PostgreSQL of these tests alone, one for all of them: pauses end, and each has its own database."""
+    """Yield a PostgreSQL server only for this module; pauses end, and each test has its own database."""
     pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
     with running() as server:
         yield server
@@ -51,30 +51,30 @@ def module_postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def postgres_server(module_postgres: Server) -> str:
-    """Tests that pause nothing use it too, instead of starting another."""
+    """Return the URL of the same server, so that no other is started."""
     return module_postgres.url
 
 
 @pytest.fixture
 def paused(module_postgres: Server, postgres_url: str) -> Iterator[Server]:
-    """A server whose database at ``postgres_url`` has a catalog, to be paused by the test, then resumed."""
+    """Yield a server with a catalog at ``postgres_url``, and resume it after the test pauses it."""
     Catalog.open(postgres_url).close()
     yield module_postgres
     module_postgres.resume()
 
 
-# A wait that nothing else ends.
+# A timeout that never ends a wait in these tests.
 LONG_S = 100_000
 
 
 def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
-    """Work that its deadline ends, and nothing else would."""
+    """Check that the deadline ends the work with an error, as nothing else would."""
     with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
         with_deadline(seconds, work)
 
 
 def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres_url: str) -> None:
-    """On a connection that was open before, for reading and for writing; once it speaks again all is well."""
+    """Reads and writes on an open connection end at their deadline, and work again later."""
     with Catalog.open(postgres_url) as catalog:
         catalog.count()
         paused.pause()
@@ -88,7 +88,7 @@ def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres
 
 
 def test_a_server_that_is_silent_too_long_is_an_error(paused: Server, postgres_url: str) -> None:
-    """A command that nobody set a time for does not wait for ever; what may take however long does."""
+    """Without a deadline a silent server is an error after a while, unless ``however_long`` is used."""
     database = Database(postgres_url)
 
     def sleep() -> None:
@@ -104,7 +104,7 @@ def test_a_server_that_is_silent_too_long_is_an_error(paused: Server, postgres_u
 
 
 def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bringing an older catalog to today's schema takes its time, whatever the deadline of who asks."""
+    """A migration of an older catalog is not ended by the deadline of its caller."""
     upgrade = command.upgrade
 
     def slowly(config: Config, revision: str) -> None:
@@ -122,7 +122,7 @@ def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.Mon
 
 
 def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server, postgres_url: str) -> None:
-    """A statement that was given up does not stand in the way of others."""
+    """A statement given up by the client also ends on the server."""
     database = Database(postgres_url)
 
     def sleep() -> None:
@@ -132,7 +132,7 @@ def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server, postgres_u
     def n_at_work() -> int:
         statement = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%'")
         with database.reading() as connection:
-            return int(connection.execute(statement).scalar_one()) - 1  # it finds itself
+            return int(connection.execute(statement).scalar_one()) - 1  # without this statement
 
     expect_given_up(0.3, sleep, "may be overloaded")
     soon(lambda: n_at_work() == 0)
@@ -140,7 +140,7 @@ def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server, postgres_u
 
 
 def test_connecting_takes_no_longer_than_asked(paused: Server) -> None:
-    """Also where a server that takes connections and is silent is named several times."""
+    """Connecting ends at its deadline, even if a silent server is named several times."""
     folder = str(paused.folder)
     database = Database(f"postgresql://postgres@/postgres?host={folder}&host={folder}&host={folder}")
 
@@ -155,7 +155,7 @@ def test_connecting_takes_no_longer_than_asked(paused: Server) -> None:
 
 
 def test_no_thread_waits_for_the_connections_of_others(catalog_place: str | Path) -> None:
-    """However many use the database at once, one more may."""
+    """While 20 connections are in use, one more can be opened."""
     with Catalog.open(catalog_place) as catalog, ExitStack() as using:
         for _ in range(20):
             connection = using.enter_context(catalog.database.reading())
@@ -164,7 +164,7 @@ def test_no_thread_waits_for_the_connections_of_others(catalog_place: str | Path
 
 
 def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) -> None:
-    """While another transaction writes; afterwards it may."""
+    """A writer waits for another transaction until its deadline, and can write afterwards."""
     with Catalog.open(catalog_place, busy_timeout_s=LONG_S) as catalog, Catalog.open(catalog_place) as other:
         with other.database.writing():
             expect_given_up(0.5, lambda: catalog.add([PAPER]), "catalog")
@@ -172,7 +172,7 @@ def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) 
 
 
 def test_sqlite_is_waited_for_as_long_as_asked_by_who_else_uses_it(tmp_path: Path) -> None:
-    """Where a program that is not Akin's holds the file, the message says that another writes."""
+    """If another program locks the SQLite file, the error says that another process is writing."""
     with Catalog.open(tmp_path / CATALOG_FILE, busy_timeout_s=LONG_S) as catalog:
         other = sqlite3.connect(tmp_path / CATALOG_FILE, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
@@ -183,7 +183,7 @@ def test_sqlite_is_waited_for_as_long_as_asked_by_who_else_uses_it(tmp_path: Pat
 
 
 def test_a_connection_in_use_is_closed_when_it_comes_back(catalog_place: str | Path) -> None:
-    """A database closed while another thread uses it leaves no connection open behind."""
+    """A connection in use while its database is closed is closed when it is returned."""
     database = Database(catalog_place)
     with database.reading() as connection:
         driver = connection.connection.driver_connection
@@ -198,7 +198,7 @@ def test_a_connection_in_use_is_closed_when_it_comes_back(catalog_place: str | P
 def test_a_connection_that_comes_back_while_the_database_is_closed_is_closed_too(
     catalog_place: str | Path,
 ) -> None:
-    """The pool that was given up takes it back after it closed the others."""
+    """A connection returned while the database is being closed is closed, too."""
     database = Database(catalog_place)
     with ExitStack() as using:
         driver = using.enter_context(database.reading()).connection.driver_connection
@@ -211,7 +211,7 @@ def test_a_connection_that_comes_back_while_the_database_is_closed_is_closed_too
 def test_keys_that_are_being_read_are_waited_for_at_the_end(
     catalog_place: str | Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service ends while its thread reads the keys: not before it has."""
+    """A service ends only after its thread has finished reading the keys."""
     Keys.open(catalog_place).close()
     reading, read = threading.Event(), threading.Event()
     all_keys = Keys.all
@@ -239,7 +239,7 @@ def test_keys_that_are_being_read_are_waited_for_at_the_end(
 def test_writes_are_answered_in_time_while_the_database_is_frozen(
     tmp_path: Path, paused: Server, postgres_url: str
 ) -> None:
-    """PostgreSQL paused under load: searches go on, each write gets 503 by its deadline, then all is well."""
+    """With PostgreSQL paused, searches go on and each write gets 503 by its deadline; later all works."""
     data = collection(tmp_path, n_papers=2, catalog=postgres_url)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=postgres_url, deadline_ms=1000)  # type: ignore[arg-type]  # made secret
     with (
@@ -276,7 +276,7 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(
             writer.start()
         while any(writer.is_alive() for writer in writers):
             assert 200 == client.post("/v1/search", json=SEARCH).status_code
-        # All while it is frozen: none of them waits for the database to come back.
+        # All while it is paused: none of them waits for the database to come back.
         assert [(503, True)] * len(asked) == [
             (answer.status_code, "Retry-After" in answer.headers) for answer in answers
         ]
@@ -287,13 +287,13 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(
         soon(lambda: not degraded())
         assert 404 == client.get("/v1/papers/refused").status_code
         assert 200 == client.get(batch).status_code
-        paused.pause()  # it ends all the same
+        paused.pause()  # it must end all the same
 
 
 def test_a_freeze_while_changes_are_absorbed_is_told_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What makes changes visible gives a silent server seconds, not a minute."""
+    """Absorbing changes waits seconds for a silent server, not a minute."""
     patience: list[float] = []
     absorb = ingest.absorb
 

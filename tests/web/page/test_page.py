@@ -1,4 +1,4 @@
-"""The page at ``/``: what its address asks, what it shows, and whom it tells what; without a browser."""
+"""Tests of the page at ``/`` without a browser: its addresses, contents, errors and access."""
 
 import re
 from collections.abc import Iterator
@@ -35,13 +35,13 @@ from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
 
 def test_nothing_on_a_page_runs_or_is_styled_in_its_text(client: TestClient) -> None:
-    """No page holds an inline script, an inline style, a handler, or an address of another origin."""
+    """No page has an inline script, an inline style, a handler, or an address of another origin."""
     for address in ("/", f"/?paper={PAPER}&facet=method&open=1", "/?text=sepsis", "/?paper=none"):
         text = client.get(address).text
         assert not re.search(r"<script(?![^>]* src=)|\sstyle=|<style|\son[a-z]+=|javascript:", text)
@@ -51,7 +51,7 @@ def test_nothing_on_a_page_runs_or_is_styled_in_its_text(client: TestClient) -> 
 
 
 def test_static_files_are_kept_by_their_version_alone(client: TestClient) -> None:
-    """Files of this version may be kept for ever, others not; what does not exist is not found."""
+    """Files of this version may be cached for ever, others may not, and unknown files are not found."""
     folder = f"/static/{assets.version()}"
     for file in assets.FOLDER.iterdir():
         answer = client.get(f"{folder}/{file.name}")
@@ -71,7 +71,7 @@ def test_static_files_are_kept_by_their_version_alone(client: TestClient) -> Non
 
 @pytest.mark.parametrize("address", ["/static/older/page.css", "/docs/swagger-ui.css"])
 def test_a_file_that_a_browser_has_is_not_sent_again(client: TestClient, address: str) -> None:
-    """Asked for with the tag it was sent with, it is 304, empty, with the same headers otherwise."""
+    """A request with the file's ETag gets an empty 304 with the same headers."""
     first = client.get(address)
     again = client.get(address, headers={"If-None-Match": first.headers["etag"]})
     assert (304, b"") == (again.status_code, again.content)
@@ -81,7 +81,7 @@ def test_a_file_that_a_browser_has_is_not_sent_again(client: TestClient, address
 
 
 def test_scripts_stay_small() -> None:
-    """Those of the search are under 30 kB together, that of the batch page is under 12 kB."""
+    """The scripts of the search are under 30 kB together, that of the batch page is under 12 kB."""
     sizes = {script.name: script.stat().st_size for script in assets.FOLDER.glob("*.js")}
     assert 0 < sizes.pop("batch.js") < 12_000
     assert 0 < sum(sizes.values()) < 30_000
@@ -112,7 +112,7 @@ def test_scripts_stay_small() -> None:
     ],
 )
 def test_the_page_asks_what_a_program_asks(client: TestClient, query: str, body: dict[str, object]) -> None:
-    """An address means one request to the interface, and both get the same papers in the same order."""
+    """An address stands for one request to the API, and both give the same papers in the same order."""
     asked = Asked.of(QueryParams(query))
     assert ("/v1/search", {**body, "limit": 10}) == (asked.path, asked.body())
     out = client.post(asked.path, json=body).json()
@@ -121,7 +121,7 @@ def test_the_page_asks_what_a_program_asks(client: TestClient, query: str, body:
 
 
 def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
-    """Sent as it is, without scripts, the form of a page asks the same again."""
+    """Without scripts, the form of a page sends the query of its address again."""
     asked = Asked(
         paper=PAPER,
         facets=(Facet.METHOD,),
@@ -146,7 +146,7 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
 
 
 def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
-    """With a facet on, forms send it and the boxes it ticks: a filter or a further paper goes with both."""
+    """If a form sends a facet with its sentences, a filter or further paper keeps the facet."""
     for more in ("from=2020", f"like={PAPER}", "n=25"):
         address = f"/?paper=demo:p03-m07&facet=method&s=3&s=4&{more}"
         assert "method" in asked_by(page_at(client, address).all("a", class_="stays")[0]["href"]).facets
@@ -155,7 +155,7 @@ def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
 
 
 def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
-    """A form without scripts sends the facet that was on; with none of its boxes it is chosen no more."""
+    """If a form sends a facet without its sentences, the facet is not chosen any more."""
     page = page_at(client, "/?paper=demo:p03-m07&facet=method&unlike=background")
     sent = [
         (each["name"], each.get("value", ""))
@@ -167,7 +167,7 @@ def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
 
 
 def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
-    """The link that chooses what was to be unlike takes it from there, and the other way round."""
+    """Choosing a facet as like removes it from unlike, and the other way round."""
     sentences = tuple(Sentence("a", 0, 1, facet) for facet in (Facet.BACKGROUND, Facet.OBJECTIVE))
     paper = Paper(id="x", title="", abstract="a", sentences=sentences)
     like, unlike = (
@@ -183,7 +183,7 @@ def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
 
 
 def test_several_papers_become_seeds_and_negatives(client: TestClient) -> None:
-    """Further papers are seeds, those to be unlike negatives, and so are sentences to be unlike."""
+    """Further papers become seeds, and papers and sentences to be unlike become negatives."""
     asked = Asked.of(QueryParams(f"paper={PAPER}&s=2&u=0&like=demo:p01-m00&not=demo:p02-m00"))
     expected = {
         "seeds": [{"paper_id": PAPER, "sentences": [2]}, {"paper_id": "demo:p01-m00"}],
@@ -197,7 +197,7 @@ def test_several_papers_become_seeds_and_negatives(client: TestClient) -> None:
 
 
 def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient) -> None:
-    """The page answers with the others, and says of the unknown one that it is not there."""
+    """An unknown further paper is named with the reason, and the others are used."""
     page = page_at(client, f"/?paper={PAPER}&like=demo:p99-m99")
     assert 10 == len(page.all("article"))
     assert "No paper here has this title or id" in page.text
@@ -227,14 +227,14 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
 def test_what_cannot_be_asked_is_said_on_the_page(
     client: TestClient, query: str, status: int, words: str
 ) -> None:
-    """A bad address gets the page with a sentence that says why, and the right status."""
+    """A bad address gets the right status and a page that says why."""
     page = page_at(client, f"/?{query}", status=status)
     assert words in page.text
     assert not page.all("article")
 
 
 def test_a_text_too_long_for_addresses_is_refused_in_words(client: TestClient) -> None:
-    """A page takes texts of 10,000 characters, its boxes cut nothing, and what is refused is told why."""
+    """A text over 10,000 characters is refused with the reason, and no box cuts it."""
     page = page_at(client, f"/?abstract={'word ' * 2_000}and+more", status=422)
     assert "paste only the abstract" in page.text
     for each in (page, page_at(client, "/")):
@@ -242,7 +242,7 @@ def test_a_text_too_long_for_addresses_is_refused_in_words(client: TestClient) -
 
 
 def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
-    """One box names a further paper, a choice beside it says whether to be like or unlike it."""
+    """One box adds a further paper, and a choice next to it says whether to be like or unlike it."""
     unlike = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=not")
     like = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=like")
     assert ["add"] == [each["name"] for each in unlike.all("input", id="like")]
@@ -262,27 +262,27 @@ def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
     ],
 )
 def test_what_was_wrong_can_be_left_out(client: TestClient, wrong: str, words: str, kept: Asked) -> None:
-    """A query that cannot be answered is kept: a link asks the same without what was wrong."""
+    """A link on the error page asks the same query without the mistake."""
     page = page_at(client, f"/?paper={PAPER}{wrong}", status=422)
     assert words in page.text
     assert kept == asked_by(page.all("a", class_="main")[0]["href"])
 
 
 def test_papers_to_be_unlike_stay_when_none_is_to_be_like(client: TestClient) -> None:
-    """Without a paper to be like there is no answer, and those to be unlike are still listed."""
+    """Without a paper to be like the answer is an error, but papers to be unlike are still listed."""
     page = page_at(client, "/?not=demo:p02-m00", status=422)
     assert ["demo:p02-m00"] == [each["value"] for each in page.all("input", name_="not")]
     assert 1 == len(page.all("a", class_="drop"))
 
 
 def test_a_refused_abstract_is_not_lost(client: TestClient) -> None:
-    """What was pasted stays on the page that refuses it."""
+    """A pasted abstract stays on the page that refuses it."""
     page = page_at(client, "/?abstract=A+draft+of+mine.&from=9999", status=422)
     assert "A draft of mine." in page.text
 
 
 def test_no_results_say_what_to_do(client: TestClient) -> None:
-    """Where filters leave nothing, each can be taken away by a link."""
+    """If filters leave no papers, a link removes each of them."""
     page = page_at(client, f"/?paper={PAPER}&from=1900&to=1901")
     assert "No paper matches the filters" in page.text
     assert f"/?paper={PAPER.replace(':', '%3A')}" in [
@@ -291,7 +291,7 @@ def test_no_results_say_what_to_do(client: TestClient) -> None:
 
 
 def test_a_page_after_the_last_leads_back(client: TestClient) -> None:
-    """No filter is blamed for it."""
+    """A page after the last one blames no filter and links back."""
     asked = Asked(paper=PAPER, year_from=2000)
     services = client.app.state.services  # type: ignore[attr-defined]
     query, engine = asked.request().to_query(), services.collection.engines.current
@@ -306,7 +306,7 @@ def test_a_page_after_the_last_leads_back(client: TestClient) -> None:
 def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
     client: TestClient, hashed_data: Path, tmp_path: Path
 ) -> None:
-    """With keys the page and its files are open, a search on it is not, and the collection is not shown."""
+    """With keys, the page and its files are open, but searches and facts about the collection need a key."""
     assert "About this collection" in client.get("/").text
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         token = keys.create("reader", scope=Scope.READ, expires_days=1).token
@@ -344,7 +344,7 @@ def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
     ],
 )
 def test_papers_link_to_the_web_alone(doi: str | None, url: str | None, expected: str) -> None:
-    """A paper's address is that of its DOI, or of the web; what would run is no address."""
+    """A paper links to its DOI or web address, never to an address that would run code."""
     paper = PaperOut(
         id="x",
         title="",
@@ -373,7 +373,7 @@ def test_papers_link_to_the_web_alone(doi: str | None, url: str | None, expected
     ],
 )
 def test_papers_link_to_their_archive(paper_id: str, expected: str) -> None:
-    """Where neither a DOI nor an address is known, the id may tell it; an address goes before it."""
+    """Without a DOI or an address, the id may give the link; an address goes before it."""
     fields = {"title": "", "abstract": "", "sentences": (), "year": None, "venue": None, "authors": ()}
     paper = PaperOut(id=paper_id, url=None, doi=None, fields=(), **fields)
     assert expected == web_address(paper)
@@ -390,13 +390,13 @@ def test_what_is_no_text_does_not_break_a_page() -> None:
 
 
 def test_warnings_are_shown_in_the_words_of_the_answer(client: TestClient) -> None:
-    """What an answer warns of stands on the page as the answer says it."""
+    """The warnings of an answer are shown in the words of the API."""
     page = page_at(client, f"/?paper={PAPER}&facet=method&facet=other")
     assert warning(WarningCode.FACET_MISSING, "other").message in page.text
 
 
 def test_results_say_of_how_many_they_are(client: TestClient) -> None:
-    """A page that others follow counts them all; the last says which papers it has."""
+    """The page shows the total, and a later page shows the range of its papers."""
     assert "The 10 closest of 99 papers" in page_at(client, f"/?paper={PAPER}").text
     assert "The 99 closest papers" in page_at(client, f"/?paper={PAPER}&n=100").text
     (following,) = page_at(client, f"/?paper={PAPER}").all("a", rel="next")
@@ -404,7 +404,7 @@ def test_results_say_of_how_many_they_are(client: TestClient) -> None:
 
 
 def test_a_list_that_is_cut_says_so(hashed_data: Path, client: TestClient) -> None:
-    """Where more papers pass than a list may have, the page says that they are at least so many."""
+    """If a list is cut, the page says that there are at least this many papers."""
     engine = SearchEngine(open_snapshot(hashed_data), pytest.fail, n_candidates=200, longest_list=40)
     with client_of(hashed_data, engine) as cut:
         page = page_at(cut, f"/?paper={PAPER}")
@@ -418,7 +418,7 @@ def test_a_list_that_is_cut_says_so(hashed_data: Path, client: TestClient) -> No
 def test_papers_are_sorted_by_year_where_one_has_a_year(
     tmp_path: Path, hashing: Encoder, *, years: bool
 ) -> None:
-    """The choice names the papers that are sorted; where there is nothing to sort, none is offered."""
+    """Sorting by year is offered, with the number of papers sorted, only if it makes a difference."""
     papers = [{**each, "year": 2000 if years else None} for each in many_papers(15)]
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     with client_of(tmp_path / "data") as client:
@@ -441,7 +441,7 @@ def test_papers_are_sorted_by_year_where_one_has_a_year(
     ],
 )
 def test_a_name_in_the_search_box_is_no_text(client: TestClient, text: str) -> None:
-    """However it is written, as on the batch page: a paper that is not there is not looked for as words."""
+    """An identifier in the search box, however written, is not searched as words if it is not found."""
     page = page_at(client, f"/?{urlencode({'text': text})}", status=404)
     assert "not in this collection" in page.text
 
@@ -454,14 +454,14 @@ def test_a_name_in_the_search_box_is_no_text(client: TestClient, text: str) -> N
     ],
 )
 def test_words_and_numbers_are_texts(client: TestClient, text: str) -> None:
-    """Years, models and sentences that have a name in them are looked for."""
+    """Years, names of models, and sentences that contain an identifier are searched as texts."""
     answer = client.get("/", params={"text": text})
     assert 200 == answer.status_code
     assert f'<input type="hidden" name="text" value="{text}">' in answer.text
 
 
 def test_a_name_in_the_search_box_is_its_paper(tmp_path: Path, hashing: Encoder) -> None:
-    """Where the collection has it under the name of its scheme; a number of four digits is a year."""
+    """An identifier in the search box finds its paper; four digits alone are a year."""
     ids = {
         "2212.11867v2": "arxiv:2212.11867",
         "PMID 31452104": "pmid:31452104",
@@ -479,7 +479,7 @@ def test_a_name_in_the_search_box_is_its_paper(tmp_path: Path, hashing: Encoder)
 
 
 def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
-    """Where no paper given is known, the page says so in its own words."""
+    """If no given paper is known, the page says so in its own words."""
     page = page_at(client, "/?like=none&like=neither")
     assert "the reason stands next to each" in page.text
     body = orjson.loads(
@@ -489,5 +489,5 @@ def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
 
 
 def test_one_result_is_one_paper(client: TestClient) -> None:
-    """Where a page says how many papers it has."""
+    """A single result is never called "1 papers"."""
     assert not re.search(r"\b1 papers", page_at(client, f"/?paper={PAPER}&n=1").text)

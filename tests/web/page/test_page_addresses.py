@@ -1,4 +1,4 @@
-"""Addresses of the page as what they ask; apart from services, whose threads would draw random numbers."""
+"""Tests of reading and writing addresses, apart from services, whose threads would draw random numbers."""
 
 from contextlib import suppress
 from typing import Any
@@ -14,7 +14,7 @@ from service.web.address.further import Further
 
 
 def test_a_form_that_sends_a_facet_and_its_ticks_means_the_facet() -> None:
-    """A facet and just its sentences is the facet; other sentences count instead of it."""
+    """A facet with exactly its sentences is the facet; other sentences replace it."""
     sentences = [Sentence("a", 0, 1, Facet.METHOD), Sentence("b", 1, 2, Facet.RESULT)]
     facets = (Facet.METHOD,)
     assert Asked(facets=facets) == Asked(sentences=(0,), facets=facets).settled(sentences)
@@ -50,7 +50,7 @@ queries = st.fixed_dictionaries(
 @given(queries)
 @settings(max_examples=200)
 def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
-    """What is asked, written into an address and read from it, is the same."""
+    """A query written into an address and read again is unchanged."""
     asked = Asked(**parts)
     address = asked.address(cursor=asked.cursor, opened=asked.opened)
     assert asked == Asked.of(QueryParams(address[2:]))
@@ -82,6 +82,6 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
 )
 @settings(max_examples=200)
 def test_any_address_is_read_or_refused(parameters: list[tuple[str, str]]) -> None:
-    """Whatever an address holds, it is read or refused with an error of ours."""
+    """Any address is either read or refused with a ``QueryError``."""
     with suppress(QueryError):
         Asked.of(QueryParams(parameters)).request()

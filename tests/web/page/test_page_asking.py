@@ -1,4 +1,4 @@
-"""The page in a browser: finding a paper, choosing what matters in it, and asking on."""
+"""Tests of the page in a browser: finding a paper, choosing parts of it, and refining the query."""
 
 import re
 from pathlib import Path
@@ -12,17 +12,17 @@ from tests.support.servers.browser import VisitFn, barriers
 
 
 def choose(page: Page, name: str) -> None:
-    """Tick a box, and wait for what comes of it."""
+    """Tick a box, and wait for the results."""
     before = page.url
     page.locator(f"label:has({name})").click()
-    # The address changes with the results: an answer that has come may not show yet.
+    # The address changes with the results, which an answer may precede.
     page.wait_for_url(lambda url: url != before)
     expect(page.locator(name)).to_be_checked()
 
 
 @pytest.mark.smoke
 def test_a_paper_is_found_while_typing(visit: VisitFn) -> None:
-    """A few words of a title, or one that is mistyped, are enough; arrows and Enter go there."""
+    """Words of a title, even mistyped, suggest the paper, and arrows and Enter select it."""
     page = visit("/")
     box = page.get_by_role("combobox")
     box.fill("Pockt Predictors Undrestand Chemstry")
@@ -39,7 +39,7 @@ def test_a_paper_is_found_while_typing(visit: VisitFn) -> None:
 
 @pytest.mark.parametrize("by", ["arrows", "mouse"])
 def test_a_later_list_does_not_take_away_what_is_chosen(visit: VisitFn, by: str) -> None:
-    """While somebody goes through the titles or clicks one, those of what was typed last stay out."""
+    """A late list of titles does not replace the one in which a title is being chosen."""
     page = visit("/")
     late: list[Route] = []
     page.route("**/v1/papers/suggest?*predictors*", lambda route: late.append(route))  # noqa: PLW0108 - Playwright sets attributes of it
@@ -56,13 +56,13 @@ def test_a_later_list_does_not_take_away_what_is_chosen(visit: VisitFn, by: str)
         page.mouse.down()
     for each in late:
         each.fulfill(json={"results": []})
-    page.wait_for_timeout(200)  # for the answer to be read, where it is
+    page.wait_for_timeout(200)  # for a list to be read, if it is
     page.keyboard.press("Enter") if by == "arrows" else page.mouse.up()
     expect(page.get_by_role("heading", level=1)).to_have_text(PAPER["title"])
 
 
 def test_escape_closes_the_titles(visit: VisitFn) -> None:
-    """The list of titles goes with Escape, and what was typed stays."""
+    """Escape closes the list of titles and keeps the typed text."""
     page = visit("/")
     box = page.get_by_role("combobox")
     box.fill("pocket")
@@ -90,7 +90,7 @@ def test_an_abstract_is_pasted(visit: VisitFn, site: str) -> None:
 
 
 LIBRARY = f"@book{{a, title={{{PAPER['title']}}}}}\n@book{{b, title={{Nobody Has This}}}}\n"
-# A file as it is dropped.
+# A dropped file.
 DROPPED = """text => {
     const carried = new DataTransfer();
     carried.items.add(new File([text], "my.bib"));
@@ -100,7 +100,7 @@ DROPPED = """text => {
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_one_starts_from_a_library(visit: VisitFn, tmp_path: Path, *, scripts: bool) -> None:
-    """Papers of a file that are in the collection are started from, in a respect; the others are listed."""
+    """Papers of a file that are in the collection are seeds, with a chosen facet; others are listed."""
     (tmp_path / "my.bib").write_text(LIBRARY)
     page = visit("/", viewport={"width": 400, "height": 800}, java_script_enabled=scripts)
     page.locator("#library summary").click()
@@ -119,7 +119,7 @@ def test_one_starts_from_a_library(visit: VisitFn, tmp_path: Path, *, scripts: b
 
 
 def test_a_file_is_dropped(visit: VisitFn) -> None:
-    """Anywhere on a page; on results its papers are added to those of the query, which is kept."""
+    """A file dropped on results adds its papers to the query, which is kept."""
     page = visit("/?paper=demo:p01-m00&facet=method")
     for event in ("dragover", "drop"):
         file = page.evaluate_handle(DROPPED, LIBRARY)
@@ -134,7 +134,7 @@ def test_a_file_is_dropped(visit: VisitFn) -> None:
 
 
 def test_text_that_is_dropped_is_left_to_the_browser(visit: VisitFn) -> None:
-    """Who drags a word into a box sends no file."""
+    """Dropped text is not taken for a file."""
     page = visit(ASKED)
     text = page.evaluate_handle(
         "() => { const carried = new DataTransfer(); carried.setData('text/plain', 'x'); return carried; }"
@@ -146,7 +146,7 @@ def test_text_that_is_dropped_is_left_to_the_browser(visit: VisitFn) -> None:
 
 
 def test_a_short_text_is_looked_for(visit: VisitFn, site: str) -> None:
-    """A few words find papers that say it, and the papers whose titles they may be."""
+    """A short text gets its results, and the paper whose title it may be."""
     page = visit("/")
     page.get_by_role("combobox").fill("Do predictors understand chemistry or fame")
     page.get_by_role("button", name="Find", exact=True).click()
@@ -156,7 +156,7 @@ def test_a_short_text_is_looked_for(visit: VisitFn, site: str) -> None:
 
 
 def test_a_facet_is_chosen(visit: VisitFn, site: str) -> None:
-    """A facet's sentences are ticked with it, and the results are those of a program that asks the same."""
+    """Choosing a facet ticks its sentences and gives the results of the same API request."""
     page = visit(ASKED)
     facet = page.locator(".choice .facet").first.inner_text().lower()
     page.locator(f"#asked a.chip.{facet}").first.click()
@@ -167,7 +167,7 @@ def test_a_facet_is_chosen(visit: VisitFn, site: str) -> None:
 
 
 def test_sentences_are_chosen_and_others_marked_unlike(visit: VisitFn, site: str) -> None:
-    """Ticked sentences count, others are to be unlike, none is both; back and forth lead to what was."""
+    """Ticking a sentence as unlike unticks it as like, and going back restores each state."""
     page = visit(ASKED)
     whole = shown(page)
     choose(page, "#s3")
@@ -187,7 +187,7 @@ def test_sentences_are_chosen_and_others_marked_unlike(visit: VisitFn, site: str
 
 
 def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
-    """Who marks text with the mouse, as on paper, has chosen the sentences it lies in."""
+    """Selecting text with the mouse chooses its sentences."""
     page = visit(ASKED)
     page.locator(".choice[data-q='4']").scroll_into_view_if_needed()
     first, last = (page.locator(f".choice[data-q='{number}'] .text").bounding_box() for number in (3, 4))
@@ -203,7 +203,7 @@ def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
 
 
 def test_papers_are_filtered(visit: VisitFn) -> None:
-    """Years leave out papers, beside the facet chosen before; the filter is a link that takes it away."""
+    """A filter of years applies next to the chosen facet, and a link removes it."""
     page = visit(f"{ASKED}&facet=method")
     page.locator(".filters summary").click()
     page.get_by_label("From year").fill("2020")
@@ -219,7 +219,7 @@ def test_papers_are_filtered(visit: VisitFn) -> None:
 
 
 def test_a_field_is_browsed(visit: VisitFn) -> None:
-    """From the start to the papers of a field, to one of them, to those akin to it in the field."""
+    """A field leads to its papers, one of them, and similar papers in the field."""
     page = visit("/")
     page.locator(".collection").get_by_role("link", name="Hydrology", exact=True).click()
     expect(page.locator("#results-title")).to_have_text("Papers 1 to 10 of 10")
@@ -232,7 +232,7 @@ def test_a_field_is_browsed(visit: VisitFn) -> None:
 
 
 def test_papers_of_an_author_are_found(visit: VisitFn) -> None:
-    """A part of a name is enough; a name in a result does it, too; both are taken away again."""
+    """Part of an author's name filters, like a name in a result, and links remove the filter."""
     page = visit(f"{ASKED}&facet=method")
     name = page.locator("article.card .about a").first.inner_text()
     page.locator(".filters summary").click()
@@ -250,7 +250,7 @@ def test_papers_of_an_author_are_found(visit: VisitFn) -> None:
 
 
 def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
-    """Where filters leave no paper, the page says so and offers to take them away."""
+    """If filters leave no papers, the page says so and offers to remove them."""
     page = visit(f"{ASKED}&from=2100")
     expect(page.get_by_role("heading", name="No papers")).to_be_visible()
     page.locator(".empty a.chip").click()
@@ -259,7 +259,7 @@ def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
 
 @pytest.mark.smoke
 def test_one_goes_on_from_a_result(visit: VisitFn, site: str) -> None:
-    """More like this and not like this add a seed; it can be left out again; seeds are never results."""
+    """The links "More like this" and "Not like this" add removable seeds, which are never results."""
     page = visit(ASKED)
     more, less = shown(page)[0], shown(page)[4]
     by_title = {paper["title"]: key for key, paper in PAPERS.items()}
@@ -278,7 +278,7 @@ def test_one_goes_on_from_a_result(visit: VisitFn, site: str) -> None:
 
 
 def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
-    """The box for further papers finds them by title, too."""
+    """The box for further papers suggests titles, too."""
     page = visit(ASKED)
     other = next(paper for key, paper in PAPERS.items() if key != ID)
     page.locator("#like").fill(other["title"][:20])
@@ -288,7 +288,7 @@ def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool) -> None:
-    """The same box adds papers to be unlike: by title with suggestions, by id with JavaScript off."""
+    """The same box adds a paper to be unlike, by title with suggestions or by id without JavaScript."""
     page = visit(ASKED) if scripts else visit(ASKED, java_script_enabled=False)
     other = next(key for key in PAPERS if key != ID)
     page.get_by_label("Like or unlike").select_option("Unlike")
@@ -305,7 +305,7 @@ def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool)
 
 
 def test_a_further_paper_counts_in_a_respect(visit: VisitFn, site: str) -> None:
-    """More like this carries the facet; a choice beside the paper changes it, and one for the next paper."""
+    """The link "More like this" keeps the facet, and each further paper's facet can be changed."""
     page = visit(f"{ASKED}&facet=method")
     by_title = {paper["title"]: key for key, paper in PAPERS.items()}
     more = by_title[shown(page)[0]]
@@ -329,7 +329,7 @@ def test_a_further_paper_counts_in_a_respect(visit: VisitFn, site: str) -> None:
 
 
 def test_a_respect_is_chosen_without_scripts(visit: VisitFn, site: str) -> None:
-    """The form sends each respect behind its paper, that of an empty box for none."""
+    """Without JavaScript, the form sends each further paper with its facet."""
     page = visit(f"{ASKED}&facet=method&like=demo:p01-m00", java_script_enabled=False)
     page.locator("#in-1").select_option("in result")
     page.get_by_role("button", name="Add").click()
@@ -339,7 +339,7 @@ def test_a_respect_is_chosen_without_scripts(visit: VisitFn, site: str) -> None:
 
 
 def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
-    """Each part above the results is a link that leaves it out; the keyboard goes on from the line."""
+    """Each part in the summary is a link that removes it and keeps the keyboard focus in the summary."""
     page = visit(f"{ASKED}&facet=method&unlike=background&from=2015&like=demo:p01-m00&in=method")
     expect(page.locator(".summary .part")).to_have_count(5)
     page.locator(".summary").get_by_role("link", name="2015 or later").focus()
@@ -355,7 +355,7 @@ def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
 
 
 def test_a_title_goes_on_with_the_query(visit: VisitFn) -> None:
-    """A click on a result starts from it in the same respect, among the same papers."""
+    """The title of a result starts from it with the same facet and filters."""
     page = visit(f"{ASKED}&facet=method&from=2015")
     title = shown(page)[1]
     page.locator("article.card").nth(1).locator("h3 a").click()
@@ -365,7 +365,7 @@ def test_a_title_goes_on_with_the_query(visit: VisitFn) -> None:
 
 
 def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
-    """After a chip, a filter, or a paper left out, the keyboard goes on from there, or from its group."""
+    """After a change the focus stays on the same element, or moves to its group."""
     page = visit(f"{ASKED}&like=demo:p01-m00")
     page.locator("#asked .chips a.chip").nth(1).focus()
     page.keyboard.press("Enter")
@@ -387,7 +387,7 @@ def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
 
 
 def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
-    """An answer that arrives meanwhile leaves alone what was not asked yet; what was asked goes."""
+    """Typed text that was not submitted survives an answer; submitted text is cleared."""
     page = visit(ASKED)
     page.locator("#like").fill("begun")
     choose(page, "#s3")
@@ -406,7 +406,7 @@ def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
 
 
 def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
-    """The page says that it is too long, and so it does where a proxy before it refuses; no trying again."""
+    """A text too long for an address is refused, also by a proxy, without "Try again"."""
     page = visit("/")
     page.locator("#paste summary").click()
     box = page.locator("#paste").get_by_label("Abstract")
@@ -436,14 +436,14 @@ def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_said(site: str, address: str, status: int, words: str) -> None:
-    """A mistaken address gets the status of the mistake and a sentence that says what is expected."""
+    """A bad address gets the right status and a sentence with the reason."""
     answer = httpx.get(f"{site}{address}", headers={"Accept": "text/html"})
     assert status == answer.status_code
     assert words in answer.text
 
 
 def test_a_service_that_is_away_leaves_the_page_as_it_is(visit: VisitFn) -> None:
-    """The results stay, the page says that the service does not answer, and one can try again."""
+    """If the service does not answer, the results stay, with an error and "Try again"."""
     page = visit(ASKED)
     page.route("**/?*", lambda route: route.abort())
     page.locator("#s3").check()
@@ -456,7 +456,7 @@ def test_a_service_that_is_away_leaves_the_page_as_it_is(visit: VisitFn) -> None
 
 
 def test_waiting_is_shown(visit: VisitFn) -> None:
-    """While an answer is on its way the page says so and can be read; the last question asked is answered."""
+    """While an answer is loading the page stays readable, and only the last query is answered."""
     page = visit(ASKED)
     held: list[Route] = []
 
@@ -477,7 +477,7 @@ def test_waiting_is_shown(visit: VisitFn) -> None:
 
 
 def test_a_year_of_the_timeline_filters(visit: VisitFn) -> None:
-    """A dot leads to its card; a year leads to the same search within it."""
+    """A dot of the timeline leads to its card, and a year filters by it."""
     page = visit(ASKED)
     page.locator(".timeline a.dot[href='#result-7']").click()
     expect(page.locator("#result-7")).to_be_in_viewport()

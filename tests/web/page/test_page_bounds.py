@@ -1,4 +1,4 @@
-"""What an address of the page may give: more is refused in words, on a page that grows no faster than it."""
+"""Tests of the limits of addresses: more is refused in words, on a page of bounded size."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,18 +19,18 @@ from tests.support.growing import grows_too_fast
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo papers."""
+    """Yield a client of a service over the demo papers."""
     with client_of(hashed_data) as client:
         yield client
 
 
 def names(n: int) -> list[str]:
-    """Names that no paper has."""
+    """Return ids that no paper has."""
     return [f"p{number}" for number in range(n)]
 
 
 def address(**given: object) -> str:
-    """Where this is asked."""
+    """Return the address of a query."""
     return f"/?{urlencode({name.rstrip('_'): value for name, value in given.items()}, doseq=True)}"
 
 
@@ -50,7 +50,7 @@ def address(**given: object) -> str:
     ],
 )
 def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, object], said: str) -> None:
-    """On a page, and for a file, with what was given and what is taken; neither holds what was given."""
+    """Pages and files refuse too much with the number and the limit, without repeating the input."""
     asked = address(**given)
     assert said in page_at(client, asked, status=422).text
     assert said in client.get(asked.replace("/?", "/results.bib?")).text
@@ -65,7 +65,7 @@ PARAMETERS = (
 
 @pytest.mark.parametrize("name", PARAMETERS.split())
 def test_an_address_is_looked_at_in_linear_time(name: str) -> None:
-    """However often it gives one thing."""
+    """The time to read an address grows linearly with the number of values of a parameter."""
 
     def look(given: QueryParams) -> None:
         with suppress(QueryError):
@@ -77,7 +77,7 @@ def test_an_address_is_looked_at_in_linear_time(name: str) -> None:
 
 
 def test_what_is_allowed_is_answered(client: TestClient) -> None:
-    """All of the bounds at once, and what forms send empty beside it."""
+    """All limits can be reached at once, in addition to empty values that forms send."""
     further = [PAPER, *names(MAX_FURTHER_PAPERS - 1)]
     given = {"like": further, "venue": ["", *names(MAX_NAMES)], "field": ["", *names(MAX_NAMES)]}
     page = page_at(client, address(**given))
@@ -85,7 +85,7 @@ def test_what_is_allowed_is_answered(client: TestClient) -> None:
 
 
 def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
-    """What somebody pasted is not lost."""
+    """A pasted text that is too long stays on the page."""
     text = "y" * MAX_SHOWN_CHARS
     page = page_at(client, address(abstract=text), status=422)
     assert "20,000 characters, and 10,000 are allowed" in page.text
@@ -93,6 +93,6 @@ def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
 
 
 def test_a_page_grows_as_its_address_does(client: TestClient) -> None:
-    """Ten times the papers, too many of them: no page that repeats each of them in each of its links."""
+    """With ten times as many papers, too many of them, the page hardly grows."""
     some, many = (len(client.get(address(like=names(n))).content) for n in (70, 700))
     assert many < some + 100

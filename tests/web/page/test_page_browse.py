@@ -1,4 +1,4 @@
-"""Papers listed on the page without a query: by field, venue, year and author, whose names may be parts."""
+"""Tests of browsing without a query: papers by field, venue, year and part of an author's name."""
 
 import json
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ VENUE = "Akin demo corpus (invented)"
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def authors(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
-    """A client of a service over papers whose authors have much the same names."""
+    """Yield a client of a service over papers whose authors have similar names."""
     names = [
         ["Ann Lee", "Bo Chen"],
         ["Anna Lee"],
@@ -60,7 +60,7 @@ def authors(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Itera
     ],
 )
 def test_papers_are_listed_without_a_query(client: TestClient, query: str, holds: object) -> None:
-    """All that pass the filters, page by page, with their number; back and forth."""
+    """Papers that pass the filters are listed page by page, with their total, and back again."""
     expected = [paper["id"] for paper in DEMO if holds(paper)]  # type: ignore[operator]  # a function
     seen: list[str] = []
     address = f"/?{query}&n=3"
@@ -76,7 +76,7 @@ def test_papers_are_listed_without_a_query(client: TestClient, query: str, holds
 
 
 def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> None:
-    """Its title leads to what is akin to it and passes the same filters; the line above takes each away."""
+    """A title starts from its paper with the same filters, and the summary can remove each filter."""
     page = page_at(client, "/?field=Hydrology&from=2015&n=5")
     start = asked_by(page.all("a", title="Start")[0]["href"])
     assert Asked(paper=start.paper, fields=("Hydrology",), year_from=2015, limit=5) == start
@@ -86,14 +86,14 @@ def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> 
 
 
 def test_the_form_keeps_view_and_order_while_one_browses(client: TestClient) -> None:
-    """They count again once something is asked."""
+    """Browsing keeps the view and order in the form for the next query."""
     page = page_at(client, "/?field=Hydrology&view=table&sort=year")
     kept = {each["name"]: each["value"] for each in page.all("input", type="hidden")}
     assert {"field": "Hydrology", "view": "table", "sort": "year"} == kept
 
 
 def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
-    """The list is empty, and the line above has what to take away."""
+    """If filters leave nothing, the page says why and can remove them; invalid parameters are refused."""
     page = page_at(client, "/?field=Alchemy")
     assert "No field's name contains Alchemy." in page.text
     assert "No paper matches these filters" in page_at(client, "/?field=Hydrology&to=1900").text
@@ -104,7 +104,7 @@ def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
 
 
 def test_the_collection_leads_to_its_parts(client: TestClient) -> None:
-    """Fields, venues and years of the first page are links to their papers."""
+    """Fields, venues and years on the start page link to their papers."""
     page = page_at(client, "/")
     links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
     fields = [name for link in links for name in link.fields]
@@ -116,7 +116,7 @@ def test_the_collection_leads_to_its_parts(client: TestClient) -> None:
 
 
 def test_names_of_a_result_filter_the_same_search(client: TestClient) -> None:
-    """Its authors and its venue are links; the query stays, and the answer has their papers alone."""
+    """Authors and the venue of a result are links that filter the same query."""
     page = page_at(client, f"/?paper={PAPER}&facet=method&n=1")
     (first,) = ranked_ids(page)
     paper = next(paper for paper in DEMO if paper["id"] == first)
@@ -134,7 +134,7 @@ def test_names_of_a_result_filter_the_same_search(client: TestClient) -> None:
 
 
 def test_names_are_no_links_of_long_addresses(client: TestClient) -> None:
-    """A pasted abstract would stand in each of them."""
+    """Names are no links if the query has a pasted abstract, which each link would repeat."""
     page = page_at(client, f"/?abstract={'We+do.+' * 200}")
     assert not [each for each in page.all("a") if "author=" in each["href"]]
     assert 10 == page.text.count(VENUE)
@@ -159,7 +159,7 @@ def test_names_are_no_links_of_long_addresses(client: TestClient) -> None:
 def test_an_author_is_found_by_a_part_of_the_name(
     authors: TestClient, given: str, names: tuple[str, ...]
 ) -> None:
-    """A whole name is that author, whatever its case; else all whose names have words that begin so."""
+    """A whole name finds this author, in any case; other words find all names with words that begin so."""
     page = page_at(authors, f"/?author={quote(given)}")
     kept = [each["value"] for each in page.all("input", name="author") if "value" in each]
     assert names * 2 == tuple(kept)  # in the box at the top, and among the filters
@@ -169,19 +169,19 @@ def test_an_author_is_found_by_a_part_of_the_name(
 
 
 def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:
-    """With some of them, so that one gives more of the name."""
+    """If too many authors match, some of their names are shown."""
     page = page_at(authors, "/?author=kim&paper=p0", status=422)
     assert "21 authors have this name, such as Kim Number00, Kim Number01" in page.text
     assert "at most 20 are allowed" in page.text
 
 
 def test_the_command_line_filters_by_author(authors: TestClient) -> None:
-    """A program is told the whole names."""
+    """The shown command has the whole names of the authors."""
     assert '"Ann Lee",' in page_at(authors, "/?paper=p4&author=lee").text
 
 
 def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient) -> None:
-    """All that was asked stays in the form; each author is a link, and so is the search without them."""
+    """If too many authors match, the query stays, and links choose one author or none."""
     asked = Asked(title="My draft", abstract="We sing. We count.", facets=(Facet.METHOD,), authors=("kim",))
     page = page_at(authors, asked.address(), status=422)
     assert "21 authors have this name" in page.text
@@ -208,7 +208,7 @@ def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient)
 def test_years_are_dropped_only_where_they_are_wrong(
     authors: TestClient, address: str, status: int, offered: bool
 ) -> None:
-    """The link that searches without them mends a fault in them, and no other; a draft stays."""
+    """The link "Search without these years" is offered only if the years are the fault; a draft stays."""
     page = page_at(authors, address, status=status)
     assert offered == ("Search without these years" in page.text)
     assert ("draft" in address) == bool(

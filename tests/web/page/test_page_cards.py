@@ -1,4 +1,4 @@
-"""Results on the page: what is marked in them, and where they lead."""
+"""Tests of results on the page: the marks in them and their links."""
 
 import json
 import re
@@ -24,13 +24,13 @@ from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
 
 def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> None:
-    """The heaviest sentence of a result has the deepest mark, and no sentence is left out."""
+    """The heaviest sentence of a result has the strongest mark, and every sentence is shown."""
     out = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "facet": "method", "limit": 1}).json()
     (result,) = out["results"]
     page = page_at(client, f"/?paper={PAPER}&facet=method&n=1")
@@ -44,7 +44,7 @@ def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> No
 
 
 def test_only_what_carries_a_match_is_marked(client: TestClient) -> None:
-    """Marked are the fewest sentences with 80 % of the match, but for light ones; all tell their share."""
+    """The heaviest sentences up to 80 % of the match are marked, except light ones; all show shares."""
     for query, body in (("", {}), ("&facet=method", {"facet": "method"}), ("&s=2", {"sentences": [2]})):
         asked = {"query": {"paper_id": PAPER}, "limit": 5, **body}
         for result, html in zip(
@@ -69,7 +69,7 @@ def test_only_what_carries_a_match_is_marked(client: TestClient) -> None:
 
 
 def test_two_sentences_may_carry_a_match(client: TestClient) -> None:
-    """Where two hold 80 % of it, a third is not marked, though it has its even share."""
+    """If two sentences have 80 % of the match, a third is not marked, even with its even share."""
     (result,) = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()["results"]
     n_sentences = len(result["paper"]["sentences"])
     assert n_sentences > 5
@@ -81,7 +81,7 @@ def test_two_sentences_may_carry_a_match(client: TestClient) -> None:
 
 
 def test_papers_that_are_read_as_a_whole_have_no_marks(client: TestClient) -> None:
-    """Where there is one vector a paper, no sentence carries the match more than another."""
+    """With one vector per paper, no sentence is marked."""
     (result,) = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()["results"]
     whole = ResultOut.model_validate(
         {**result, "highlights": [{"sentence": None, "start": 0, "end": 1, "weight": 1.0}], "alignments": []}
@@ -90,7 +90,7 @@ def test_papers_that_are_read_as_a_whole_have_no_marks(client: TestClient) -> No
 
 
 def test_a_name_is_marked_as_a_whole(tmp_path: Path, hashing: Encoder) -> None:
-    """A name and the words in it overlap; each character of the text is there once."""
+    """A name that overlaps with its words is marked once, and no text is repeated."""
     texts = {
         "a": ("Asking GPT-4", ["Is GPT-4-based coding new?"]),
         "b": ("GPT-4", ["We try GPT-4-based tools."]),
@@ -105,7 +105,7 @@ def test_a_name_is_marked_as_a_whole(tmp_path: Path, hashing: Encoder) -> None:
 
 
 def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
-    """Those that count most stand below a card and are marked in its sentences, until they are left out."""
+    """The heaviest shared words are listed and marked in a card, unless words are left out."""
     out = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()
     terms = [each["term"] for each in out["results"][0]["words"]["terms"]]
     address = f"/?paper={PAPER}&n=1"
@@ -127,7 +127,7 @@ def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
 
 
 def test_query_sentences_and_results_name_each_other(client: TestClient) -> None:
-    """Each pair that a sentence of a result names is one of the alignment, with chosen sentences alone."""
+    """The pairs that a result's sentences name are alignments with the chosen sentences only."""
     page = page_at(client, f"/?paper={PAPER}&s=2&s=3")
     met = [pair.split(":") for each in page.all("span", class_="sentence") for pair in each["data-m"].split()]
     assert {"2", "3"} == {query for query, _ in met}
@@ -136,7 +136,7 @@ def test_query_sentences_and_results_name_each_other(client: TestClient) -> None
 
 
 def test_only_the_query_s_own_sentences_are_named_as_its(client: TestClient) -> None:
-    """Drawings tell rows of further papers, negatives too, from those of the query's own abstract."""
+    """Drawings mark rows of further papers, negatives included, unlike those of the query's own abstract."""
     against = "against"
     other = page_at(client, f"/?paper={PAPER}&not=demo:p02-m00&open=1").all("g", class_=against)
     assert other
@@ -150,7 +150,7 @@ def test_only_the_query_s_own_sentences_are_named_as_its(client: TestClient) -> 
 
 
 def test_pages_of_a_list_never_repeat(client: TestClient) -> None:
-    """Following the link to the next papers leads through all of them once."""
+    """Following "next" shows every paper exactly once."""
     seen: list[str] = []
     address = f"/?paper={PAPER}&n=40"
     while address:
@@ -161,7 +161,7 @@ def test_pages_of_a_list_never_repeat(client: TestClient) -> None:
 
 
 def test_links_go_on_from_a_result(client: TestClient) -> None:
-    """More, or not, like a result asks the same with it as seed, or negative, and keeps what was chosen."""
+    """The links "More like this" and "Not like this" add a seed or negative to the same query."""
     page = page_at(client, f"/?paper={PAPER}&facet=method&from=2015")
     links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
     kept = Asked(paper=PAPER, facets=(Facet.METHOD,), year_from=2015)
@@ -180,7 +180,7 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
     ],
 )
 def test_results_are_saved_as_files(client: TestClient, ending: str, media_type: str, begins: str) -> None:
-    """The links of a page lead to the papers of that page, as references or a table."""
+    """The file links give the papers of the page, as references or a table."""
     page = page_at(client, f"/?paper={PAPER}&facet=method")
     links = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
     assert ["", "&whole=1"] == [link.removeprefix(links[0]) for link in links]
@@ -193,7 +193,7 @@ def test_results_are_saved_as_files(client: TestClient, ending: str, media_type:
 
 
 def test_the_command_line_asks_the_same(client: TestClient) -> None:
-    """What is offered for a terminal is one command whose body gets the results of the page."""
+    """The shown command is one curl call with the body of the page's query."""
     page = page_at(client, "/?text=it's+%22quoted%22+%24(here)+%60now%60")
     text = page.text[page.text.index("curl '") if "curl '" in page.text else page.text.index("curl http") :]
     words = shlex.split(text[: text.rindex("}'") + 2])
@@ -202,7 +202,7 @@ def test_the_command_line_asks_the_same(client: TestClient) -> None:
 
 
 def test_a_title_typed_leads_to_its_paper(client: TestClient) -> None:
-    """Without scripts, a mistyped title in the box leads to the paper by a link, an id at once."""
+    """Without scripts, a mistyped title gets a link to its paper, and an id leads to it at once."""
     page = page_at(client, "/?text=vital+sings+without+lables")
     assert "/?paper=demo%3Ap01-m00" in [each["href"] for each in page.all("a") if "href" in each]
     at_once = page_at(client, "/?text=demo:p01-m00")
@@ -211,7 +211,7 @@ def test_a_title_typed_leads_to_its_paper(client: TestClient) -> None:
 
 
 def test_one_card_is_opened_at_a_time(client: TestClient) -> None:
-    """The address names the card that shows its alignment; the others link to theirs."""
+    """The address names the opened card, and the other cards have a link to open them."""
     page = page_at(client, f"/?paper={PAPER}&open=2")
     assert 1 == len(page.all("details", class_="why"))
     assert 9 == len(page.all("a", class_="why"))
@@ -219,7 +219,7 @@ def test_one_card_is_opened_at_a_time(client: TestClient) -> None:
 
 
 def test_a_text_may_be_compared_with_a_facet(client: TestClient) -> None:
-    """Its chips choose the sentences it is compared with, beside further papers too."""
+    """A text can be compared with a facet's sentences, even with further papers."""
     (chip,) = page_at(client, "/?text=graph networks").all("a", id="facet-method")
     page = page_at(client, chip["href"])
     assert ["true"] == [each["aria-current"] for each in page.all("a", id="facet-method")]

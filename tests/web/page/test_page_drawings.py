@@ -1,4 +1,4 @@
-"""What the page draws of an answer: alignments, results by year, the collection and what to try in it."""
+"""Tests of the page's drawings: alignments, timelines, and the description of the collection."""
 
 import math
 from dataclasses import replace
@@ -39,25 +39,25 @@ NARROW = 358
 
 @pytest.fixture(scope="module")
 def engine(hashed_data: Path) -> SearchEngine:
-    """An engine over the demo corpus under the hashing encoder."""
+    """Return an engine over the demo corpus with the hashing encoder."""
     return open_engine(Settings(data=hashed_data, device="cpu"))
 
 
 def search(
     engine: SearchEngine, paper_id: str = "demo:p01-m03", aspect: Aspect | None = None, **query: Any
 ) -> SearchOut:
-    """An answer as routes and pages get it."""
+    """Return an answer as routes and pages get it."""
     return SearchOut.of(engine.search(SearchQuery((Seed(paper_id, aspect=aspect or Aspect()),), **query)))
 
 
 def source(engine: SearchEngine, paper_id: str = "demo:p01-m03") -> Source:
-    """The paper that is searched with."""
+    """Return the query paper as a source of rows."""
     query = search(engine, paper_id, limit=1).query
     return Source.of(query.title, query.sentences)
 
 
 def drawn(name: str, view: object, *more: object, macro: str = "") -> tuple[str, list[ET.Element]]:
-    """What a macro makes of a view, and its drawings, which have to be XML."""
+    """Return the HTML that a macro makes of a view, and its drawings, which must be valid XML."""
     module = render.templates().get_template(f"parts/{name}.html").module
     html = str(getattr(module, macro or name)(view, *more))
     assert "style=" not in html
@@ -66,7 +66,7 @@ def drawn(name: str, view: object, *more: object, macro: str = "") -> tuple[str,
 
 
 def long_result(result: ResultOut, *, n_sentences: int, n_query: int) -> ResultOut:
-    """The same with many sentences, each aligned with each of the query's as far as an answer holds them."""
+    """Return a result with many sentences, each aligned with each of the query's, up to an answer's limit."""
     sentence = result.paper.sentences[0]
     weight = 1 / (n_sentences * n_query)
     cells = [
@@ -82,7 +82,7 @@ def long_result(result: ResultOut, *, n_sentences: int, n_query: int) -> ResultO
 
 
 def test_area_is_weight(engine: SearchEngine) -> None:
-    """The areas of discs are as the weights, save those too light to be seen otherwise."""
+    """The areas of discs are proportional to the weights, except for very light ones, which stay visible."""
     answer = search(engine)
     view = draw_alignment(answer.results[0], [source(engine)])
     heaviest = view.cells[0]
@@ -95,7 +95,7 @@ def test_area_is_weight(engine: SearchEngine) -> None:
 
 
 def test_rows_and_columns_are_the_sentences(engine: SearchEngine) -> None:
-    """Each row holds a sentence of the query with its facet, each column one of the paper, in their order."""
+    """Rows are the query's sentences with their facets, and columns the paper's, in order."""
     answer = search(engine, aspect=Aspect(facets=(Facet.METHOD,)))
     result = answer.results[0]
     view = draw_alignment(result, [source(engine)])
@@ -110,7 +110,7 @@ def test_rows_and_columns_are_the_sentences(engine: SearchEngine) -> None:
 
 
 def test_contrast_is_drawn_apart(engine: SearchEngine) -> None:
-    """Sentences to be unlike have rows of their own below the others, and rings instead of discs."""
+    """Sentences to be unlike have separate rows below the others, and rings instead of discs."""
     aspect = Aspect(facets=(Facet.METHOD,), unlike=Contrast(facets=(Facet.BACKGROUND,)))
     result = search(engine, aspect=aspect).results[0]
     view = draw_alignment(result, [source(engine)])
@@ -126,7 +126,7 @@ def test_contrast_is_drawn_apart(engine: SearchEngine) -> None:
 
 
 def test_pairs_hold_each_sentence_once(engine: SearchEngine) -> None:
-    """The pairs that are written out are the heaviest in which no sentence stands twice."""
+    """The listed pairs are the heaviest ones in which no sentence comes twice."""
     views = [draw_alignment(result, [source(engine)]) for result in search(engine).results]
     assert {1, 2, 3} >= {len(view.pairs) for view in views} != {1}
     for view in views:
@@ -138,7 +138,7 @@ def test_pairs_hold_each_sentence_once(engine: SearchEngine) -> None:
 
 
 def test_one_sentence_may_meet_several(engine: SearchEngine) -> None:
-    """Of a query of one sentence, the pairs written out are with several sentences of the paper."""
+    """For a query of one sentence, the listed pairs have several sentences of the paper."""
     query = search(engine, aspect=Aspect(sentences=(0,)))
     views = [draw_alignment(result, [source(engine)]) for result in query.results]
     assert {2, 3} & {len(view.pairs) for view in views}
@@ -147,7 +147,7 @@ def test_one_sentence_may_meet_several(engine: SearchEngine) -> None:
 
 
 def test_several_seeds_are_told_apart(engine: SearchEngine) -> None:
-    """Rows of several papers say which paper and which of its sentences; those of negatives count against."""
+    """Rows of several papers are labelled with paper and sentence; those of negatives count against."""
     ids = ["demo:p00-m01", "demo:p02-m02"]
     seeds = tuple(map(Seed, ids))
     negatives = (Seed("demo:p05-m05"),)
@@ -172,7 +172,7 @@ def test_several_seeds_are_told_apart(engine: SearchEngine) -> None:
 
 
 def test_whole_papers_have_words_alone(engine: SearchEngine) -> None:
-    """Where an encoder reads abstracts as a whole, the distance is told and nothing is drawn."""
+    """If an encoder gives one vector per abstract, the distance is shown and nothing is drawn."""
     cell = AlignmentOut(query_sentence=None, sentence=None, weight=1.0, distance=12.345)
     result = search(engine).results[0].model_copy(update={"alignments": (cell,)})
     html, drawings = drawn("alignment", draw_alignment(result, [source(engine)]), "id")
@@ -181,7 +181,7 @@ def test_whole_papers_have_words_alone(engine: SearchEngine) -> None:
 
 
 def test_long_abstracts_stay_readable(engine: SearchEngine) -> None:
-    """Thirty sentences against thirty: discs do not touch, and what is left out is said."""
+    """With thirty sentences against thirty, discs do not touch, and the pairs left out are counted."""
     one = source(engine)
     many = replace(one, sentences=one.sentences[:1] * 30)
     result = long_result(search(engine).results[0], n_sentences=30, n_query=30)
@@ -194,7 +194,7 @@ def test_long_abstracts_stay_readable(engine: SearchEngine) -> None:
 
 
 def test_every_value_stands_in_the_table(engine: SearchEngine) -> None:
-    """What the drawing shows is there to be read: a row for each pair, with weight and distance."""
+    """The table has a row for each pair of the drawing, with weight and distance."""
     view = draw_alignment(search(engine).results[0], [source(engine)])
     html, (svg,) = drawn("alignment", view, "card-1")
     assert len(view.cells) == html.count("<tr data-q=")
@@ -211,12 +211,12 @@ def test_every_value_stands_in_the_table(engine: SearchEngine) -> None:
     [(0.314, "31\u00a0%"), (1.0, "100\u00a0%"), (0.004, "under 1\u00a0%"), (-0.12, "−12\u00a0%")],
 )
 def test_weights_are_read_as_percent(weight: float, words: str) -> None:
-    """A weight is a percentage; one that rounds to nothing is not called nothing."""
+    """A weight is shown as a percentage, and as "under 1 %" if it rounds to 0."""
     assert words == share_in_words(weight)
 
 
 def papers_of(engine: SearchEngine, years: list[int | None]) -> list[Any]:
-    """Papers with these years."""
+    """Return papers with these years."""
     paper = search(engine).results[0].paper
     return [
         paper.model_copy(update={"year": year, "title": f"Paper {i}"})
@@ -225,7 +225,7 @@ def papers_of(engine: SearchEngine, years: list[int | None]) -> list[Any]:
 
 
 def test_each_dated_result_has_a_dot_in_its_year(engine: SearchEngine) -> None:
-    """Dots stand in the column of their year with their rank, the best lowest; undated ones are counted."""
+    """A dot is in the column of its year with its rank, the best lowest; undated papers are counted."""
     view = draw_timeline(papers_of(engine, [2019, 2021, None, 2019, 2020]))
     assert ["2019", "2020", "2021"] == [column.label for column in view.columns]
     assert [[1, 4], [5], [2]] == [[dot.rank for dot in column.dots] for column in view.columns]
@@ -238,7 +238,7 @@ def test_each_dated_result_has_a_dot_in_its_year(engine: SearchEngine) -> None:
     "years", [[2020] * 9, [1963, 2024, 1999, 2001], [2011, 2024], list(range(1950, 2030))]
 )
 def test_timelines_fit_a_telephone(engine: SearchEngine, years: list[int | None]) -> None:
-    """However far years reach, the drawing is narrow, no two dots touch, and each links to its card."""
+    """Whatever the years, the drawing is narrow, no two dots touch, and each dot links to its card."""
     view = draw_timeline(papers_of(engine, years))
     assert NARROW >= view.width
     dots = [dot for column in view.columns for dot in column.dots]
@@ -253,7 +253,7 @@ def test_timelines_fit_a_telephone(engine: SearchEngine, years: list[int | None]
 
 
 def test_a_full_column_says_how_many_more(engine: SearchEngine) -> None:
-    """Of a year with a hundred results ten have dots, the best ones, and the others are counted."""
+    """The best ten of a hundred results of a year have dots, and the others are counted."""
     view = draw_timeline(papers_of(engine, [2020] * 100), ranks=range(11, 111))
     (column,) = view.columns
     assert list(range(11, 21)) == [dot.rank for dot in column.dots]
@@ -264,7 +264,7 @@ def test_a_full_column_says_how_many_more(engine: SearchEngine) -> None:
 
 
 def test_years_lead_to_the_same_search_within_them(engine: SearchEngine) -> None:
-    """A column's label links to its years, both ends included; one without results does not."""
+    """A column links to the search within its years, both ends included, unless it is empty."""
     years = [1990, 2024, 2023]
     view = draw_timeline(papers_of(engine, years), link=lambda first, last: f"/?from={first}&to={last}")
     assert "/?from=1990&to=1994" == view.columns[0].href
@@ -275,7 +275,7 @@ def test_years_lead_to_the_same_search_within_them(engine: SearchEngine) -> None
 
 
 def test_no_years_no_drawing(engine: SearchEngine) -> None:
-    """Where no result states its year, that is said and nothing is drawn."""
+    """If no result has a year, the page says so and draws nothing."""
     html, drawings = drawn("timeline", draw_timeline(papers_of(engine, [None, None])))
     assert [] == drawings
     assert "None of these papers has a year" in html
@@ -283,7 +283,7 @@ def test_no_years_no_drawing(engine: SearchEngine) -> None:
 
 
 def test_the_collection_is_told_as_it_is(engine: SearchEngine) -> None:
-    """Papers, sentences, years, fields and what made them are those of the snapshot served."""
+    """The numbers of papers, sentences, years, venues and fields, and the encoder, are the snapshot's."""
     snapshot = engine.snapshot
     papers = [snapshot.paper(int(at)) for at in snapshot.positions]
     view = describe_collection(snapshot)
@@ -301,7 +301,7 @@ def test_the_collection_is_told_as_it_is(engine: SearchEngine) -> None:
 
 
 def test_deleted_papers_are_not_counted(tmp_path: Path, hashing: Encoder) -> None:
-    """What is deleted is in no figure, be it one paper or all of them."""
+    """Deleted papers count in no figure, even if all are deleted."""
     data = tmp_path / "data"
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(3)), data, hashing)
 
@@ -327,7 +327,7 @@ def test_deleted_papers_are_not_counted(tmp_path: Path, hashing: Encoder) -> Non
 
 
 def test_examples_find_something(engine: SearchEngine, hashed_snapshot: Snapshot) -> None:
-    """Each example is a search that has results, in the respect it names, and they are always the same."""
+    """Each example is a search with results and without warnings, and examples are always the same."""
     examples = describe_collection(engine.snapshot).examples
     assert [Facet.METHOD, Facet.BACKGROUND, Facet.RESULT, None] == [each.facet for each in examples]
     assert 4 == len({each.paper_id for each in examples})
@@ -342,7 +342,7 @@ def test_examples_find_something(engine: SearchEngine, hashed_snapshot: Snapshot
 
 
 def test_examples_have_what_they_ask_for(tmp_path: Path, hashing: Encoder) -> None:
-    """A paper with one sentence of method is no example of methods, one with a long title of nothing."""
+    """A paper with one method sentence is no example for methods, and a long title is no example at all."""
     fine = ["background", "background", "method", "method", "result", "result"]
     facets = {"dull": ["background"] * 6, "long": fine, "one": [*fine[:3], *fine[4:], "result"], "good": fine}
     papers = [
@@ -358,7 +358,7 @@ def test_examples_have_what_they_ask_for(tmp_path: Path, hashing: Encoder) -> No
 
 
 def row(**changes: object) -> dict[str, object]:
-    """A row as `akin evaluate --json` writes it."""
+    """Return a row as `akin evaluate --json` writes it."""
     return {
         "set": "csfcube",
         "system": "hashing:ot",
@@ -374,12 +374,12 @@ def row(**changes: object) -> dict[str, object]:
 
 
 def write_rows(folder: Path, rows: object) -> None:
-    """Put a file of figures into a data folder."""
+    """Write a file of figures into a data folder."""
     (folder / FILE).write_bytes(orjson.dumps(rows))
 
 
 def test_figures_are_those_of_the_encoder_that_serves(tmp_path: Path) -> None:
-    """Of each set the main measure is shown, as the service uses the encoder, with BM25's beside it."""
+    """The main measure of the system that the service uses is shown, next to BM25's."""
     write_rows(
         tmp_path,
         [
@@ -403,7 +403,7 @@ def test_figures_are_those_of_the_encoder_that_serves(tmp_path: Path) -> None:
 
 
 def test_figures_with_shared_words_go_before_all_others(tmp_path: Path) -> None:
-    """Words count by default, and facets of pasted papers come from the tagger."""
+    """Figures with shared words come first, as words count by default, and among them the tagger's."""
     rows = [row(system=f"hashing:{way}") for way in ("ot:focus:tagged", "ot:focus:words")]
     write_rows(tmp_path, rows)
     assert "hashing:ot:focus:words" == read_figures(tmp_path, "hashing").system
@@ -413,7 +413,7 @@ def test_figures_with_shared_words_go_before_all_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [b"{", b'[{"set": 1}]', b"[" + b" " * 5_000_000 + b"]"])
 def test_figures_that_cannot_be_read_are_told(tmp_path: Path, rows: bytes) -> None:
-    """A file that is no such file is named, and the page goes on without figures."""
+    """A file of figures that cannot be read is named, and the page goes on without figures."""
     (tmp_path / FILE).write_bytes(rows)
     found = read_figures(tmp_path, "hashing")
     assert () == found.figures
@@ -421,14 +421,14 @@ def test_figures_that_cannot_be_read_are_told(tmp_path: Path, rows: bytes) -> No
 
 
 def test_no_figures_no_word(tmp_path: Path) -> None:
-    """Without a file nothing is said; one about another encoder says so."""
+    """Without a file there is no note; for a file about another encoder there is one."""
     assert FiguresView() == read_figures(tmp_path, "hashing")
     write_rows(tmp_path, [row()])
     assert "minilm" in read_figures(tmp_path, "minilm").note
 
 
 def test_what_corpora_say_is_text(engine: SearchEngine) -> None:
-    """Markup in sentences, titles, names and figures is shown, never obeyed."""
+    """Markup in sentences, titles, names and figures is shown as text."""
     answer = search(engine)
     attacked = Source(ATTACK, tuple(Sentence(ATTACK, 0, len(ATTACK), None) for _ in answer.query.sentences))
     paper = answer.results[0].paper.model_copy(update={"title": ATTACK, "year": 2020})

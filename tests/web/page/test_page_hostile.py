@@ -1,4 +1,4 @@
-"""Text that wants to be markup: a hundred strings in every part of papers and queries; none of them runs."""
+"""Tests of a hundred strings that try to be markup, in all parts of papers and queries: none runs."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.support.servers.browser import VisitFn, served_collection
 
 
 def printable(text: str) -> str:
-    """What of a text an id may hold."""
+    """Return the part of a text that an id may contain."""
     return "".join(filter(str.isprintable, text)).strip()
 
 
@@ -25,7 +25,7 @@ IDS = [f"{number} {printable(each)}" for number, each in enumerate(STRINGS)]
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[str]:
-    """The address of a service over a hundred papers, each with one of the strings wherever text may be."""
+    """Yield the address of a service over a hundred papers with one of the strings in every text."""
     folder = tmp_path_factory.mktemp("hostile")
     papers = [
         {
@@ -47,7 +47,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Itera
 
 
 def watched(page: Page) -> list[str]:
-    """The dialogs that a page opens from now on: each is a string that ran."""
+    """Return the list of dialogs that a page opens from now on, each of which means that a string ran."""
     ran: list[str] = []
 
     def note(dialog: object) -> None:
@@ -60,7 +60,7 @@ def watched(page: Page) -> list[str]:
 
 @pytest.mark.parametrize("bypass_csp", [True, False], ids=["by escaping alone", "under the policy"])
 def test_no_string_of_the_collection_runs(visit_at: VisitFn, hostile: str, *, bypass_csp: bool) -> None:
-    """All hundred papers on a page, every part of it open: text is text, and links lead where links may."""
+    """With all hundred papers on an opened page, texts stay text, and links have http(s) addresses."""
     page = visit_at(hostile, "/batch", bypass_csp=bypass_csp)
     ran = watched(page)
     page.goto(f"/?{urlencode({'paper': IDS[0], 'n': 100})}")
@@ -82,7 +82,7 @@ def test_no_string_of_the_collection_runs(visit_at: VisitFn, hostile: str, *, by
 
 
 def test_no_string_of_a_query_runs(visit_at: VisitFn, hostile: str) -> None:
-    """Every string in every part of an address, though no policy holds it back: shown at most, never run."""
+    """No string in any part of an address runs, even without the content security policy."""
     page = visit_at(hostile, "/batch", bypass_csp=True)
     ran = watched(page)
     for first in range(0, len(STRINGS), 20):
@@ -93,13 +93,13 @@ def test_no_string_of_a_query_runs(visit_at: VisitFn, hostile: str) -> None:
         for asked in (pasted, {"text": words[:900], "like": some, **filters}):
             answer = page.goto(f"/?{urlencode(asked, doseq=True)}", wait_until="domcontentloaded")
             assert answer is not None
-            # A name is looked for as a part of one: where too many have it, that is said.
+            # A name matches parts of names; if too many match, the answer is 422.
             assert answer.status in {200, 422}
     assert [] == ran
 
 
 class Markup(HTMLParser):
-    """What of a page could run or lead away."""
+    """The parts of a page that could run or lead away."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Markup(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Notes tags and attributes that the page has none of."""
+        """Note tags and attributes that no page may have."""
         given = dict(attrs)
         if tag in {"iframe", "object", "embed", "base", "style", "marquee", "math"}:
             self.faults.append(tag)
@@ -120,7 +120,7 @@ class Markup(HTMLParser):
 
 @pytest.mark.parametrize("name", ["paper", "s", "facet", "u", "unlike", "n", "from", "cursor"])
 def test_what_cannot_be_asked_is_no_markup(hostile: str, name: str) -> None:
-    """A refusal that repeats what was asked holds it as text."""
+    """An error page that repeats the query has it as text."""
     with httpx.Client(base_url=hostile) as client:
         for text in STRINGS[::2]:
             asked = {"paper": IDS[0], name: text}

@@ -1,4 +1,4 @@
-"""A library sent on the page: which of its papers are found, what is said of the others, and its bounds."""
+"""Tests of libraries sent to the page: the papers found, the reports on the others, and the limits."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ PAPERS: list[dict[str, object]] = [
     {"id": "pmid:31452104", "title": "Kites in Still Air", "abstract": ["We fly kites."]},
     {"id": "knots", "title": "Knots: A Survey", "abstract": ["We tie knots."]},
 ]
-# Each names the first by its DOI, the second and third otherwise where it can, and a paper that is missing.
+# Each names the first paper by DOI, the second and third in other ways if possible, and a missing paper.
 FILES = {
     "my.bib": """@article{a, title={A rope}, doi={10.5555/rope.1}}
 @misc{b, title={Other words}, eprint={2212.11867}, archiveprefix={arXiv}}
@@ -66,7 +66,7 @@ ER  -
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
-    """A collection of four papers."""
+    """Return the folder of a collection of four papers."""
     folder = tmp_path_factory.mktemp("library")
     build_quietly(write_corpus(folder / "papers.jsonl", PAPERS), folder / "data", hashing)
     return folder / "data"
@@ -74,7 +74,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 
 @pytest.fixture(scope="module")
 def client(data: Path) -> Iterator[TestClient]:
-    """A client of a service over it."""
+    """Yield a client of a service over that collection."""
     with client_of(data) as client:
         yield client
 
@@ -87,20 +87,20 @@ def send(
     status: int = 200,
     **asked: str | list[str],
 ) -> Page:
-    """The page that a file is answered with, sent with what is asked already."""
+    """Return the page that answers a file sent with the fields of a query."""
     answer = client.post("/library", data=asked, files={"file": (name, content)})
     assert status == answer.status_code
     return Page(answer.text)
 
 
 def found(page: Page) -> list[str]:
-    """The ids of the papers that may be ticked."""
+    """Return the ids of the papers that can be ticked."""
     return [each["value"] for each in page.all("input", name="add")]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> None:
-    """In every format: by a DOI, a number of the arXiv or PubMed, or a title; what is missing is listed."""
+    """In every format, papers are found by DOI, arXiv or PubMed number, or title; a missing one is listed."""
     page = send(client, FILES[name], name)
     assert ["ropes", "arxiv:2212.11867", "pmid:31452104"] == found(page)
     assert "3 of 4 papers are in this collection" in page.text
@@ -115,7 +115,7 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
 
 
 def test_a_list_is_pasted(client: TestClient) -> None:
-    """What stands in the box is read where no file was chosen."""
+    """If no file is chosen, the text in the box is read."""
     answer = client.post("/library", data={"list": FILES["my list"]}, files={"file": ("", b"")})
     page = Page(answer.text)
     assert ["ropes", "arxiv:2212.11867", "pmid:31452104"] == found(page)
@@ -123,19 +123,19 @@ def test_a_list_is_pasted(client: TestClient) -> None:
 
 
 def test_keys_name_papers_only_where_there_is_no_title(client: TestClient) -> None:
-    """A key that somebody made up may be the id of quite another paper."""
+    """A citation key finds a paper only if the entry has no title, as keys are made up."""
     page = send(client, "@book{knots, title={Of Ships}}\n@book{ropes, year=2020}")
     assert ["ropes"] == found(page)
     assert "Of Ships" in page.text
 
 
 def test_a_paper_is_found_once(client: TestClient) -> None:
-    """However often a library has it."""
+    """A paper is found once, however often a library has it."""
     assert ["ropes"] == found(send(client, "ropes\n10.5555/rope.1\nRopes, compared\n", "list.txt"))
 
 
 def test_what_cannot_be_read_is_listed_with_its_line(client: TestClient) -> None:
-    """A broken entry is said, and the others are looked for."""
+    """A broken entry is listed with its line, and the others are found."""
     page = send(
         client,
         "@book{a, title={Kites in Still Air}}\n@book{b, title={Open\n@book{c, title={Knots: A Survey}}",
@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_listed_with_its_line(client: TestClient) -> None
     ],
 )
 def test_what_is_no_library_is_refused(client: TestClient, content: bytes, name: str, words: str) -> None:
-    """The page says why, and has the form again."""
+    """A file that is no library is refused with the reason, and the form is shown again."""
     page = send(client, content, name, status=422)
     assert words in page.text
     assert page.all("input", type="file")
@@ -184,14 +184,14 @@ def test_what_is_no_library_is_refused(client: TestClient, content: bytes, name:
 def test_a_form_that_is_none_is_refused(
     client: TestClient, body: bytes, content_type: str, words: str
 ) -> None:
-    """As a page that says what was expected."""
+    """A malformed form is refused with a page that says what was expected."""
     answer = client.post("/library", content=body, headers={"Content-Type": content_type})
     assert 422 == answer.status_code
     assert words in Page(answer.text).text
 
 
 def test_a_form_is_read_as_browsers_write_it(client: TestClient) -> None:
-    """A boundary in quotes, a name with quotes in it, and dashes within a file."""
+    """Quoted boundaries, quotes in names, and dashes within a file are read."""
     file = 'Content-Disposition: form-data; name="file"; filename="a %22b%22.txt"\r\nContent-Type: text/plain'
     body = f"--a b\r\n{file}\r\n\r\nropes\n--a bc\n\r\n--a b--\r\n".encode()
     headers = {"Content-Type": 'multipart/form-data; boundary="a b"'}
@@ -202,7 +202,7 @@ def test_a_form_is_read_as_browsers_write_it(client: TestClient) -> None:
 
 
 def test_a_library_is_bounded(client: TestClient) -> None:
-    """In bytes, in entries, and in those that are listed."""
+    """The bytes and entries of a library, and the missing papers listed, are limited."""
     answer = client.post("/library", files={"file": ("my.bib", b"x" * (MAX_LIBRARY_BYTES + 1))})
     assert 413 == answer.status_code
     assert "4,000,000 bytes" in Page(answer.text).text
@@ -216,7 +216,7 @@ def test_a_library_is_bounded(client: TestClient) -> None:
 
 
 def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder) -> None:
-    """Those of the query so far count, too, and are not ticked again."""
+    """Papers of the query count towards the limit of ticked papers, and are not ticked again."""
     papers = [{"id": f"p{number}", "title": f"Title {number}", "abstract": "We do."} for number in range(60)]
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     with client_of(tmp_path / "data") as client:
@@ -232,7 +232,7 @@ def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder
 
 
 def test_what_is_asked_is_kept(client: TestClient) -> None:
-    """The form, and the papers that were found, go on with the query; a respect goes for those added."""
+    """The form and the found papers keep the query, and a facet applies only to the added papers."""
     asked = Asked(
         paper="knots", like=(Further("ropes", (Facet.RESULT,)), Further("sails of paper")), year_from=2000
     )
@@ -249,7 +249,7 @@ def test_what_is_asked_is_kept(client: TestClient) -> None:
 
 
 def test_long_abstracts_are_not_linked(client: TestClient) -> None:
-    """One that no search takes leads to papers that say something like its title; so do those past all."""
+    """Long abstracts link to a search for the title, and if all links get too long, later ones do, too."""
     long = send(client, f"@book{{a, title={{Long}}, abstract={{{'word ' * 2_100}}}}}")
     assert [Asked(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="Similar")]
     entries = [f"@book{{k{i}, title={{Title {i}}}, abstract={{{'word ' * 1_000}}}}}\n" for i in range(100)]
@@ -259,7 +259,7 @@ def test_long_abstracts_are_not_linked(client: TestClient) -> None:
 
 
 def test_names_of_files_and_entries_are_text(client: TestClient) -> None:
-    """Nothing of a library is markup."""
+    """Markup in names of files and entries is shown as text."""
     answer = client.post(
         "/library", files={"file": ("<b>.bib", "@book{a, title={Nobody <script>alert(1)</script>}}")}
     )
@@ -268,7 +268,7 @@ def test_names_of_files_and_entries_are_text(client: TestClient) -> None:
 
 
 def test_a_library_needs_a_key_where_there_are_keys(data: Path, tmp_path: Path) -> None:
-    """The form itself tells of nothing and is open; what a collection holds is not."""
+    """With keys, the form is open, but sending a library needs a key."""
     copy = copytree(data, tmp_path / "data")
     with Keys.open(copy / CATALOG_FILE) as keys:
         token = keys.create("reader", scope=Scope.READ, expires_days=1).token
@@ -281,7 +281,7 @@ def test_a_library_needs_a_key_where_there_are_keys(data: Path, tmp_path: Path) 
 
 
 def test_a_query_that_cannot_be_read_is_refused(client: TestClient) -> None:
-    """In the address of the form, and in the form."""
+    """An invalid query is refused in the form's address and in the form."""
     assert "whole number" in Page(client.get("/library?n=x").text).text
     assert 422 == client.get("/library?n=x").status_code
     assert "whole number" in send(client, "ropes", "list.txt", status=422, n="x").text

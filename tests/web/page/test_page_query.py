@@ -1,4 +1,4 @@
-"""The whole query on the page: further papers in a respect of their own, and a line of parts to take away."""
+"""Tests of the whole query on the page: facets of further papers, and a summary with removable parts."""
 
 import json
 import re
@@ -39,13 +39,13 @@ FACETS = {
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
 
 def summary(client: TestClient, address: str, *, status: int = 200) -> dict[str, str]:
-    """The parts of the query as the page names them, and where each leads that takes it away."""
+    """Return the parts of the query in the summary, with the links that remove them."""
     answer = client.get(address)
     assert status == answer.status_code
     (line,) = re.findall(r'<p class="summary".*?</p>', answer.text, re.DOTALL)
@@ -55,7 +55,7 @@ def summary(client: TestClient, address: str, *, status: int = 200) -> dict[str,
 
 
 def test_a_further_paper_counts_in_its_own_respect(client: TestClient) -> None:
-    """What stands behind a paper in the address goes for it alone, and a program gets the same papers."""
+    """The facet after a paper in the address applies to it alone, and the API gives the same papers."""
     address = f"/?paper={PAPER}&like={LIKE}&in=method&not={UNLIKE}&in=background,result"
     asked = Asked.of(QueryParams(address[2:]))
     body = {
@@ -80,18 +80,18 @@ def test_a_further_paper_counts_in_its_own_respect(client: TestClient) -> None:
     ],
 )
 def test_a_respect_goes_for_the_paper_before_it(query: str, like: tuple[Further, ...]) -> None:
-    """One that follows no paper, as of an empty box, goes for none; a paper named again replaces itself."""
+    """A facet after no paper or an empty box is ignored, and a repeated paper replaces itself."""
     assert like == Asked.of(QueryParams(query)).like
 
 
 def test_a_respect_that_is_none_is_refused(client: TestClient) -> None:
-    """The page names those that there are."""
+    """An unknown facet is refused with the known ones."""
     page = page_at(client, f"/?paper={PAPER}&like={LIKE}&in=method,colour", status=422)
     assert "in=colour; it may be one of background" in page.text
 
 
 def test_more_like_this_carries_what_a_result_has(client: TestClient) -> None:
-    """Of the facets chosen those that the result has, so that it counts; where it has none, all of it."""
+    """The link "More like this" carries the chosen facets that the result has, or none if it has none."""
     page = page_at(client, "/?paper=demo:p03-m07&facet=other&n=100")
     links = [asked_by(each["href"]) for each in page.all("a") if "like=" in each.get("href", "")]
     carried = {each.name: each.facets for link in links for each in link.like}
@@ -101,7 +101,7 @@ def test_more_like_this_carries_what_a_result_has(client: TestClient) -> None:
 
 
 def test_a_title_keeps_the_query(client: TestClient) -> None:
-    """It leads to the same search from that paper: respects that it has, further papers, filters and view."""
+    """A title starts the same search from its paper: facets it has, further papers, filters and view."""
     like = (Further(LIKE, (Facet.RESULT,)),)
     asked = replace(ALL, fields=(), facets=(Facet.OTHER, Facet.METHOD), like=like, view="table", limit=50)
     page = page_at(client, asked.address())
@@ -119,14 +119,14 @@ def test_a_title_keeps_the_query(client: TestClient) -> None:
 
 
 def test_sentences_of_another_paper_are_not_kept(client: TestClient) -> None:
-    """Their numbers mean nothing in the paper that one goes on with, nor does a text."""
+    """Sentence numbers and texts are not kept for another paper."""
     for query in (f"paper={PAPER}&s=1&u=0", "text=sepsis", "title=A&abstract=We+do.+It+works."):
         start = asked_by(page_at(client, f"/?{query}&from=2000").all("a", title="Start")[0]["href"])
         assert Asked(paper=start.paper, year_from=2000) == start
 
 
 def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
-    """Each part is named in plain words, and leads to the same without it."""
+    """The summary names each part in plain words, with a link that removes it."""
     title = client.get(f"/v1/papers/{PAPER}").json()["paper"]["title"]
     like = client.get(f"/v1/papers/{LIKE}").json()["paper"]["title"]
     unlike = client.get(f"/v1/papers/{UNLIKE}").json()["paper"]["title"]
@@ -165,13 +165,13 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
     ],
 )
 def test_every_part_is_said(client: TestClient, query: str, part: str, words: str) -> None:
-    """Sentences as people count them, years by one end or both; each is taken away by itself."""
+    """Sentences are numbered from 1, years have one or both ends, and each part can be removed."""
     without = summary(client, f"/?{query}&{part}")[words]
     assert Asked.of(QueryParams(query)) == asked_by(without)
 
 
 def test_a_text_keeps_its_facet_beside_further_papers(client: TestClient) -> None:
-    """The line says it and takes it away; the answer is that of recommendations with the text's facet."""
+    """A text next to further papers keeps its facet, which the summary can remove."""
     alone = page_at(client, "/?text=graph+networks&facet=method")
     address = next(each["href"] for each in alone.all("a") if "like=" in each.get("href", ""))
     asked = asked_by(address)
@@ -185,12 +185,12 @@ def test_a_text_keeps_its_facet_beside_further_papers(client: TestClient) -> Non
 
 
 def test_a_pasted_text_without_a_title_has_a_name(client: TestClient) -> None:
-    """It is called what it is."""
+    """A pasted abstract without a title is called "your text"."""
     assert ["Papers similar to your text"] == list(summary(client, "/?abstract=We+do.+It+works."))
 
 
 def test_without_anything_to_be_like_one_starts_again(client: TestClient) -> None:
-    """Where nothing else is to be like, taking the paper away leads to the start, or to all that pass."""
+    """Removing the only paper to be like leads to the start, or to all papers that pass the filters."""
     (start, *_) = summary(client, f"/?paper={PAPER}&facet=method&n=25").values()
     assert "/" == start
     (listed, *_) = summary(client, f"/?paper={PAPER}&from=2000").values()
@@ -200,20 +200,20 @@ def test_without_anything_to_be_like_one_starts_again(client: TestClient) -> Non
 
 
 def test_a_query_that_is_refused_can_be_mended_part_by_part(client: TestClient) -> None:
-    """The line stands there, too, and a part that is wrong can be taken away."""
+    """The summary of a refused query can remove the wrong part."""
     parts = summary(client, f"/?paper={PAPER}&from=9999&like={LIKE}", status=422)
     assert 10 == len(ranked_ids(page_at(client, parts["from 9999 or later"])))
 
 
 def test_long_titles_are_cut_in_the_line() -> None:
-    """Behind a word, without what would stand before the dots; what has no space, anywhere."""
+    """Titles are cut after a word, without punctuation before the dots, or anywhere without spaces."""
     assert "A title" == short("A title", 20)
     assert "Akin papers …" == short("Akin papers, found by sentences", 16)
     assert "AAAA …" == short("A" * 30, 4)
 
 
 def test_a_respect_is_offered_where_a_paper_has_it(client: TestClient) -> None:
-    """Beside a further paper stand its facets; one that it lacks is there with the reason, to be changed."""
+    """A further paper offers its facets; a chosen one that it lacks stays, with the reason."""
     lacking = next(name for name, facets in FACETS.items() if not facets & {"other", "objective"})
     html = client.get(f"/?paper={PAPER}&like={lacking}&in=other").text
     (select,) = re.findall(r'<select id="in-1".*?</select>', html, re.DOTALL)
@@ -227,6 +227,6 @@ def test_a_respect_is_offered_where_a_paper_has_it(client: TestClient) -> None:
 
 
 def test_a_respect_of_an_unknown_paper_is_kept(client: TestClient) -> None:
-    """The form sends it again with the paper, once this is in the collection."""
+    """The facets of an unknown further paper stay in the form."""
     page = page_at(client, f"/?paper={PAPER}&like=none&in=method,result")
     assert ["method,result"] == [each["value"] for each in page.all("input", name="in")]

@@ -1,4 +1,4 @@
-"""The page in a browser: what results show, where they lead, and that everybody can use them."""
+"""Tests of results in a browser: their contents and links, and accessibility."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.support.servers.browser import VisitFn, barriers
 
 
 def lit(page: Page, within: str) -> list[str]:
-    """The numbers of the sentences that are lit up in a part of the page."""
+    """Return the numbers of the highlighted sentences in a part of the page."""
     numbers: list[str] = page.locator(f"{within} .lit").evaluate_all(
         "all => all.map(each => each.dataset.s ?? each.dataset.q)"
     )
@@ -24,7 +24,7 @@ def lit(page: Page, within: str) -> list[str]:
 
 
 def meets(page: Page) -> dict[str, set[str]]:
-    """Which query sentences each sentence of the first card matches."""
+    """Return the query sentences that each sentence of the first card matches."""
     pairs: list[tuple[str, str]] = (
         page.locator("article.card")
         .first.locator(".sentence")
@@ -34,7 +34,7 @@ def meets(page: Page) -> dict[str, set[str]]:
 
 
 def test_matches_light_up_both_ways(visit: VisitFn) -> None:
-    """Pointing at a query sentence, or giving it the focus, lights up what it matches, and the reverse."""
+    """Hovering or focusing a sentence highlights its matches, from query to card and back."""
     page = visit(ASKED)
     met = meets(page)
     number = next(iter(set.union(*met.values())))
@@ -57,7 +57,7 @@ def test_matches_light_up_both_ways(visit: VisitFn) -> None:
 
 
 def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
-    """An opened card draws how its sentences match, and gives the values that sum to the match."""
+    """An opened card draws the alignment and lists the values that sum to the match."""
     page = visit(ASKED)
     card = page.locator("#result-1")
     card.locator("a.why").click()
@@ -71,7 +71,7 @@ def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
 
 
 def test_pages_never_repeat_a_paper(visit: VisitFn) -> None:
-    """Next leads through all papers of the collection but the one asked with, each of them once."""
+    """The link "Next papers" leads through all papers except the query's, each exactly once."""
     page = visit(f"{ASKED}&n=25")
     titles = shown(page)
     while page.get_by_role("link", name="Next papers").count():
@@ -84,7 +84,7 @@ def test_pages_never_repeat_a_paper(visit: VisitFn) -> None:
 
 
 def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
-    """The permalink, opened by somebody else, shows the same choices and the same papers."""
+    """The permalink shows the same choices and the same papers to somebody else."""
     page = visit(f"{ASKED}&s=3&u=0&from=2015&not=demo:p00-m00")
     link = page.locator("a.stays").get_attribute("href")
     assert link is not None
@@ -96,7 +96,7 @@ def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
 
 
 def test_results_are_exported(visit: VisitFn, tmp_path: Path) -> None:
-    """Papers of the page, and of the whole list, come as files for reference managers and spreadsheets."""
+    """The papers of the page and of the whole list are downloaded as BibTeX, RIS and CSV."""
     page = visit(ASKED)
     page.locator(".save summary").click()
     for name, entry in (("BibTeX", r"^@"), ("RIS", r"^TY  - "), ("CSV", r'^"\d+","-')):
@@ -109,7 +109,7 @@ def test_results_are_exported(visit: VisitFn, tmp_path: Path) -> None:
 
 
 def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
-    """One switches to rows, which open to the cards and close; the address keeps the view and its order."""
+    """Table rows open to cards and close, and the address keeps the view and the order."""
     page = visit(f"{ASKED}&facet=method")
     titles = shown(page)
     page.get_by_role("link", name="Table", exact=True).click()
@@ -143,7 +143,7 @@ def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
 
 
 def test_a_table_is_copied_for_a_paper(visit: VisitFn, site: str) -> None:
-    """The same method on another problem: a button puts the table into the clipboard as LaTeX."""
+    """A button copies the table as LaTeX; if that fails, it offers to save the file."""
     page = visit(f"{ASKED}&facet=method&unlike=background", permissions=["clipboard-read", "clipboard-write"])
     page.locator(".save summary").click()
     button = page.locator(".copies").get_by_role("button", name="LaTeX")
@@ -157,7 +157,7 @@ def test_a_table_is_copied_for_a_paper(visit: VisitFn, site: str) -> None:
 
 
 def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
-    """What is copied as curl gives the papers of the page, with seeds, facets and filters."""
+    """The curl command gives the papers of the page, with seeds, facets and filters."""
     page = visit("/batch")
     for more in ("&s=3", "&u=2&from=2015", "&like=demo:p00-m00&n=25"):
         page.goto(ASKED + more)
@@ -168,7 +168,7 @@ def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
 
 
 def test_command_and_link_are_copied(visit: VisitFn, site: str) -> None:
-    """Buttons put the command, or the link to the page, into the clipboard."""
+    """Buttons copy the command, or the link to the page, to the clipboard."""
     page = visit(ASKED, permissions=["clipboard-read", "clipboard-write"])
     page.locator(".take summary").click()
     page.locator("button[data-copy=curl]").click()
@@ -181,7 +181,7 @@ def test_command_and_link_are_copied(visit: VisitFn, site: str) -> None:
 
 
 def test_without_scripts_one_finds_chooses_and_pages(visit: VisitFn) -> None:
-    """With JavaScript off: find by title, choose a facet and sentences, read why, go on to the next page."""
+    """Without JavaScript one can find by title, choose a facet and sentences, open cards and page."""
     page = visit("/", java_script_enabled=False)
     page.get_by_role("searchbox").fill("pocket predictors understand chemistry")
     page.get_by_role("button", name="Find", exact=True).click()
@@ -208,7 +208,7 @@ def test_without_scripts_one_finds_chooses_and_pages(visit: VisitFn) -> None:
 
 
 def test_everything_can_be_done_by_keyboard(visit: VisitFn) -> None:
-    """Tab, Space, arrows and Enter lead from the start to an opened alignment; the focus is always seen."""
+    """Tab, Space, arrows and Enter lead from the start to an opened alignment, with visible focus."""
     page = visit("/")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -234,7 +234,7 @@ def test_everything_can_be_done_by_keyboard(visit: VisitFn) -> None:
     expect(page.locator("#result-1 details.why svg")).to_be_visible()
 
 
-# Whether the focus is to be seen, by an outline or in a drawing by a thicker line, and whether it is there.
+# Whether the focus is visible, by an outline or a thicker line in a drawing, and whether it matches.
 FOCUS = """selector => {
     const at = document.activeElement;
     const parts = [at, at.parentElement, ...at.querySelectorAll("circle, rect")].filter(Boolean);
@@ -246,7 +246,7 @@ FOCUS = """selector => {
 
 
 def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
-    """Press Tab until something has the focus; on the way everything shows when it has it."""
+    """Press Tab until an element has the focus, and check that every focus on the way is visible."""
     for _ in range(most):
         page.keyboard.press("Tab")
         seen, there = page.evaluate(FOCUS, selector)
@@ -257,7 +257,7 @@ def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
 
 
 def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
-    """A reload, and Back from another page, show the place that one had scrolled to."""
+    """Reloading, and going back from another page, restores the scroll position."""
     page = visit(ASKED)
     page.evaluate("scrollTo(0, 900)")
     page.reload(wait_until="load")
@@ -270,7 +270,7 @@ def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
 
 
 def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
-    """Where the service is too busy to draw, the page stays and one can try again."""
+    """If a card cannot be opened because the service is busy, the page stays with "Try again"."""
     page = visit(ASKED)
     page.route("**/?*open=*", lambda route: route.fulfill(status=503, content_type="text/html", body="<p>"))
     page.locator("#result-1 a.why").click()
@@ -282,8 +282,8 @@ def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
 
 
 def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn, site: str) -> None:
-    """Back while the service is away, then trying again, leaves the history as it was."""
-    page = visit_at(site, ASKED)  # the history of a tab in long use grows no more
+    """Going back while the service is away, then trying again, leaves the history unchanged."""
+    page = visit_at(site, ASKED)  # a new tab, as a long history grows no more
     page.locator("#asked .chips a.chip").nth(1).click()
     expect(page).to_have_url(re.compile("facet="))
     length = page.evaluate("history.length")
@@ -320,7 +320,7 @@ LOOKED_AT = (
     ],
 )
 def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str, addresses: Sequence[str]) -> None:
-    """By axe-core's rules, WCAG 2.2 AA among them, and nothing to scroll sideways for, on every page."""
+    """axe-core finds no barrier, by WCAG 2.2 AA and more, and no page is wider than the window."""
     found = []
     page = visit("/", color_scheme=scheme, viewport={"width": width, "height": 900})
     for address in addresses:
@@ -334,7 +334,7 @@ def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str, addresses: 
 
 
 def test_long_texts_fit(visit: VisitFn) -> None:
-    """A title without a space and an abstract of thirty sentences neither overflow nor hide anything."""
+    """A long title without spaces and thirty sentences fit into a narrow window."""
     abstract = " ".join(f"Sentence number {number} says {'very ' * 20}much." for number in range(30))
     address = f"/?title={'W' * 300}&abstract={quote(abstract)}"
     page = visit(address, viewport={"width": 360, "height": 900})
@@ -343,7 +343,7 @@ def test_long_texts_fit(visit: VisitFn) -> None:
 
 
 def test_policies_are_strict(site: str) -> None:
-    """Pages allow nothing inline; the scripts that they load are kept for good."""
+    """Pages allow nothing inline, and their scripts are cached for ever."""
     addresses, scripts = ["/batch", ASKED], set[str]()
     with httpx.Client(base_url=site) as client:
         while addresses:

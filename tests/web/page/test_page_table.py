@@ -1,4 +1,4 @@
-"""Results as a table: its rows and their order, the pages before, and what is saved of the list."""
+"""Tests of results as a table: rows, order, paging, and the files saved of the list."""
 
 import csv
 import io
@@ -28,21 +28,21 @@ ASKED = f"/?paper={PAPER}&facet=method&unlike=background"
 
 @pytest.fixture(scope="module")
 def client(hashed_data: Path) -> Iterator[TestClient]:
-    """A client of a service over the demo corpus."""
+    """Yield a client of a service over the demo corpus."""
     with client_of(hashed_data) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def results(client: TestClient) -> list[dict[str, Any]]:
-    """What a program is answered that asks the same."""
+    """Return the results of the same query by the API."""
     body = {"query": {"paper_id": PAPER}, "facet": "method", "unlike": {"facet": "background"}}
     found: list[dict[str, Any]] = client.post("/v1/search", json=body).json()["results"]
     return found
 
 
 def pages_from(client: TestClient, address: str) -> list[Page]:
-    """The page at ``address`` and all after it."""
+    """Return the page at ``address`` and all pages after it."""
     pages = [page_at(client, address)]
     while following := pages[-1].all("a", rel="next"):
         pages.append(page_at(client, following[0]["href"]))
@@ -50,7 +50,7 @@ def pages_from(client: TestClient, address: str) -> list[Page]:
 
 
 def texts(result: dict[str, Any], facet: str) -> list[str]:
-    """The sentences of one facet."""
+    """Return the sentences of one facet."""
     paper = result["paper"]
     return [
         paper["abstract"][each["start"] : each["end"]]
@@ -60,7 +60,7 @@ def texts(result: dict[str, Any], facet: str) -> list[str]:
 
 
 def changed(result: dict[str, Any], **paper: object) -> ResultOut:
-    """A result with something else in its paper, whose first sentence matches."""
+    """Return a result with changes to its paper, of which the first sentence matches."""
     lights = [{**result["highlights"][0], "sentence": 0}] if result["highlights"] else []
     return ResultOut.model_validate({**result, "highlights": lights, "paper": {**result["paper"], **paper}})
 
@@ -68,7 +68,7 @@ def changed(result: dict[str, Any], **paper: object) -> ResultOut:
 def test_a_row_says_what_matches_and_what_the_paper_does(
     client: TestClient, results: list[dict[str, Any]]
 ) -> None:
-    """Each has its paper's title, year, heaviest sentence, aim, method and result, and no whole abstract."""
+    """A row has the title, year, heaviest sentence, problem, method and result, but no abstract."""
     html = client.get(f"{ASKED}&view=table").text
     rows = html.split('<tr class="entry')[1:]
     assert len(results) == len(rows)
@@ -86,7 +86,7 @@ def test_a_row_says_what_matches_and_what_the_paper_does(
 
 
 def test_a_paper_without_a_facet_has_none_to_show(results: list[dict[str, Any]]) -> None:
-    """Where no sentence has a facet, nor weighs more than others, there is nothing to say in few words."""
+    """A paper without facets has no problem, method and result, and without highlights no match."""
     bare = [{**each, "facet": None} for each in results[0]["paper"]["sentences"]]
     key = key_sentences(changed({**results[0], "highlights": []}, sentences=bare))
     assert {None} == {key.match, key.problem, key.method, key.result}
@@ -94,7 +94,7 @@ def test_a_paper_without_a_facet_has_none_to_show(results: list[dict[str, Any]])
 
 
 def test_a_row_opens_to_its_card(client: TestClient) -> None:
-    """The address names the row whose card is shown; the others lead to theirs, and that one back."""
+    """The address names the opened row, and the links of rows open and close their cards."""
     page = page_at(client, f"{ASKED}&view=table&open=2")
     assert ["card-2"] == [each["id"] for each in page.all("article")]
     assert ["false", "true", "false"] == [each["aria-expanded"] for each in page.all("a", class_="expand")][
@@ -107,7 +107,7 @@ def test_a_row_opens_to_its_card(client: TestClient) -> None:
 
 @pytest.mark.parametrize("view", ["cards", "table"])
 def test_the_newest_may_come_first(client: TestClient, view: str, results: list[dict[str, Any]]) -> None:
-    """The same papers with the same ranks, by year over all pages; of one year the stronger first."""
+    """Sorted by year over all pages, papers keep their ranks, and equal years are in order of rank."""
     saved = list(csv.DictReader(io.StringIO(client.get(f"/results.csv{ASKED[1:]}&whole=1").text)))
     expected = sorted(saved, key=lambda each: (-int(each["year"]), int(each["rank"])))
     pages = pages_from(client, f"{ASKED}&view={view}&sort=year&n=40")
@@ -123,7 +123,7 @@ def test_the_newest_may_come_first(client: TestClient, view: str, results: list[
 
 
 def test_the_best_hundred_are_sorted(tmp_path: Path, hashing: Encoder) -> None:
-    """By year the pages hold the best 100 papers and no other, each page once, and so do the files."""
+    """Sorted by year, pages and files have exactly the best 100 papers, each once."""
     papers = [{**each, "year": 1990 + number % 30} for number, each in enumerate(many_papers(130))]
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     with client_of(tmp_path / "data") as client:
@@ -147,7 +147,7 @@ def test_the_best_hundred_are_sorted(tmp_path: Path, hashing: Encoder) -> None:
 
 
 def test_one_goes_back_as_one_came(client: TestClient) -> None:
-    """Previous shows the page before, in another number of papers as well, and is not on the first."""
+    """The link "Previous" shows the page before, also with another page size, and is missing on the first."""
     first = page_at(client, f"/?paper={PAPER}&n=25")
     assert not first.all("a", rel="prev")
     second = page_at(client, first.all("a", rel="next")[0]["href"])
@@ -164,7 +164,7 @@ def test_one_goes_back_as_one_came(client: TestClient) -> None:
     "query", [f"paper={PAPER}&n=7", f"paper={PAPER}&like=demo:p01-m00&n=7", "text=sepsis"]
 )
 def test_the_whole_list_is_saved(client: TestClient, query: str) -> None:
-    """From any page, all papers in the order of its pages, with ranks from 1."""
+    """From any page, the whole list is saved in the order of the pages, with ranks from 1."""
     first = page_at(client, f"/?{query}&words=0")
     second = page_at(client, first.all("a", rel="next")[0]["href"])
     (address,) = [
@@ -179,7 +179,7 @@ def test_the_whole_list_is_saved(client: TestClient, query: str) -> None:
 
 
 def test_a_saved_list_is_bounded(client: TestClient) -> None:
-    """No more papers are saved than are taken at most, however many the list has."""
+    """No more than ``most`` papers are saved, however many the list has."""
     services = services_of(client.app)  # type: ignore[arg-type]  # what a client calls its application
     engine = services.collection.engines.current
     request = Request({"type": "http", "app": client.app, "state": {"engine": engine}})
@@ -188,7 +188,7 @@ def test_a_saved_list_is_bounded(client: TestClient) -> None:
 
 
 def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
-    """All of it where it is short; where the page has it all there is nothing more to save."""
+    """The page offers "All 99 results", unless it shows all of them."""
     assert "All 99 results" in page_at(client, f"/?paper={PAPER}").text
     assert "whole=1" not in client.get(f"/?paper={PAPER}&n=100").text
 
@@ -198,7 +198,7 @@ def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
     [("tex", "application/x-tex"), ("md", "text/markdown"), ("tsv", "text/tab-separated-values")],
 )
 def test_results_are_saved_as_a_table(client: TestClient, ending: str, media_type: str) -> None:
-    """The links of a page lead to its papers as a table, each as a file."""
+    """The links of a page download its papers as a table, and buttons copy the same table."""
     page = page_at(client, ASKED)
     (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
     answer = client.get(link)
@@ -208,7 +208,7 @@ def test_results_are_saved_as_a_table(client: TestClient, ending: str, media_typ
 
 
 def test_a_latex_table_cites_the_bibtex_file(client: TestClient, results: list[dict[str, Any]]) -> None:
-    """Its keys are those of the file with the same papers, and nothing in it is taken for a command."""
+    """The keys are those of the BibTeX file of the same papers, and LaTeX commands are escaped."""
     tex, bib = (client.get(ASKED.replace("/", f"/results.{ending}", 1)).text for ending in ("tex", "bib"))
     assert re.findall(r"@\w+\{([^,]+),", bib) == re.findall(r"\\cite\{([^}]+)\}", tex)
     assert 10 == tex.count("\\\\\n") - 1
@@ -223,7 +223,7 @@ def test_a_latex_table_cites_the_bibtex_file(client: TestClient, results: list[d
 
 
 def test_what_papers_say_stays_in_its_cell(results: list[dict[str, Any]]) -> None:
-    """Bars, tabs and line ends part no cells, markup is text, and nothing is a formula."""
+    """Bars, tabs and line breaks separate no cells, markup is escaped, and nothing is a formula."""
     abstract = "=1+1 | <b>bold</b>\twith\ntabs"
     spans = [{"start": 0, "end": len(abstract), "facet": "method"}]
     hostile = changed(results[0], abstract=abstract, sentences=spans, title="@SUM(A1)", authors=[], year=None)
@@ -234,7 +234,7 @@ def test_what_papers_say_stays_in_its_cell(results: list[dict[str, Any]]) -> Non
 
 
 def test_authors_and_year_name_a_paper(results: list[dict[str, Any]]) -> None:
-    """One, two, many, none, and with the last name first."""
+    """A row names one, two, many or no authors, also with the last name first."""
     names = {
         ("Ada Quill",): "Quill (2020): T",
         ("Quill, Ada", "Bo Reed"): "Quill and Reed (2020): T",
