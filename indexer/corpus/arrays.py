@@ -9,12 +9,13 @@ from models.errors import BrokenFileError, InputError
 
 # The most that is read at a time; one element is held in addition.
 _PIECE_BYTES: Final = 64 * 1024
-# A page of results from OpenAlex, Semantic Scholar or Crossref, up to its list of objects.
-_PAGE: Final = re.compile(
-    rb'\{\s{0,20}(?:"(?:meta|total|offset|next|token|status)"\s{0,20}:[^\[\]]{0,1000})?'
-    rb'"(?:results|data|items|recommendedPapers)"\s{0,20}:\s{0,20}(?=\[\s{0,200}\{)'
+# A page of results from OpenAlex, Semantic Scholar or Crossref: its list of objects, and the text before it.
+_LIST: Final = re.compile(rb'"(?:results|data|items|recommendedPapers)"\s{0,20}:\s{0,20}(?=\[\s{0,200}\{)')
+_BEFORE: Final = re.compile(
+    rb'\{\s{0,20}(?:"(?:meta|total|offset|next|token|status)"\s{0,20}:.*)?\Z', re.DOTALL
 )
-_MOST_BEFORE: Final = 4 * 1024  # bytes; the beginning of a page, up to its list, is shorter
+_MOST_BEFORE: Final = 1024  # bytes; the beginning of a page, up to its list, is shorter
+_MOST_OF_LIST: Final = 300  # bytes that _LIST looks at
 _OUTSIDE_STRINGS = re.compile(rb'["{}\[\],]')
 _INSIDE_STRINGS = re.compile(rb'["\\]')
 
@@ -43,12 +44,13 @@ def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tup
     scanner: _Scanner | None = None
     text = b""  # the text read outside of lists, in which the next page may begin
     while piece := lines.read(piece_bytes):
-        text = text[-_MOST_BEFORE:] + piece
+        kept = text[-_MOST_BEFORE - _MOST_OF_LIST :]
+        text, begin = kept + piece, max(len(kept) - _MOST_OF_LIST, 0)
         while True:
             if scanner is None:
-                if (page := _PAGE.search(text)) is None:
+                if (at := _list_in(text, begin)) is None:
                     break
-                scanner, text = _Scanner(), text[page.end() :]
+                scanner, text, begin = _Scanner(), text[at:], 0
             yield from scanner.feed(text, lines.number)
             if not scanner.ended:
                 text = b""
@@ -61,8 +63,27 @@ def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tup
 def list_of_page(begin: bytes) -> bytes | None:
     """Return the part of ``begin`` that starts at the list of a page, or ``None`` if it is not a page."""
     begin = begin.lstrip()
-    page = _PAGE.match(begin)
-    return None if page is None else begin[page.end() :]
+    found = _LIST.search(begin, 0, _MOST_BEFORE + _MOST_OF_LIST)
+    if found is None:
+        return None
+    before = _text_before(found)
+    is_page = len(before) == found.start() and _BEFORE.match(before)
+    return begin[found.end() :] if is_page else None
+
+
+def _list_in(text: bytes, begin: int) -> int | None:
+    """Return the position in ``text``, from ``begin`` on, of the first list of a page, or ``None``."""
+    pages = (found.end() for found in _LIST.finditer(text, begin) if _BEFORE.search(_text_before(found)))
+    return next(pages, None)
+
+
+def _text_before(found: "re.Match[bytes]") -> bytes:
+    """Return the text between a list and the last bracket before it, at most _MOST_BEFORE bytes.
+
+    These texts do not overlap, so the time of searching them all is linear.
+    """
+    text = found.string[max(found.start() - _MOST_BEFORE, 0) : found.start()]
+    return text[max(text.rfind(b"["), text.rfind(b"]")) + 1 :]
 
 
 class _Scanner:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from indexer.corpus.library.entries import entry_of
 from indexer.corpus.library.ids import IdsReader
@@ -117,8 +117,16 @@ def _reader(content: bytes, name: str) -> CorpusReader | None:
     return None if isinstance(reader, IdsReader) else reader
 
 
+class _Content(io.BytesIO):
+    """The bytes of a file; reading them raises DeadlineError after the deadline, also between two rows."""
+
+    def readinto(self, buffer: Any) -> int:  # the type of a buffer has no name before Python 3.12
+        check_deadline()
+        return super().readinto(buffer)
+
+
 def _read(reader: CorpusReader, content: bytes, name: str) -> Iterator[_Entry]:
-    lines = Lines(io.BufferedReader(io.BytesIO(content)), Path(name))
+    lines = Lines(io.BufferedReader(_Content(content)), Path(name))
     try:
         for row in reader.rows(lines):
             check_deadline()

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.corpus.arrays import array_elements
+from indexer.corpus.arrays import array_elements, list_of_page, page_elements
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.source import MAX_LINE_BYTES, Lines
 from models.errors import BrokenFileError, InputError
 from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons, row, write_lines
+from tests.support.growing import grows_too_fast
 
 
 def elements(text: str, *, piece: int = 8_192) -> list[tuple[int, bytes | InputError]]:
@@ -109,3 +110,29 @@ def test_a_huge_element_is_not_held(tmp_path: Path) -> None:
 def test_an_empty_list_has_no_paper(tmp_path: Path) -> None:
     """An empty list has no papers."""
     assert [] == list(read_corpus(write_lines(tmp_path, "[]"), format_name="jsonl"))
+
+
+@pytest.mark.parametrize("line", ['{"meta":1},\n', '{"meta":' * 20 + "[1]\n"])
+def test_what_looks_like_a_page_is_passed_over_as_fast_as_other_text(line: str) -> None:
+    """Text after a list is not searched again with each line, whatever pages it seems to begin."""
+
+    def read(text: bytes) -> int:
+        stream = io.BufferedReader(io.BytesIO(text))  # type: ignore[arg-type]  # bytes are raw enough
+        return sum(1 for _ in page_elements(Lines(stream, Path("a.json"))))
+
+    other = line.replace("meta", "mean")
+    # The longer text has as many lines as the shorter one; only the words in them differ.
+    assert not grows_too_fast(
+        read, lambda size: b'{"data":[{}],\n"x":[\n' + (other if size == 1 else line).encode() * 400, size=1
+    )
+
+
+def test_a_page_has_a_short_text_without_lists_before_its_list() -> None:
+    """Other text before a list makes it none; the page may begin anywhere in what is read."""
+    for before in ("{", '{"meta":{"a":1},', '{ "total" : 3, "x":"{", '):
+        assert b"[{}]}" == list_of_page(f' {before}"data" : [{{}}]}}'.encode())
+    for before in ("", '{"x":1,', '{"meta":[],', "[{", f'{{"meta":"{"x" * 2_000}",'):
+        assert list_of_page(f'{before}"data":[{{}}]}}'.encode()) is None
+    text = b'{"data":[{"a":1}], "x":[{"b":2}]}' + b"\n" * 5_000 + b'{"meta":{},\n"items"\n:\n[\n{"c":3}]}'
+    lines = Lines(io.BufferedReader(io.BytesIO(text)), Path("a.json"))  # type: ignore[arg-type]  # bytes are raw enough
+    assert [(1, b'{"a":1}'), (5_005, b'{"c":3}')] == list(page_elements(lines))

@@ -12,11 +12,15 @@ from starlette.datastructures import QueryParams
 
 from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
+from models.errors import DeadlineError
 from models.types import Facet
 from service.access.api_keys import Keys, Scope
+from service.collection.generations import open_engine
+from service.context import with_deadline
+from service.settings import Settings
 from service.web.address.asked import Asked
 from service.web.address.further import Further
-from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED
+from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED, find_library
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import Page, asked_by
@@ -213,6 +217,13 @@ def test_a_library_is_bounded(client: TestClient) -> None:
     assert f"only the first {MOST_ENTRIES:,} entries were matched" in page.text
     assert MOST_LISTED == len(page.all("a", title="Similar"))
     assert f"And {MOST_ENTRIES - MOST_LISTED:,} more." in page.text
+
+
+def test_reading_ends_at_the_deadline_also_without_rows(data: Path) -> None:
+    """Reading a file raises DeadlineError after the deadline, even if the file has no row."""
+    engine = open_engine(Settings(data=data, device="cpu"))
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: find_library(engine, b"@comment{nothing}\n" * 100, "my.bib"))
 
 
 def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder) -> None:
