@@ -5,16 +5,14 @@
 
 from collections.abc import Iterator
 
+from indexer.corpus.library.csl import is_csl
 from indexer.corpus.records import JsonObject, first_record, json_rows
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 
 _KEYS = ("id", "title", "abstract", "year", "venue", "authors", "url", "doi", "fields", "facets")
 # Keys that other formats have in addition to an id: a file with one of them has another format.
-_FOREIGN_KEYS = frozenset(
-    {"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"}
-    | {"issued", "container-title", "citation-key"}
-)
+_FOREIGN_KEYS = frozenset({"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"})
 
 
 class JsonlReader:
@@ -28,7 +26,8 @@ class JsonlReader:
     def recognises(self, head: str) -> bool:
         """Return whether the first record has an id, a title or abstract, and no key of another format."""
         keys = first_record(head).keys()
-        return "id" in keys and ("title" in keys or "abstract" in keys) and not keys & _FOREIGN_KEYS
+        is_own = "id" in keys and ("title" in keys or "abstract" in keys) and not keys & _FOREIGN_KEYS
+        return is_own and not is_csl(head)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """Yield one row for each object."""

@@ -1,8 +1,17 @@
-"""Makes keys for entries without one."""
+"""Makes keys for entries without a key that lasts."""
 
+import re
 from collections.abc import Sequence
 
 from models.checksums import hash64
+
+# The number of an entry in one export, as EndNote and Mendeley write it: another paper has it in the next.
+_RECORD_NUMBER = re.compile(r"(?:ITEM-)?[0-9]+")
+
+
+def lasting(key: str | None) -> str | None:
+    """Return ``key``, or ``None`` if it only numbers the entries of one file."""
+    return None if key and _RECORD_NUMBER.fullmatch(key.strip()) else key
 
 
 def made_key(kind: str, title: object, year: str, authors: Sequence[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import rispy
 
 from indexer.corpus.library.chunks import entry_chunks
-from indexer.corpus.library.keys import made_key
+from indexer.corpus.library.keys import lasting, made_key
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
@@ -29,7 +29,7 @@ class RisReader:
     """The reader of RIS: ids are those of ``library.names``, with ``ID``, else ``AN``, else a made key.
 
     The key is made of title, year and first author, because Zotero writes neither ``ID`` nor ``AN``, and many
-    conference papers have no DOI.
+    conference papers have no DOI. An ``ID`` of digits is the number of the entry in one file, and no key.
     """
 
     needs_abstract = False
@@ -83,11 +83,15 @@ def _raw(entry: Mapping[str, Any]) -> RawPaper:
     title = without_tags(_first(entry, *_TITLES))
     year = year_in(_first(entry, *_YEARS))
     authors = [usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []]
+    key = _first(entry, "id")
     names = entry_names(
         doi=_first(entry, "doi"),
         arxiv=None,
         pmid=None,
-        key=_first(entry, "id", "accession_number") or made_key("ris", title, year or "", authors),
+        key=lasting(key)
+        or _first(entry, "accession_number")
+        or made_key("ris", title, year or "", authors)
+        or key,
         others=(*addresses, _first(entry, "custom7"), _pmid(entry)),
     )
     return RawPaper(

@@ -11,8 +11,9 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 from indexer.corpus.formats.pubmed import raw_paper as pubmed_paper
+from indexer.corpus.library.csl import raw_paper as crossref_paper
 from indexer.corpus.library.names import bare_arxiv
-from indexer.corpus.rows import RawPaper, at, without_tags
+from indexer.corpus.rows import RawPaper, at
 from models.errors import ServiceError
 
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
@@ -45,31 +46,9 @@ def _crossref_papers(body: bytes) -> dict[str, RawPaper]:
     except orjson.JSONDecodeError as error:
         raise _unreadable("Crossref", error) from error
     doi = at(work, "DOI")
-    if not isinstance(doi, str):
+    if not isinstance(work, dict) or not isinstance(doi, str):
         return {}
-    lookup = f"doi:{doi.lower()}"
-    people = at(work, "author")
-    paper = RawPaper(
-        id=lookup,
-        title=without_tags(_first(at(work, "title"))),
-        abstract=without_tags(at(work, "abstract")),
-        year=_first(_first(at(work, "issued", "date-parts"))),
-        venue=without_tags(_first(at(work, "container-title"))),
-        authors=[_person(each) for each in people] if isinstance(people, list) else None,
-        url=at(work, "URL"),
-        doi=doi,
-        lookup=lookup,
-    )
-    return {lookup: paper}
-
-
-def _first(given: object) -> object:
-    return given[0] if isinstance(given, list) and given else None
-
-
-def _person(given: object) -> str:
-    names = [at(given, key) for key in ("given", "family", "name")]
-    return " ".join(name for name in names if isinstance(name, str))
+    return {f"doi:{doi.lower()}": crossref_paper(work)}
 
 
 def _arxiv_address(numbers: Sequence[str], _contact: str) -> tuple[str, dict[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 
 from indexer.corpus.lookup.services import SERVICES
 from indexer.corpus.read import read_corpus
-from indexer.corpus.rows import without_tags
+from indexer.corpus.rows import to_paper, without_tags
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,22 @@ def test_entities_in_answers_of_crossref() -> None:
     }
     (paper,) = SERVICES["doi"].papers(json.dumps({"message": work}).encode()).values()
     assert ("A & B", "p < 1", "C & D") == (paper.title, paper.abstract, paper.venue)
+
+
+def test_answers_of_crossref_are_read_as_files_of_its_works_are(tmp_path: Path) -> None:
+    """A paper that is looked up has the fields of the same paper in a file, such as suffixes of names."""
+    work = {
+        "DOI": "10.5555/a",
+        "type": "journal-article",
+        "title": ["T"],
+        "abstract": "A.",
+        "issued": {"date-parts": [[2020, 1]]},
+        "author": [{"given": "M. L.", "family": "King", "suffix": "Jr"}, {"name": "The Group"}],
+    }
+    (found,) = SERVICES["doi"].papers(json.dumps({"message": work}).encode()).values()
+    path = tmp_path / "works.json"
+    path.write_text(json.dumps([work]), encoding="utf-8")
+    (read,) = read_corpus(path)
+    assert ("M. L. King Jr", "The Group") == read.authors
+    assert read == to_paper(found)
+    assert {} == SERVICES["doi"].papers(b'{"message": [1]}') == SERVICES["doi"].papers(b'{"message": {}}')

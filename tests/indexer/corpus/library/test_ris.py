@@ -132,3 +132,13 @@ def test_numbers_of_other_databases_are_no_pubmed_numbers(tmp_path: Path) -> Non
     lines = ("TI  - T", "AB  - A.", "AN  - 7")
     content = entry("a", *lines, "DB  - PubMed") + entry("b", *lines) + entry("", *lines, "DB  - Scopus")
     assert ["pmid:7", "b", "7"] == [paper.id for paper in read(tmp_path, content)[0]]
+
+
+def test_the_number_of_an_entry_is_no_id(tmp_path: Path) -> None:
+    """Programs number the entries of each export, so that 1 is another paper in the next."""
+    (floods,), _ = read(tmp_path, entry("1", "TI  - Floods in rivers", "AB  - A."))
+    (stars,), _ = read(tmp_path, entry("1", "TI  - Stars and planets", "AB  - A."))
+    (again,), _ = read(tmp_path, entry("2", "TI  - Floods in rivers", "AB  - A."))
+    assert floods.id == again.id != stars.id
+    (by_database,), _ = read(tmp_path, entry("1", "TI  - T", "AB  - A.", "AN  - WOS:7"))
+    assert "WOS:7" == by_database.id
