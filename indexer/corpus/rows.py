@@ -34,13 +34,15 @@ _DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNOREC
 _HEADING = re.compile(
     r"<(?:jats:)?title[^<>]{0,100}>\s*+(?:abstract|summary)\s*+(?:[:.]\s*+)?</(?:jats:)?title>", re.I
 )
+# After its name a tag has attributes alone, so that the formula "1<p \le 2 and q>2" stays too.
+_ATTRIBUTES = r"""(?:\s++[a-z][\w:.-]*+\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=]++))*+\s*+/?>"""
 _BLOCK_TAG = re.compile(
-    r"</?(?:jats:)?(?:p|br|div|sec|title|label|list|list-item|ul|ol|li|h[1-6]|abstract)(?:\s[^<>]{0,200})?/?>",
+    r"</?(?:jats:)?(?:p|br|div|sec|title|label|list|list-item|ul|ol|li|h[1-6]|abstract)" + _ATTRIBUTES,
     re.I,
 )
 _INLINE_TAG = re.compile(
     r"</?(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|sub|sup|sc|tt|code|span|a|ext-link|xref|monospace|"
-    r"inline-formula|tex-math|alternatives)(?:\s[^<>]{0,200})?/?>",
+    r"inline-formula|tex-math|alternatives)" + _ATTRIBUTES,
     re.I,
 )
 _ENTITY = re.compile(r"&(?:(#)(?:[0-9]{1,7}|x[0-9a-f]{1,6})|[a-z][a-z0-9]{1,31});", re.I)

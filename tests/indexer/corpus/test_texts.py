@@ -29,6 +29,20 @@ def test_entities_become_characters_once(text: str, expected: str) -> None:
     assert expected == without_tags(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"$1<p \le 2$ and $q>2$.", r"$1<p \le 2$ and $q>2$."),
+        ("R<a b>c; x<i and j>k; y<b = 1>", "R<a b>c; x<i and j>k; y<b = 1>"),
+        ("<a href=\"https://x.y/z/\" title='t'>l</a >, <span class=c>s</span>", "l, s"),
+        ('<jats:p>p<br />q<ext-link\nxlink:href="u" >r</ext-link></jats:p>', " p qr "),
+    ],
+)
+def test_formulas_are_no_tags(text: str, expected: str) -> None:
+    """After its name a tag has nothing but attributes with values."""
+    assert expected == without_tags(text)
+
+
 TEXT = "A &lt;b&gt; &amp; B&#0;&#10;&nbsp;&#x1b;C"
 
 
