@@ -80,7 +80,7 @@ def each_line(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
         else:
             if line.isspace():
                 continue
-            if line.startswith(b"{") and not line.endswith((b"\n", b"}")):
+            if line.startswith(b"{") and not line.endswith(b"\n") and not line.rstrip().endswith(b"}"):
                 raise BrokenFileError(str(lines.path), lines.number, "the last line is cut short")
             yield lines.number, line
 

@@ -1,6 +1,7 @@
 """Reading a corpus: every way in which a row or a file can be broken."""
 
 import gzip
+import json
 from functools import partial
 from pathlib import Path
 
@@ -144,6 +145,11 @@ def test_a_json_object_is_no_table(write: WriteFn) -> None:
     """A JSON object is not read as a table, even if one of its strings looks like a header."""
     path = write({"note": ",id,title,abstract,"}, row("a"))
     assert ["a"] == [found.id for found in read_corpus(path)]
+
+
+def test_white_space_may_follow_the_last_row(write: WriteFn) -> None:
+    """A whole row without a line end is no file that is cut short."""
+    assert ["a"] == [found.id for found in read_corpus(write(json.dumps(row("a")).encode() + b" \t "))]
 
 
 def test_an_endless_line_is_read_past(write: WriteFn) -> None:
