@@ -58,6 +58,22 @@ def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
     assert [2] == [line for line, _ in reasons(write_lines(tmp_path, "41", long_line, "42", name="c.txt"))]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["10.5555/a # LeCun 2015 review", "10.5555/b#c\t# another, longer note"],
+        ["DOI", "10.5555/a", "10.5555/b#c"],
+        ['"PubMed IDs"', "10.5555/a", "# x", "10.5555/b#c"],
+    ],
+)
+def test_notes_and_a_header_are_passed_over(tmp_path: Path, lines: list[str]) -> None:
+    """A note may follow an id after white space; a # inside an id belongs to it."""
+    report = CorpusReport()
+    assert [] == list(read_corpus(write_lines(tmp_path, *lines, name="ids.txt"), report=report))
+    assert ["doi:10.5555/a", "doi:10.5555/b#c"] == [each.lookup for each in report.unresolved]
+    assert 0 == report.broken
+
+
 def test_the_list_of_unresolved_entries_is_bounded(tmp_path: Path) -> None:
     """Unresolved entries over the limit are counted but not listed."""
     assert CorpusReport().max_unresolved >= 10_000
