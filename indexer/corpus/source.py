@@ -6,7 +6,7 @@ import io
 import stat
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ _BUFFER_BYTES = 1024 * 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ASCII = bytes(range(128))
+_STRAY_BYTES = "akin.stray-bytes"  # the name of an error handler of codecs
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -86,6 +88,37 @@ def as_utf8(content: bytes) -> bytes:
         return content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(_BYTE_ORDER_MARK)
     return content.replace(b"\r", b"\n") if _ends_lines_with_returns(content) else content
+
+
+def _stray_byte(error: UnicodeError) -> tuple[str, int]:
+    """Return the Windows-1252 characters of bytes that are not UTF-8, and where to continue."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    try:
+        return error.object[error.start : error.end].decode("cp1252"), error.end
+    except UnicodeDecodeError:
+        raise error from None
+
+
+codecs.register_error(_STRAY_BYTES, _stray_byte)
+
+
+def decoded(text: bytes, what: str) -> str:
+    """Return ``text`` decoded as UTF-8 or, if it is not valid, as Windows-1252, which includes Latin-1.
+
+    If most of its bytes beyond ASCII are valid UTF-8, only the others are read as Windows-1252. Raises
+    InputError, which names the text as ``what``, for bytes that are neither.
+    """
+    with suppress(UnicodeDecodeError):
+        return text.decode()
+    valid = text.decode(errors="ignore").encode()
+    n_valid, n_beyond = (len(each.translate(None, _ASCII)) for each in (valid, text))
+    try:
+        return text.decode("utf-8", _STRAY_BYTES) if 2 * n_valid > n_beyond else text.decode("cp1252")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"neither UTF-8 nor Latin-1 at byte {error.start + 1} of {what}; save the file as UTF-8"
+        ) from error
 
 
 @contextmanager

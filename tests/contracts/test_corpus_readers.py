@@ -306,10 +306,10 @@ def test_the_delimiter_of_a_table_is_found(write: WriteFn, delimiter: str) -> No
 
 def test_broken_rows_of_a_table_have_their_line(write: WriteFn) -> None:
     """Line numbers count line breaks in quotes, and a row with another number of values is broken."""
-    path = write("id,title,abstract", 'a,"T\n\nU",Short.', "b,T,too,many", b"c,T,\xff\n", "d,T,Last.")
+    path = write("id,title,abstract", 'a,"T\n\nU",Short.', "b,T,too,many", b"c,T,\x81\n", "d,T,Last.")
     assert [
         (5, "4 values for 3 columns; check for a delimiter that is not quoted"),
-        (6, "not valid UTF-8 at byte 5 of the line; save the file as UTF-8"),
+        (6, "neither UTF-8 nor Latin-1 at byte 5 of the line; save the file as UTF-8"),
     ] == reasons(path)
 
 
@@ -327,6 +327,39 @@ def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn)
     path = write("id\ttitle\tabstract", *rows)
     assert [(3, "a quote that is not closed before line 4")] == reasons(path)
     assert ["a", "d"] == [each.id for each in read_corpus(path)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (['a,"T,abs', 'b,"T,abs', "c,T,Last."], [(2, "',' expected after '\"'")]),
+        (["a,T,Short.", 'b,T,"abs', "c,T,Last."], [(3, "unexpected end of data")]),
+        (['a,"Tides" of the sea,Short.', 'b,"T\nU","x ""y""\nz"'], []),
+    ],
+)
+def test_a_stray_quote_that_merges_rows_is_told(
+    write: WriteFn, rows: list[str], expected: list[tuple[int, str]]
+) -> None:
+    """A row of several lines is refused if its quotes are not those of whole cells; other rows are read."""
+    found = reasons(write("id,title,abstract", *rows))
+    assert [line for line, _ in expected] == [line for line, _ in found]
+    for (_, words), (_, reason) in zip(expected, found, strict=True):
+        assert words in reason
+        assert "check for a quote that is not closed" in reason
+
+
+def test_the_first_of_two_columns_of_one_field_counts(write: WriteFn) -> None:
+    """Two names of the id, or one name twice; a later column counts if the first is empty."""
+    path = write("id,title,abstract,paper_id,title", "a,T,Short.,b,U", ",,Short.,b,U")
+    assert [("a", "T"), ("b", "U")] == [(found.id, found.title) for found in read_corpus(path)]
+
+
+def test_a_table_may_be_in_windows_1252(write: WriteFn) -> None:
+    """Excel saves it so; a line with both encodings keeps the characters of each."""
+    path = write(
+        "id,title,abstract", "a,Café,Short.\n".encode("cp1252"), "b,Éé – ".encode() + b"\xe9,Short.\n"
+    )
+    assert ["Café", "Éé – é"] == [found.title for found in read_corpus(path)]
 
 
 def test_names_of_columns_may_hold_the_delimiter_and_a_line_for_excel(write: WriteFn) -> None:

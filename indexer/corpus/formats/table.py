@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Final
 
 from indexer.corpus.rows import RawPaper, Row
-from indexer.corpus.source import Lines
+from indexer.corpus.source import Lines, decoded
 from models.errors import CorpusFormatError, InputError
 
 # A longer cell has a quote that is never closed: the longest abstract that is accepted fits.
@@ -72,11 +72,14 @@ def table_rows(
     ``max_cell_chars`` characters are lost. Raises CorpusFormatError without the required columns.
     """
     delimiter, columns = _header(lines, known)
-    records = csv.reader(_TextLines(lines), delimiter=delimiter)
+    texts = _TextLines(lines)
+    records = csv.reader(texts, delimiter=delimiter)
     while True:
         line = lines.number + 1
+        texts.record.clear()
         try:
             values = _next_record(records, max_cell_chars)
+            _expect_one_row(texts.record, delimiter, max_cell_chars)
         except StopIteration:
             return
         except CorpusFormatError:  # the whole file ends here, not only a row
@@ -92,8 +95,16 @@ def table_rows(
             elif len(values) != len(columns) and any(values):
                 yield Row(line, _uneven(values, columns))
             elif any(values):
-                fields = {c: v for c, v in zip(columns, values, strict=True) if c and v}
-                yield Row(line, to_paper(fields))
+                yield Row(line, to_paper(_first_of_each(columns, values)))
+
+
+def _first_of_each(columns: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+    """Return the fields that are not empty; if several columns are the same field, the first counts."""
+    fields: dict[str, str] = {}
+    for column, value in zip(columns, values, strict=True):
+        if column and value:
+            fields.setdefault(column, value)
+    return fields
 
 
 def _header(lines: Lines, known: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -120,6 +131,15 @@ def _next_record(records: Iterator[list[str]], max_cell_chars: int) -> list[str]
             csv.field_size_limit(default)
 
 
+def _expect_one_row(record: Sequence[str], delimiter: str, max_cell_chars: int) -> None:
+    """Raise csv.Error if a stray quote has merged several rows: text follows the quote that ends a cell.
+
+    A row of one line may have such text, because it is whole.
+    """
+    if len(record) > 1:
+        _next_record(csv.reader(record, delimiter=delimiter, strict=True), max_cell_chars)
+
+
 def _columns(header: str, known: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the delimiter that gives most known names, and the field of each column, or ``""``."""
     candidates = [(delimiter, _fields(header, delimiter, known)) for delimiter in _DELIMITERS]
@@ -143,18 +163,19 @@ def _raw(fields: Mapping[str, str]) -> RawPaper:
 
 
 class _TextLines:
-    """``lines`` as text: an iterator that, unlike a generator, can continue after it raised InputError."""
+    """``lines`` as text: an iterator that, unlike a generator, can continue after it raised InputError.
+
+    ``record`` has the lines since it was last cleared.
+    """
 
     def __init__(self, lines: Lines) -> None:
+        self.record: list[str] = []
         self._lines = lines
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        try:
-            return next(self._lines).decode()
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"not valid UTF-8 at byte {error.start + 1} of the line; save the file as UTF-8"
-            ) from error
+        text = decoded(next(self._lines), "the line")
+        self.record.append(text)
+        return text

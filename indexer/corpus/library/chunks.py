@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from indexer.corpus.source import Lines
+from indexer.corpus.source import Lines, decoded
 from models.errors import BrokenFileError, InputError
 
 # Ten times the longest abstract that is accepted; a parser gets no more at a time.
@@ -73,23 +73,6 @@ class _Chunk:
         if self.error is not None:
             return self.error
         try:
-            return decoded(b"".join(self._lines))
+            return decoded(b"".join(self._lines), "the entry")
         except InputError as error:
             return error
-
-
-def decoded(text: bytes) -> str:
-    """Return ``text`` decoded as UTF-8 or, if it is not valid, as Windows-1252, which includes Latin-1.
-
-    Raises InputError for bytes that are neither.
-    """
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        pass
-    try:
-        return text.decode("cp1252")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"neither UTF-8 nor Latin-1 at byte {error.start + 1} of the entry; save the file as UTF-8"
-        ) from error

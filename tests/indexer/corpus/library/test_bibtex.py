@@ -263,3 +263,11 @@ def test_a_file_that_was_sent_is_not_opened_by_its_name(tmp_path: Path) -> None:
     (row,) = BibtexReader().rows(lines)
     assert isinstance(row.content, RawPaper)
     assert ("a", None, None) == (row.content.id, row.content.venue, row.content.year)
+
+
+def test_a_stray_byte_does_not_change_other_characters(tmp_path: Path) -> None:
+    """An entry of UTF-8 with a byte of Windows-1252 keeps its characters, and the byte becomes one."""
+    path = tmp_path / "my.bib"
+    path.write_bytes("@misc{a, title={Über Öle}, abstract={“Très” cher, ".encode() + b"caf\xe9.}}")
+    (paper,) = read_corpus(path)
+    assert ("Über Öle", "“Très” cher, café.") == (paper.title, paper.abstract)

@@ -32,3 +32,10 @@ def test_a_year_that_is_none_loses_no_paper(tmp_path: Path) -> None:
     head = '"Key","Title","Abstract Note","Publication Year"\n'
     path.write_text(f'{head}"K","T","A.","n.d."\n"L","T","A.","in press (2024)"\n"M","T","A.",""\n', "utf-8")
     assert [None, 2024, None] == [paper.year for paper in read_corpus(path)]
+
+
+def test_a_table_may_be_in_windows_1252(tmp_path: Path) -> None:
+    """Programs for Windows save it so, and no row is lost."""
+    path = tmp_path / "z.csv"
+    path.write_bytes('"Key","Title","Abstract Note"\n"K","Café – un été","A."\n'.encode("cp1252"))
+    assert ["Café – un été"] == [paper.title for paper in read_corpus(path)]
