@@ -11,6 +11,12 @@ from models.errors import BrokenFileError, InputError
 MAX_ENTRY_BYTES: Final = 1024 * 1024
 # Parsers join the lines of a field one by one, which takes quadratic time.
 MAX_ENTRY_LINES: Final = 10_000
+_TOO_LONG: Final = (
+    f"the entry has more than {MAX_ENTRY_BYTES:,} bytes or {MAX_ENTRY_LINES:,} lines; shorten it"
+)
+_LONG_LINE: Final = (
+    f"the line has more than {MAX_ENTRY_BYTES:,} bytes, so no entry in it is read; begin each on a new line"
+)
 
 
 def entry_chunks(
@@ -59,11 +65,11 @@ class _Chunk:
     def add(self, line: bytes) -> None:
         """Add a line; if the entry is over the limits, drop all lines and set ``error``."""
         self._bytes += len(line)
-        if self._bytes > MAX_ENTRY_BYTES or len(self._lines) == MAX_ENTRY_LINES:
+        is_over = self._bytes > MAX_ENTRY_BYTES or len(self._lines) == MAX_ENTRY_LINES
+        if is_over and self.error is None:
+            # A whole file may be on the line that begins with this entry.
+            self.error = InputError(_LONG_LINE if self._bytes == len(line) else _TOO_LONG)
             self._lines.clear()
-            self.error = InputError(
-                f"the entry has more than {MAX_ENTRY_BYTES:,} bytes or {MAX_ENTRY_LINES:,} lines; shorten it"
-            )
         if self.error is None:
             self._lines.append(line)
         self.last = line if line.strip() else self.last

@@ -271,3 +271,20 @@ def test_a_stray_byte_does_not_change_other_characters(tmp_path: Path) -> None:
     path.write_bytes("@misc{a, title={Über Öle}, abstract={“Très” cher, ".encode() + b"caf\xe9.}}")
     (paper,) = read_corpus(path)
     assert ("Über Öle", "“Très” cher, café.") == (paper.title, paper.abstract)
+
+
+def test_a_long_line_of_many_entries_says_what_to_do(tmp_path: Path) -> None:
+    """None of its entries is read, whatever follows in the next lines; later entries are."""
+    path = tmp_path / "my.bib"
+    entry = "@misc{a, title={T}, abstract={A.}} "
+    path.write_text(
+        entry * (MAX_ENTRY_BYTES // len(entry) + 1) + "\n\n@misc{b, title={T}, abstract={A.}}", "utf-8"
+    )
+    report = CorpusReport()
+    assert ["b"] == [paper.id for paper in read_corpus(path, report=report)]
+    assert [
+        (
+            1,
+            "the line has more than 1,048,576 bytes, so no entry in it is read; begin each on a new line",
+        )
+    ] == [(broken.line, broken.reason) for broken in report.broken_rows]
