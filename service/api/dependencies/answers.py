@@ -8,7 +8,7 @@ from service.api.answers import Answers
 from service.api.services import services_of
 
 
-def get_answers(request: Request) -> Answers:
+async def get_answers(request: Request) -> Answers:
     """Return the answers of the application."""
     return services_of(request.app).answers
 

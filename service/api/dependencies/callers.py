@@ -8,7 +8,7 @@ from service.access.api_keys import Scope
 from service.access.keys import Caller
 
 
-def _get_caller(request: Request) -> Caller:
+async def _get_caller(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
 

@@ -54,7 +54,7 @@ class Paging:
         return query, engine
 
 
-def get_paging(request: Request) -> Paging:
+async def get_paging(request: Request) -> Paging:
     """Return the cursors and engines for this request."""
     return Paging(services_of(request.app).cursors, request)
 

@@ -9,13 +9,13 @@ from service.collection.served import ServedCollection
 from service.search.engine import SearchEngine
 
 
-def get_engine(request: Request) -> SearchEngine:
+async def get_engine(request: Request) -> SearchEngine:
     """Return the engine of this request; the same one is used for the body and the headers of its answer."""
     engine: SearchEngine = request.state.engine
     return engine
 
 
-def get_collection(request: Request) -> ServedCollection:
+async def get_collection(request: Request) -> ServedCollection:
     """Return the collection that papers are added to."""
     return services_of(request.app).collection
 

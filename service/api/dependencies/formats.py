@@ -37,7 +37,7 @@ def accepted(request: Request, response: Response, offered: tuple[Format, ...]) 
     return negotiate(",".join(request.headers.getlist("Accept")), offered)
 
 
-def _list_format(request: Request, response: Response) -> Format:
+async def _list_format(request: Request, response: Response) -> Format:
     return accepted(request, response, LIST_FORMATS)
 
 

@@ -40,11 +40,11 @@ _STARTED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _get_batches(request: Request) -> Batches:
+async def _get_batches(request: Request) -> Batches:
     return services_of(request.app).batches
 
 
-def _batch_format(request: Request, response: Response) -> Format:
+async def _batch_format(request: Request, response: Response) -> Format:
     return accepted(request, response, BATCH_FORMATS)
 
 

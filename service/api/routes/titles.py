@@ -17,7 +17,7 @@ from service.search.lookup import Listing, find_titles, list_papers, suggest_tit
 _LISTS = frozenset({"venues", "fields", "authors", "has_facets"})  # each entry of a list is one parameter
 
 
-def _each_once(request: Request) -> None:
+async def _each_once(request: Request) -> None:
     """Refuse a parameter that comes twice: one of the two would be ignored."""
     given = [name for name, _ in request.query_params.multi_items() if name not in _LISTS]
     if len({*given}) != len(given):

@@ -1,6 +1,7 @@
-"""Tests of JSON bodies, which are measured before they are parsed, outside the event loop."""
+"""Tests of JSON bodies, which are measured before they are parsed, and of what runs in a thread for them."""
 
 import asyncio
+import inspect
 import json
 import shutil
 from collections.abc import Iterator
@@ -104,8 +105,8 @@ def lists_in(schema: object) -> Iterator[dict[str, Any]]:
             yield from lists_in(each)
 
 
-def test_every_body_is_read_beside_the_event_loop(tmp_path: Path) -> None:
-    """Every route with a body reads it outside the event loop, and its lists fail at the first error."""
+def test_every_body_can_be_read_in_a_thread(tmp_path: Path) -> None:
+    """Every route reads a large body outside the event loop, and its lists fail at the first error."""
     routes = bodies_of(create_app(Settings(data=tmp_path)))
     assert len(routes) >= 8
     for route in routes:
@@ -114,8 +115,11 @@ def test_every_body_is_read_beside_the_event_loop(tmp_path: Path) -> None:
         assert all(each.get("fail_fast") for each in lists_in(schema)), route.path
 
 
-def test_reading_and_checking_need_no_event_loop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The body is parsed where no event loop runs."""
+@pytest.mark.parametrize(("n_spaces", "on_loop"), [(0, True), (4096, False)])
+def test_only_small_bodies_are_read_on_the_event_loop(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, n_spaces: int, on_loop: bool
+) -> None:
+    """A large body is parsed in a thread, so that other requests go on; a small one without that detour."""
     looped = []
 
     def parsed(content: bytes) -> object:
@@ -128,8 +132,26 @@ def test_reading_and_checking_need_no_event_loop(client: TestClient, monkeypatch
         return json.loads(content)
 
     monkeypatch.setattr(json_body, "parsed", parsed)
-    assert 200 == client.post("/v1/search", json={"query": {"paper_id": ID}, "limit": 1}).status_code
-    assert [False] == looped
+    content = json.dumps({"query": {"paper_id": ID}, "limit": 1}).encode() + b" " * n_spaces
+    headers = {"Content-Type": "application/json"}
+    assert 200 == client.post("/v1/search", content=content, headers=headers).status_code
+    assert [on_loop] == looped
+
+
+def threaded(dependant: Any) -> Iterator[str]:
+    """Yield the names of the dependencies that FastAPI runs in a thread."""
+    for each in dependant.dependencies:
+        if each.call is not None and not inspect.iscoroutinefunction(each.call):
+            yield each.call.__name__
+        yield from threaded(each)
+
+
+def test_dependencies_take_no_thread(tmp_path: Path) -> None:
+    """Only the dependency that opens the database of saved queries runs in a thread."""
+    routes = [each.original_route for each in iter_route_contexts(create_app(Settings(data=tmp_path)).routes)]
+    dependants = [route.dependant for route in routes if hasattr(route, "dependant")]
+    assert len(dependants) > 30
+    assert {"_get_saved"} == {name for dependant in dependants for name in threaded(dependant)}
 
 
 def post(client: TestClient, content: bytes, kind: str = "application/json") -> tuple[int, str]:
