@@ -55,22 +55,22 @@ async function go(address, { push = true, keep = false, top = 0, to = "", sent =
   }
 }
 
-// What is typed on the left, by the ids of its fields.
-function typed() {
-  const fields = [...main.querySelectorAll(".asked input[id]:not([type=checkbox]), .asked textarea")];
+// What is typed in `part`, on the left or a form there, by the ids of its fields.
+function typed(part) {
+  const fields = [...part.querySelectorAll("input[id]:not([type=checkbox]), textarea")];
   return new Map(fields.filter((each) => each.value !== each.defaultValue).map((each) => [each.id, each.value]));
 }
 
 function show(page, keep, sent) {
   const at = document.activeElement;
   const home = at?.closest("[data-home]")?.dataset.home;
-  const unsent = keep ? [...typed()].filter(([id, value]) => value !== sent.get(id)) : [];
   const query = document.getElementById("asked");
   const scrolled = query?.scrollTop ?? 0;
   const open = keep ? [...main.querySelectorAll(".asked details[open]")].map((each) => each.className) : [];
   document.title = page.title;
   const box = document.querySelector(".top .find");
   const newBox = page.querySelector(".top .find");
+  const unsent = keep ? [...typed(query)].filter(([id, value]) => value !== sent.get(id)) : [];
   if (box && newBox) {
     if (!keep) box.replaceWith(newBox);
     else renew(box, newBox, "[type=hidden]");
@@ -232,7 +232,7 @@ document.addEventListener("submit", (event) => {
   }
   if (event.defaultPrevented || new URL(form.action).pathname !== "/" || form.matches("[data-plain]")) return;
   event.preventDefault();
-  go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed() });
+  go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed(form) });
 });
 
 // A sentence is ticked: it is no longer the whole facet that counts, nor can one be like and unlike.
@@ -256,7 +256,7 @@ document.addEventListener("change", (event) => {
   // A title that is only begun to be typed is no paper yet.
   const asked = new FormData(form);
   asked.set("add", "");
-  const sent = typed();
+  const sent = typed(form);
   sent.delete("like");
   go(addressOf(form, asked), { keep: true, sent });
 });

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -87,6 +88,39 @@ def test_an_abstract_is_pasted(visit: VisitFn, site: str) -> None:
     again = visit(page.url)
     assert shown(page) == shown(again)
     expect(again.locator("#s3")).to_be_checked()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_another_text_has_no_sentence_of_the_old_one_ticked(visit: VisitFn, *, scripts: bool) -> None:
+    """A pasted text that is changed is searched as a whole; filters stay."""
+    text = "Rivers flood towns. We fit a graph network. It forecasts floods."
+    address = f"/?abstract={text.replace(' ', '+')}&s=1&u=2&from=2000"
+    page = visit(address) if scripts else visit(address, java_script_enabled=False)
+    page.get_by_text("Change the text").click()
+    page.locator("#abstract").fill("We measure how quickly ropes wear.")
+    page.get_by_role("button", name="Find similar papers").click()
+    expect(page.locator(".choice")).to_have_count(1)
+    expect(page.locator("article.card")).to_have_count(10)
+    asked = parse_qs(urlsplit(page.url).query)
+    assert {"abstract": ["We measure how quickly ropes wear."], "from": ["2000"]} == asked
+
+
+def test_a_text_that_is_being_changed_is_not_asked_yet(visit: VisitFn) -> None:
+    """A tick, or Enter in a filter, searches in the text that is shown; what was typed stays."""
+    page = visit("/?abstract=Rivers+flood+towns.+We+fit+a+graph+network.&s=1")
+    page.get_by_text("Change the text").click()
+    page.locator("#abstract").fill("We measure ropes.")
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2001")
+    page.keyboard.press("Enter")
+    expect(page.locator(".filters a.chip.on")).to_be_visible()
+    expect(page.locator("#s1")).to_be_checked()
+    choose(page, "#s0")
+    expect(page.locator("#abstract")).to_have_value("We measure ropes.")
+    page.get_by_label("To year").fill("2024")
+    page.get_by_role("button", name="Find similar papers").click()
+    expect(page.locator(".choice")).to_have_count(1)
+    expect(page.get_by_label("To year")).to_have_value("2024")
 
 
 LIBRARY = f"@book{{a, title={{{PAPER['title']}}}}}\n@book{{b, title={{Nobody Has This}}}}\n"

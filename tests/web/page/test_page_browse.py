@@ -186,7 +186,7 @@ def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient)
     page = page_at(authors, asked.address(), status=422)
     assert "21 authors have this name" in page.text
     assert "We count." in page.text
-    assert ["My draft"] == [each["value"] for each in page.all("input", name="title")]
+    assert ["My draft"] == [each["value"] for each in page.all("input", id="title")]
     links = {each["href"] for each in page.all("a")}
     assert asked.address(authors=("Kim Number00",)) in links
     assert asked.address(authors=()) in links
