@@ -247,18 +247,21 @@ function tick(form, box) {
   }
 }
 
-document.addEventListener("change", (event) => {
-  const box = event.target;
-  const form = box.form;
-  if (form?.id !== "ask") return;
-  if (box.type === "checkbox") tick(form, box);
-  else if (!box.closest(".seeds li")) return;
-  // A title that is only begun to be typed is no paper yet.
+// A title that is only begun to be typed is no paper yet.
+function askAnew(form) {
   const asked = new FormData(form);
   asked.set("add", "");
   const sent = typed(form);
   sent.delete("like");
   go(addressOf(form, asked), { keep: true, sent });
+}
+
+document.addEventListener("change", (event) => {
+  const box = event.target;
+  if (box.form?.id !== "ask") return;
+  if (box.type === "checkbox") tick(box.form, box);
+  else if (!box.closest(".seeds li")) return;
+  askAnew(box.form);
 });
 
 // Sentences over which text is selected are chosen, as in a marked-up print.
@@ -276,8 +279,11 @@ document.addEventListener("pointerup", () => {
   addEventListener("click", stay, { capture: true });
   setTimeout(() => {
     removeEventListener("click", stay, { capture: true });
-    for (const box of boxes) box.checked = true;
-    boxes[0].dispatchEvent(new Event("change", { bubbles: true }));
+    for (const box of boxes) {
+      box.checked = true;
+      tick(box.form, box);
+    }
+    askAnew(boxes[0].form);
   });
 });
 

@@ -220,11 +220,10 @@ def test_sentences_are_chosen_and_others_marked_unlike(visit: VisitFn, site: str
     assert whole == shown(page)
 
 
-def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
-    """Selecting text with the mouse chooses its sentences."""
-    page = visit(ASKED)
-    page.locator(".choice[data-q='4']").scroll_into_view_if_needed()
-    first, last = (page.locator(f".choice[data-q='{number}'] .text").bounding_box() for number in (3, 4))
+def select(page: Page, *sentences: int) -> None:
+    """Drag over the text from the first of two sentences into the second."""
+    page.locator(f".choice[data-q='{sentences[1]}']").scroll_into_view_if_needed()
+    first, last = (page.locator(f".choice[data-q='{number}'] .text").bounding_box() for number in sentences)
     assert first is not None
     assert last is not None
     page.mouse.move(first["x"] + 30, first["y"] + 8)
@@ -246,10 +245,34 @@ def test_papers_are_filtered(visit: VisitFn) -> None:
     years = {PAPERS[key]["title"]: PAPERS[key]["year"] for key in PAPERS}
     assert shown(page)
     assert all(years[title] >= 2020 for title in shown(page))
+
+
+def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
+    """Who marks text with the mouse, as on paper, has chosen the sentences it lies in."""
+    page = visit(ASKED)
+    select(page, 3, 4)
     expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
     page.locator(".filters a.chip.on").click()
     expect(page.locator(".filters a.chip.on")).to_have_count(0)
     expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+
+@pytest.mark.parametrize(
+    ("avoided", "marked", "left"),
+    [("u=4", [3, 4], []), ("u=0&u=4", [3, 4], [0]), ("unlike=method", [2, 3], [4])],
+)
+def test_selected_text_is_no_longer_avoided(
+    visit: VisitFn, site: str, avoided: str, marked: list[int], left: list[int]
+) -> None:
+    """Sentences in marked text that were to be avoided, by number or by facet, are so no more."""
+    page = visit(f"{ASKED}&{avoided}")
+    select(page, *marked)
+    expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
+    page.wait_for_url(f"**{''.join(f'&s={number}' for number in marked)}**")
+    chosen: dict[str, object] = {"sentences": marked}
+    if left:
+        chosen["unlike"] = {"sentences": left}
+    assert answered(site, query={"paper_id": ID}, **chosen) == shown(page)
+
 
 
 def test_a_field_is_browsed(visit: VisitFn) -> None:
