@@ -82,3 +82,29 @@ function made() {
 function field(given) {
   return Object.assign(document.createElement("input"), given);
 }
+
+// The address of a search that a form asks.
+export function addressOf(form, given) {
+  const asked = new URLSearchParams();
+  let named = false; // a respect goes for the paper before it
+  for (const [name, value] of given) {
+    const text = String(value).trim();
+    if (["like", "not", "add"].includes(name)) named = Boolean(text);
+    if (!text || ["as", "ticked"].includes(name) || (name === "n" && text === "10")) continue;
+    if (name === "in" && !named) continue;
+    asked.append(name === "add" ? given.get("as") : name, text);
+  }
+  return `${new URL(form.action).pathname}?${asked}`;
+}
+
+// A sentence is ticked: it is no longer the whole facet that counts, nor can one be like and unlike.
+export function tick(form, box) {
+  const drop = (name) => form.querySelectorAll(`input[type=hidden][name=${name}]`).forEach((each) => each.remove());
+  const [own, other] = box.name === "s" ? ["facet", "unlike"] : ["unlike", "facet"];
+  drop(own);
+  const pair = document.getElementById((box.name === "s" ? "u" : "s") + box.value);
+  if (box.checked && pair?.checked) {
+    pair.checked = false;
+    drop(other);
+  }
+}

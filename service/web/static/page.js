@@ -1,6 +1,6 @@
 // The page works without any script; this only makes it quicker to use.
 // It renders nothing: it fetches the same page from the service and replaces the parts that changed.
-import { bindCopies, drop, send } from "./actions.js";
+import { addressOf, bindCopies, drop, send, tick } from "./actions.js";
 import { highlight } from "./highlight.js";
 import { suggest } from "./suggest.js";
 
@@ -10,49 +10,52 @@ const SLOW_MS = 150;
 const LONGEST = 60_000; // characters of an address; servers refuse lines of about 64 kB
 const TOO_LONG = "This text is too long for a link; paste only the abstract.";
 const BUSY = "The service is too busy now; you still see the earlier results.";
+const opening = new Set(); // addresses of the cards that are asked for
 let asking = null;
 let shown = location.pathname + location.search;
 // Pages are put in place after the browser has tried to scroll.
 history.scrollRestoration = "manual";
 
+// Fetches a page of this service for `place`; a failure is told, with a button that does `again`.
+async function load(address, place, again, signal) {
+  const bar = setTimeout(() => busy(true), SLOW_MS);
+  try {
+    const answer = await fetch(address, { headers: { Accept: "text/html" }, signal });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (signal?.aborted) return;
+    const isOurs = page.getElementById("main");
+    // What stands before the service, or the service itself, could not read the address.
+    if (!isOurs && [400, 414, 431].includes(answer.status)) notice(TOO_LONG);
+    else if (isOurs && answer.status < 500 && answer.status !== 429) place(page);
+    else failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+  } catch (error) {
+    if (error.name !== "AbortError") failed(again);
+  } finally {
+    clearTimeout(bar);
+    if (!signal?.aborted) busy(false);
+  }
+}
+
 // Goes to a page of this service: `keep` where the reader stays at what they were doing.
 // Fields that differ from `sent`, what was typed in them since or not asked yet, stay as they are.
 // `to` is what to scroll to, where it is there.
-async function go(address, { push = true, keep = false, top = 0, to = "", sent = new Map() } = {}) {
+function go(address, { push = true, keep = false, top = 0, to = "", sent = new Map() } = {}) {
   asking?.abort();
   if (document.body.matches("[data-plain]")) return location.assign(address);
   if (address.length > LONGEST) return notice(TOO_LONG);
-  const mine = (asking = new AbortController());
-  const bar = setTimeout(() => busy(true), SLOW_MS);
-  const again = () => go(address, { push, keep, top, to, sent });
-  try {
-    const answer = await fetch(address, { headers: { Accept: "text/html" }, signal: mine.signal });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (mine.signal.aborted) return;
-    if (!page.getElementById("main")) {
-      // Not a page of ours: what stands before the service, or it itself, could not read the address.
-      if ([400, 414, 431].includes(answer.status)) return notice(TOO_LONG);
-      return failed(again, BUSY);
-    }
-    if (answer.status >= 500 || answer.status === 429) {
-      return failed(again, page.querySelector(".problem .lead")?.textContent);
-    }
+  asking = new AbortController();
+  const place = (page) => {
     if (push) {
       history.replaceState({ top: scrollY }, "");
       history.pushState({}, "", address);
     }
     shown = location.pathname + location.search;
     show(page, keep, sent);
-    const place = document.getElementById(to);
-    if (place) place.scrollIntoView();
+    const target = document.getElementById(to);
+    if (target) target.scrollIntoView();
     else if (!keep) scrollTo(0, top);
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    failed(again);
-  } finally {
-    clearTimeout(bar);
-    if (asking === mine) busy(false);
-  }
+  };
+  load(address, place, () => go(address, { push, keep, top, to, sent }), asking.signal);
 }
 
 // What is typed in `part`, on the left or a form there, by the ids of its fields.
@@ -65,12 +68,12 @@ function show(page, keep, sent) {
   const at = document.activeElement;
   const home = at?.closest("[data-home]")?.dataset.home;
   const query = document.getElementById("asked");
+  const unsent = keep ? [...typed(query)].filter(([id, value]) => value !== sent.get(id)) : [];
   const scrolled = query?.scrollTop ?? 0;
   const open = keep ? [...main.querySelectorAll(".asked details[open]")].map((each) => each.className) : [];
   document.title = page.title;
   const box = document.querySelector(".top .find");
   const newBox = page.querySelector(".top .find");
-  const unsent = keep ? [...typed(query)].filter(([id, value]) => value !== sent.get(id)) : [];
   if (box && newBox) {
     if (!keep) box.replaceWith(newBox);
     else renew(box, newBox, "[type=hidden]");
@@ -132,26 +135,19 @@ function expand(link) {
   });
 }
 
+// What is asked for already is not asked for again, as by a double click.
 async function part(address, selector, place) {
-  const bar = setTimeout(() => busy(true), SLOW_MS);
-  const again = () => part(address, selector, place);
-  try {
-    const answer = await fetch(address, { headers: { Accept: "text/html" } });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (answer.status >= 500 || answer.status === 429) {
-      return failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
-    }
-    const found = page.querySelector(selector);
-    if (!found) return location.assign(address);
+  if (opening.has(address)) return;
+  opening.add(address);
+  const found = (page) => {
+    const wanted = page.querySelector(selector);
+    if (!wanted) return location.assign(address);
     main.querySelector(".offline")?.remove();
-    place(found);
+    place(wanted);
     highlight(main);
-  } catch {
-    failed(again);
-  } finally {
-    clearTimeout(bar);
-    busy(false);
-  }
+  };
+  await load(address, found, () => part(address, selector, place));
+  opening.delete(address);
 }
 
 function busy(on) {
@@ -183,19 +179,6 @@ function notice(...said) {
   box.append(words);
   (document.getElementById("results") ?? main).prepend(box);
   box.scrollIntoView({ block: "nearest" });
-}
-
-function addressOf(form, given) {
-  const asked = new URLSearchParams();
-  let named = false; // a respect goes for the paper before it
-  for (const [name, value] of given) {
-    const text = String(value).trim();
-    if (["like", "not", "add"].includes(name)) named = Boolean(text);
-    if (!text || ["as", "ticked"].includes(name) || (name === "n" && text === "10")) continue;
-    if (name === "in" && !named) continue;
-    asked.append(name === "add" ? given.get("as") : name, text);
-  }
-  return `${new URL(form.action).pathname}?${asked}`;
 }
 
 function ours(link) {
@@ -234,18 +217,6 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed(form) });
 });
-
-// A sentence is ticked: it is no longer the whole facet that counts, nor can one be like and unlike.
-function tick(form, box) {
-  const drop = (name) => form.querySelectorAll(`input[type=hidden][name=${name}]`).forEach((each) => each.remove());
-  const [own, other] = box.name === "s" ? ["facet", "unlike"] : ["unlike", "facet"];
-  drop(own);
-  const pair = document.getElementById((box.name === "s" ? "u" : "s") + box.value);
-  if (box.checked && pair?.checked) {
-    pair.checked = false;
-    drop(other);
-  }
-}
 
 // A title that is only begun to be typed is no paper yet.
 function askAnew(form) {

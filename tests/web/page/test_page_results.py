@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
 from tests.support.servers.browser import VisitFn, barriers
@@ -140,6 +140,29 @@ def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
     page.get_by_role("link", name="Previous papers").click()
     expect(page.locator("#results-title")).to_contain_text("Papers 1 to 10 of the best")
     assert "view=table&sort=year" in page.url
+
+
+def test_a_row_opens_once_however_often_it_is_clicked(visit: VisitFn) -> None:
+    """A click while its card is on the way asks for no second one; after that a click closes it."""
+    page = visit(f"{ASKED}&view=table&n=3")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/?*open=*", hold)
+    with page.expect_request("**/?*open=*"):
+        page.locator("#result-1 a.expand").dblclick()
+    page.locator("#result-2 a.expand").click()
+    while len(held) < 2:
+        page.wait_for_timeout(20)
+    for route in held:
+        route.continue_()
+    expect(page.locator("#card-2")).to_be_visible()
+    expect(page.locator("#card-1")).to_have_count(1)
+    assert 2 == page.locator("tr.whole").count() == len(held)
+    page.locator("#result-1 a.expand").click()
+    expect(page.locator("#card-1")).to_have_count(0)
 
 
 def test_a_table_is_copied_for_a_paper(visit: VisitFn, site: str) -> None:
