@@ -11,10 +11,14 @@ const LONGEST = 60_000; // characters of an address; servers refuse lines of abo
 const TOO_LONG = "This text is too long for a link; paste only the abstract.";
 const BUSY = "The service is too busy now; you still see the earlier results.";
 const opening = new Set(); // addresses of the cards that are asked for
+const here = () => location.pathname + location.search;
 let asking = null;
-let shown = location.pathname + location.search;
-// Pages are put in place after the browser has tried to scroll.
-history.scrollRestoration = "manual";
+let shown = here();
+let named = shown; // by the address bar, which Back and Forward change before the page is there
+// Changes of its entry in the history would make Back forget what was sent for a plain page.
+const isPlain = document.body.matches("[data-plain]");
+// Other pages are put in place after the browser has tried to scroll.
+if (!isPlain) history.scrollRestoration = "manual";
 
 // Fetches a page of this service for `place`; a failure is told, with a button that does `again`.
 async function load(address, place, again, signal) {
@@ -41,15 +45,15 @@ async function load(address, place, again, signal) {
 // `to` is what to scroll to, where it is there.
 function go(address, { push = true, keep = false, top = 0, to = "", sent = new Map() } = {}) {
   asking?.abort();
-  if (document.body.matches("[data-plain]")) return location.assign(address);
+  if (isPlain) return location.assign(address);
   if (address.length > LONGEST) return notice(TOO_LONG);
   asking = new AbortController();
   const place = (page) => {
     if (push) {
-      history.replaceState({ top: scrollY }, "");
+      leave();
       history.pushState({}, "", address);
     }
-    shown = location.pathname + location.search;
+    shown = named = here();
     show(page, keep, sent);
     const target = document.getElementById(to);
     if (target) target.scrollIntoView();
@@ -258,11 +262,25 @@ document.addEventListener("pointerup", () => {
   });
 });
 
-// Who loads the page again, or leaves it and comes back, is where they were.
-addEventListener("pagehide", () => sessionStorage.setItem("left", JSON.stringify([location.href, scrollY])));
+// Who leaves the page and comes back is where they were. An address whose page did not come keeps its own place.
+function leave() {
+  if (here() === shown && !isPlain) history.replaceState({ ...history.state, top: scrollY }, "");
+}
+
+// A page that is loaded again has the state from before it was left.
+addEventListener("pagehide", () => {
+  leave();
+  sessionStorage.setItem("left", scrollY);
+});
 
 addEventListener("popstate", (event) => {
-  if (location.pathname + location.search !== shown) go(location.href, { push: false, top: event.state?.top ?? 0 });
+  const isBack = named !== shown && here() === shown; // rather than at another place within the page
+  named = here();
+  if (named !== shown) return go(location.href, { push: false, top: event.state?.top ?? 0 });
+  if (!isBack) return;
+  asking?.abort();
+  busy(false);
+  main.querySelector(".offline")?.remove();
 });
 
 function begin() {
@@ -273,5 +291,6 @@ function begin() {
 
 drop();
 begin();
-const [left, top] = JSON.parse(sessionStorage.getItem("left") ?? "[]");
-if (left === location.href && performance.getEntriesByType("navigation")[0]?.type !== "navigate") scrollTo(0, top);
+const isReload = performance.getEntriesByType("navigation")[0]?.type === "reload";
+const top = isReload ? Number(sessionStorage.getItem("left")) : history.state?.top;
+if (top !== undefined) scrollTo(0, top);

@@ -286,10 +286,12 @@ def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
     page.reload(wait_until="load")
     page.wait_for_timeout(100)
     assert 900 == page.evaluate("scrollY")
-    page.goto("/batch")
-    page.go_back(wait_until="load")
-    page.wait_for_timeout(100)
-    assert 900 == page.evaluate("scrollY")
+    for other in ("/batch", f"/compare?a={ID}&b=demo:p00-m00"):
+        page.goto(other)
+        page.evaluate("scrollTo(0, 100)")
+        page.go_back(wait_until="load")
+        page.wait_for_timeout(100)
+        assert 900 == page.evaluate("scrollY")
 
 
 def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
@@ -320,6 +322,49 @@ def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn,
     assert length == page.evaluate("history.length")
     page.go_forward()
     expect(page).to_have_url(re.compile("facet="))
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str, *, away: bool) -> None:
+    """If the address is again that of the page that is shown, nothing older can be tried, nor comes late."""
+    page = visit_at(site, ASKED)
+    whole = shown(page)
+    page.locator("#asked .chips a.chip.method").first.click()
+    expect(page).to_have_url(re.compile("facet=method"))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/?*", (lambda route: route.abort()) if away else hold)
+    page.go_back()
+    waits = page.get_by_role("button", name="Try again") if away else page.locator(".loading")
+    expect(waits).to_be_visible()
+    page.go_forward()
+    expect(page).to_have_url(re.compile("facet=method"))
+    expect(waits).to_have_count(0)
+    for route in held:
+        route.continue_()
+    page.wait_for_timeout(200)  # for the answer to be read, if it is
+    assert whole != shown(page)
+    expect(page.locator("#asked .chips a.chip.method").first).to_have_attribute("aria-current", "true")
+
+
+def test_a_link_within_the_page_does_not_end_a_search(visit: VisitFn) -> None:
+    """Who goes to a card while an answer is on its way still gets the answer."""
+    page = visit(ASKED)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/?*", hold)
+    page.locator("label:has(#s3)").click()
+    expect(page.locator(".loading")).to_be_visible()
+    page.locator(".timeline a.dot[href='#result-7']").click()
+    expect(page).to_have_url(re.compile("#result-7$"))
+    held[0].continue_()
+    expect(page).to_have_url(re.compile("s=3$"))
 
 
 RICH = f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3"
