@@ -12,11 +12,12 @@ from models.errors import QueryError
 from models.types import Facet
 
 MAX_FURTHER_PAPERS: Final = 50  # to be like and to be unlike, together
+FURTHER: Final = ("like", "not", "add")  # the parameters that name them
 MAX_NAMES: Final = 20  # of venues, of fields, and of authors
 MAX_NAME_CHARS: Final = 4_000  # of all ids of papers and all names together
 # Parameters that are counted together, how many values they may have, and the word for them in messages.
 _MOST: Final = (
-    (("like", "not", "add"), MAX_FURTHER_PAPERS, "further papers"),
+    (FURTHER, MAX_FURTHER_PAPERS, "further papers"),
     (("venue",), MAX_NAMES, "venues"),
     (("field",), MAX_NAMES, "fields"),
     (("author",), MAX_NAMES, "authors"),

@@ -23,6 +23,7 @@ from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
 from service.resolve.filter_names import ONE, Named
 from service.web.address.asked import DEFAULT_LIMIT, KNOWN, Asked
+from service.web.address.given import FURTHER, MAX_FURTHER_PAPERS
 from service.web.address.links import Link, short
 from service.web.render import render
 
@@ -88,12 +89,27 @@ def without_names(asked: Asked, kind: Named) -> Link | None:
 
 
 def without_malformed(given: QueryParams) -> Link | None:
-    """Return a link without the parameter that cannot be parsed, or ``None`` if nothing is left to search."""
+    """Return a link without what cannot be parsed, or ``None`` if nothing is left to search.
+
+    This is either the further papers that are too many or one parameter.
+    """
+    if (asked := _read(_first_papers(given))) is not None and asked.of_many:
+        return Link(f"Search with the first {MAX_FURTHER_PAPERS} papers", asked.address())
     for name in reversed(KNOWN):
         rest = QueryParams([each for each in given.multi_items() if each[0] != name])
         if name in given and (asked := _read(rest)) is not None:
             return Link(f"Search without “{name}”", asked.address()) if asked.anything else None
     return None
+
+
+def _first_papers(given: QueryParams) -> QueryParams:
+    """Return ``given`` with as many further papers as an address may have, and their facets."""
+    rest, n_papers = [], 0
+    for name, value in given.multi_items():
+        n_papers += bool(value) and name in FURTHER
+        if n_papers <= MAX_FURTHER_PAPERS or name not in {*FURTHER, "in"}:
+            rest.append((name, value))
+    return QueryParams(rest)
 
 
 def _read(given: QueryParams) -> Asked | None:

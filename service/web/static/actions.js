@@ -108,3 +108,15 @@ export function tick(form, box) {
     drop(other);
   }
 }
+
+// As many papers of a library can be ticked as a search takes.
+export function atMost(ticks) {
+  const boxes = [...ticks.querySelectorAll("[type=checkbox]")];
+  const bound = () => {
+    const isFull = boxes.filter((box) => box.checked).length >= Number(ticks.dataset.most);
+    for (const box of boxes) box.disabled = isFull && !box.checked;
+  };
+  ticks.addEventListener("change", bound);
+  addEventListener("pageshow", bound); // after Back the browser may tick boxes again, and late
+  bound();
+}

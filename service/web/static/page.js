@@ -1,6 +1,6 @@
 // The page works without any script; this only makes it quicker to use.
 // It renders nothing: it fetches the same page from the service and replaces the parts that changed.
-import { addressOf, bindCopies, drop, send, tick } from "./actions.js";
+import { addressOf, atMost, bindCopies, drop, send, tick } from "./actions.js";
 import { highlight } from "./highlight.js";
 import { suggest } from "./suggest.js";
 
@@ -287,6 +287,7 @@ function begin() {
   for (const box of document.querySelectorAll("[data-find]")) suggest(box, go);
   highlight(main);
   bindCopies(main);
+  for (const ticks of main.querySelectorAll("[data-most]")) atMost(ticks);
 }
 
 drop();

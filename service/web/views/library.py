@@ -39,12 +39,14 @@ class Lacking:
 class LibraryView:
     """A library called ``name``; ``kept`` are the parameters of the query that its papers are added to.
 
-    ``n_chosen`` of its papers are chosen; ``n_more`` of the ``n_lacking`` missing ones are not listed.
+    ``n_chosen`` of its papers are chosen and ``most`` can be; ``n_more`` of the ``n_lacking`` missing ones
+    are not listed.
     """
 
     name: str
     papers: tuple[OwnPaper, ...]
     n_chosen: int
+    most: int
     lacking: tuple[Lacking, ...]
     n_lacking: int
     n_more: int
@@ -75,6 +77,7 @@ def view_library(asked: Asked, library: Library, name: str) -> LibraryView:
         name=name,
         papers=tuple(papers),
         n_chosen=sum(paper.chosen for paper in papers),
+        most=MAX_FURTHER_PAPERS - len(named),
         lacking=tuple(_lacking(library.missing)),
         n_lacking=library.n_missing,
         n_more=library.n_missing - len(library.missing),

@@ -152,6 +152,21 @@ def test_one_starts_from_a_library(visit: VisitFn, tmp_path: Path, *, scripts: b
     expect(page.locator("article.card")).to_have_count(10)
 
 
+def test_no_more_papers_are_ticked_than_a_search_takes(visit: VisitFn) -> None:
+    """At the limit the other papers of a library cannot be ticked, until one is left out."""
+    page = visit("/library")
+    page.locator("#list").fill("\n".join([*PAPERS][:60]))
+    page.get_by_role("button", name="Match these papers").click()
+    waiting = page.locator(".ticks input:disabled")
+    expect(waiting).to_have_count(10)
+    page.locator(".ticks input").first.uncheck()
+    expect(waiting).to_have_count(0)
+    page.locator(".ticks input").last.check()
+    expect(waiting).to_have_count(10)
+    page.get_by_role("button", name="Find similar papers").click()
+    expect(page.locator(".seeds li.positive")).to_have_count(50)
+
+
 def test_a_file_is_dropped(visit: VisitFn) -> None:
     """A file dropped on results adds its papers to the query, which is kept."""
     page = visit("/?paper=demo:p01-m00&facet=method")
@@ -230,31 +245,16 @@ def select(page: Page, *sentences: int) -> None:
     page.mouse.down()
     page.mouse.move(last["x"] + 60, last["y"] + 8, steps=4)
     page.mouse.up()
+
+
+def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
+    """Selecting text with the mouse chooses its sentences."""
+    page = visit(ASKED)
+    select(page, 3, 4)
     expect(page).to_have_url(re.compile("s=3&s=4$"))
     expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
     assert answered(site, query={"paper_id": ID}, sentences=[3, 4]) == shown(page)
 
-
-def test_papers_are_filtered(visit: VisitFn) -> None:
-    """A filter of years applies next to the chosen facet, and a link removes it."""
-    page = visit(f"{ASKED}&facet=method")
-    page.locator(".filters summary").click()
-    page.get_by_label("From year").fill("2020")
-    page.get_by_role("button", name="Apply").click()
-    expect(page.locator(".filters a.chip.on")).to_contain_text("2020")
-    years = {PAPERS[key]["title"]: PAPERS[key]["year"] for key in PAPERS}
-    assert shown(page)
-    assert all(years[title] >= 2020 for title in shown(page))
-
-
-def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
-    """Who marks text with the mouse, as on paper, has chosen the sentences it lies in."""
-    page = visit(ASKED)
-    select(page, 3, 4)
-    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
-    page.locator(".filters a.chip.on").click()
-    expect(page.locator(".filters a.chip.on")).to_have_count(0)
-    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
 
 @pytest.mark.parametrize(
     ("avoided", "marked", "left"),
@@ -273,6 +273,21 @@ def test_selected_text_is_no_longer_avoided(
         chosen["unlike"] = {"sentences": left}
     assert answered(site, query={"paper_id": ID}, **chosen) == shown(page)
 
+
+def test_papers_are_filtered(visit: VisitFn) -> None:
+    """Years leave out papers, beside the facet chosen before; the filter is a link that takes it away."""
+    page = visit(f"{ASKED}&facet=method")
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2020")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".filters a.chip.on")).to_contain_text("2020")
+    years = {PAPERS[key]["title"]: PAPERS[key]["year"] for key in PAPERS}
+    assert shown(page)
+    assert all(years[title] >= 2020 for title in shown(page))
+    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+    page.locator(".filters a.chip.on").click()
+    expect(page.locator(".filters a.chip.on")).to_have_count(0)
+    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
 
 
 def test_a_field_is_browsed(visit: VisitFn) -> None:

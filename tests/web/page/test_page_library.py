@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from shutil import copytree
+from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
@@ -240,6 +241,18 @@ def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder
         kept = [(each["name"], each["value"]) for each in page.all("input", type="hidden")]
         asked = [(name, value) for name, value in kept if name in {"like", "paper"}][:3]
         assert 200 == client.get("/", params=[*asked, *(("add", name) for name in ticked)]).status_code
+
+
+def test_of_too_many_papers_the_first_are_searched_with(client: TestClient) -> None:
+    """A link leads to the search with as many as an address may have, those of the query so far first."""
+    chosen = [("paper", "knots"), ("like", "a"), ("in", "method"), *(("add", f"p{n}") for n in range(60))]
+    asked = [*chosen, ("in", "result"), ("each", "result"), ("from", "2000")]
+    answer = client.get(f"/?{urlencode(asked)}")
+    assert 422 == answer.status_code
+    assert "Search with the first 50 papers" in answer.text
+    (link,) = [each["href"] for each in Page(answer.text).all("a", class_="main")]
+    first = (Further("a", (Facet.METHOD,)), *(Further(f"p{n}", (Facet.RESULT,)) for n in range(49)))
+    assert Asked(paper="knots", like=first, year_from=2000) == asked_by(link)
 
 
 def test_what_is_asked_is_kept(client: TestClient) -> None:
