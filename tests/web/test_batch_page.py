@@ -163,6 +163,8 @@ def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None
         expect(page.locator(gone)).to_be_hidden()
     page.reload()
     expect(page.get_by_role("heading", name="No such batch")).to_be_visible()
+    page.get_by_role("link", name="Start another").click()
+    expect(page.get_by_label("Papers", exact=True)).to_be_visible()
 
 
 def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) -> None:

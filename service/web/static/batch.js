@@ -194,6 +194,7 @@ function ended(title, text) {
   show(of("away"), text);
   of("done").textContent = of("rate").textContent = "";
   for (const id of ["bar", "problems", "kept", "csv", "ndjson", "remove", "results"]) of(id).hidden = true;
+  of("files").hidden = false; // "Start another" stays
 }
 
 async function poll() {
