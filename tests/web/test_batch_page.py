@@ -225,6 +225,18 @@ def test_what_cannot_be_started_is_said(visit: VisitFn) -> None:
     assert [] == barriers(page)
 
 
+def test_a_library_of_many_lines_is_started(visit: VisitFn) -> None:
+    """The papers of a pasted library count, not its lines."""
+    entries = [f"@book{{k{number},\n title = {{{title}}},\n" for number, title in enumerate(TITLES[:40])]
+    page = visit("/batch")
+    page.get_by_label("Papers", exact=True).evaluate(
+        "(box, text) => { box.value = text; }",
+        "".join(each + " note = {x},\n" * 260 + "}\n" for each in entries),
+    )
+    page.get_by_role("button", name="Start").click()
+    expect(page.locator("#done")).to_have_text("40 of 40 papers")
+
+
 def test_without_scripts_the_command_is_shown(visit: VisitFn) -> None:
     """Without JavaScript the form is hidden, and the page shows a command instead."""
     page = visit("/batch", java_script_enabled=False)
@@ -322,6 +334,9 @@ def test_as_many_lines_are_looked_for_as_a_batch_takes(client: TestClient) -> No
     page = Page(matched(client, "".join(f"Title {number}\n" for number in range(9_999)) + "ropes\n").text)
     assert f"And {9_999 - MOST_LISTED:,} more." in page.text
     assert "1 of 10,000 lines match a paper." in " ".join(page.text.split())
+    more = matched(client, "Title\n" * 10_001)
+    assert 422 == more.status_code
+    assert "These are more than 10,000 papers; one batch takes 10,000 at most. Start several." in more.text
 
 
 def test_results_need_a_key_where_there_are_keys(hashed_data: Path, tmp_path: Path) -> None:

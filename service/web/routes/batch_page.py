@@ -61,6 +61,9 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     if lines is None:
         raise InputError("There is nothing to search for; paste titles, DOIs or ids, one per line.")
     library = find_library(engine, lines, "", most=MOST_QUERIES)
+    if library.is_cut:
+        most = f"{MOST_QUERIES:,}"
+        raise InputError(f"These are more than {most} papers; one batch takes {most} at most. Start several.")
     return render("batch/lines.html", lines=view_lines(engine, library))
 
 

@@ -36,10 +36,6 @@ async function problemOf(response) {
   return problem.detail || `The service answered ${response.status}; try again in a moment.`;
 }
 
-function linesGiven() {
-  return of("list").value.split("\n").filter((line) => line.trim());
-}
-
 // A part of a page of the service, by its id; an error says why there is none.
 async function partOf(path, id, options) {
   const response = await fetch(path, { ...options, headers: { Accept: "text/html" } });
@@ -73,15 +69,13 @@ async function check() {
   return checked;
 }
 
-function countLines() {
+function changed() {
   key = "";
   clearTimeout(typing);
   checking.abort();
   show(of("refused"), "");
   of("start").textContent = "Start";
-  const [n, most] = [linesGiven().length, Number(of("count").dataset.most)];
-  if (n > most) show(of("refused"), `These are ${number.format(n)} lines; one batch takes ${number.format(most)}. Start several.`);
-  else if (n) typing = setTimeout(() => check().catch((error) => show(of("refused"), said(error))), TYPED_MS);
+  if (of("list").value.trim()) typing = setTimeout(() => check().catch((error) => show(of("refused"), said(error))), TYPED_MS);
   else of("matched").replaceChildren();
 }
 
@@ -94,16 +88,14 @@ function mean(button) {
   const lines = of("list").value.split("\n");
   lines[Number(button.dataset.line) - 1] = button.dataset.id;
   of("list").value = lines.join("\n");
-  countLines();
+  changed();
   of("matched").focus();
   check().catch((error) => show(of("refused"), said(error)));
 }
 
 async function start(event) {
   event.preventDefault();
-  const [n, most] = [linesGiven().length, Number(of("count").dataset.most)];
-  if (!n) return show(of("refused"), "Paste one paper at least.");
-  if (n > most) return countLines();
+  if (!of("list").value.trim()) return show(of("refused"), "Paste one paper at least.");
   of("start").disabled = true;
   show(of("refused"), "");
   try {
@@ -255,7 +247,7 @@ function open() {
   shown = 0;
   if (!id) {
     document.title = "Batch search · Akin";
-    countLines();
+    changed();
     return;
   }
   of("state").textContent = "Looking for the batch";
@@ -268,7 +260,7 @@ function open() {
 }
 
 of("ask").addEventListener("submit", start);
-of("list").addEventListener("input", countLines);
+of("list").addEventListener("input", changed);
 of("ask").addEventListener("change", () => (key = "")); // other content
 of("matched").addEventListener("click", (event) => event.target.dataset.line && mean(event.target));
 of("remove").addEventListener("click", remove);
