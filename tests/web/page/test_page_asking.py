@@ -263,7 +263,7 @@ def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
 def test_selected_text_is_no_longer_avoided(
     visit: VisitFn, site: str, avoided: str, marked: list[int], left: list[int]
 ) -> None:
-    """Sentences in marked text that were to be avoided, by number or by facet, are so no more."""
+    """Selecting text chooses its sentences, also if they were marked to be avoided by number or by facet."""
     page = visit(f"{ASKED}&{avoided}")
     select(page, *marked)
     expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
@@ -275,7 +275,7 @@ def test_selected_text_is_no_longer_avoided(
 
 
 def test_papers_are_filtered(visit: VisitFn) -> None:
-    """Years leave out papers, beside the facet chosen before; the filter is a link that takes it away."""
+    """A filter of years applies next to the chosen facet, and a link removes it."""
     page = visit(f"{ASKED}&facet=method")
     page.locator(".filters summary").click()
     page.get_by_label("From year").fill("2020")
