@@ -396,6 +396,17 @@ def test_anthology_ids_are_derived(
     assert [f"acl:{expected}"] == [found.id for found in read_corpus(path)]
 
 
+def test_authors_of_the_anthology_are_their_names(write: WriteFn) -> None:
+    """Neither affiliation nor spelling in another script belongs to a name; one part of it may be missing."""
+    path = write(
+        '<collection id="2021.x"><volume id="1"><paper id="1"><title>T</title><abstract>Short.</abstract>'
+        "<author><first>Jane</first><last>Doe</last><affiliation>MIT, Boston</affiliation>"
+        '<variant script="hani"><first>简</first><last>多</last></variant></author>'
+        "<author><first/><last>Quill</last></author></paper></volume></collection>"
+    )
+    assert [("Jane Doe", "Quill")] == [found.authors for found in read_corpus(path)]
+
+
 # Real files
 
 

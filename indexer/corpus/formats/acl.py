@@ -35,10 +35,15 @@ def _raw(paper: Element, ancestors: list[Element]) -> RawPaper:
         abstract=_text(paper.find("abstract")),
         year=_text(paper.find("year")) or _text(volume.find("meta/year")),
         venue=_text(volume.find("meta/venue")) or _text(volume.find("meta/booktitle")),
-        authors=[" ".join(filter(None, map(_text, author))) for author in paper.findall("author")],
+        authors=[_name(author) for author in paper.findall("author")],
         url=f"https://aclanthology.org/{name}/",
         doi=_text(paper.find("doi")),
     )
+
+
+def _name(author: Element) -> str:
+    """Return the first and last name of an author, without affiliation and spellings in other scripts."""
+    return " ".join(filter(None, (_text(author.find(part)) for part in ("first", "last"))))
 
 
 def _anthology_id(paper: Element, collection: str, volume: str) -> str:
