@@ -197,7 +197,7 @@ def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator
     with open_source(path) as stream:
         for row in _until_break(reader.rows(_lines(stream, path)), report):
             if isinstance(row.content, InputError):
-                report.note_broken(BrokenRowError(str(path), row.line, str(row.content)))
+                report.note_broken(BrokenRowError(str(path), row.line, row.reason(row.content)))
             else:
                 yield entry_of(row.content, keyed=not reader.needs_abstract)
 
@@ -277,7 +277,7 @@ def _papers(
                 paper = to_paper(content)
                 report.note_id(paper.id, file=file, line=row.line)
             except InputError as error:
-                broken = BrokenRowError(str(path), row.line, str(error))
+                broken = BrokenRowError(str(path), row.line, row.reason(error))
                 report.note_broken(broken)
                 if on_error == "fail":
                     raise broken from error

@@ -80,10 +80,18 @@ class RawPaper:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The content of a file at ``line`` (from 1): a paper, or the reason why no paper can be read."""
+    """The content of a file at ``line`` (from 1): a paper, or the reason why no paper can be read.
+
+    ``label`` names the row in reports of files whose rows all begin on one line.
+    """
 
     line: int
     content: RawPaper | InputError
+    label: str = ""
+
+    def reason(self, error: InputError) -> str:
+        """Return the reason why the row cannot be used, after the label of the row, if it has one."""
+        return f"{self.label}: {error}" if self.label else str(error)
 
 
 def to_paper(raw: RawPaper) -> Paper:

@@ -45,11 +45,11 @@ class OpenReviewReader:
             yield from json_rows(lines, _raw)
             return
         for name, record in _document(lines, self._max_document_bytes).items():
+            entry, label = record if isinstance(record, dict) else {}, f"entry {name[:60]!r}"
             try:
-                entry = record if isinstance(record, dict) else {}
-                yield Row(1, _raw({"id": name, **entry}))
+                yield Row(1, _raw({"id": name, **entry}), label)
             except InputError as error:
-                yield Row(1, InputError(f"entry {name[:60]!r}: {error}"))
+                yield Row(1, error, label)
 
 
 def _document(lines: Lines, max_bytes: int) -> JsonObject:

@@ -43,6 +43,21 @@ def test_a_broken_submission_is_named_and_passed_over(tmp_path: Path) -> None:
     assert [(1, f"entry 'a': {told}"), (1, f"entry 'b': {told}")] == reasons(path)
 
 
+def test_a_submission_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """Whatever is wrong with it, be it found by the reader or in the checks that all formats share."""
+    document = {
+        "a": {"content": {"abstract": "It rains."}},
+        "b": {"content": {"title": 5, "abstract": "It rains."}},
+        "c": _entry("Rain"),
+        "d": _entry("Rain"),
+    }
+    assert [
+        (1, "entry 'a': no title"),
+        (1, "entry 'b': the title is a number, not a text"),
+        (1, "entry 'd': duplicate id 'ignored', first seen at line 1"),
+    ] == reasons(_write(tmp_path, json.dumps(document)))
+
+
 def test_a_document_that_is_cut_short_or_too_large(tmp_path: Path) -> None:
     """A document that is cut short or too large is not read in part."""
     text = json.dumps({"a": _entry("Rain"), "b": _entry("Snow")})
