@@ -6,16 +6,18 @@ from typing import Any
 
 from pylatexenc.latex2text import LatexNodes2Text, get_default_latex_context_db
 
+# A letter under an accent.
+_LETTER = r"\\(?:[ijoOlL]|ae|AE|oe|OE|aa|AA)(?![a-zA-Z])|[a-zA-Z]"
 # Tried in order, each in linear time: mathematics, macros removed with their argument, accents, other macros.
 _MARKUP = re.compile(
     r"(?P<math>(?<!\\)\$[^$]++\$|\\\((?:[^\\]|\\[^()])*+\\\))"
-    r"|(?P<gone>\\(?:cite[a-z]{0,8}|label|ref|href|vspace|hspace|begin|end)\*?\s{0,5}(?:\[[^\[\]]{0,200}\])?"
-    r"\{[^{}]{0,500}\}|\\[vh]?phantom\{(?:\\.|[^{}\\]){0,500}+\})"
+    r"|(?P<gone>\\(?:cite[a-z]{0,8}|label|ref|href|vspace|hspace|begin|end|noopsort)\*?\s{0,5}"
+    r"(?:\[[^\[\]]{0,200}\]){0,2}\{[^{}]{0,500}\}|\\[vh]?phantom\{(?:\\.|[^{}\\]){0,500}+\}|\\[-/!])"
     r"|(?P<accent>\\(?:[\"'`^~=.]\s{0,5}|[cvuHkrbdt](?:(?![a-zA-Z])\s{0,5}))"
-    r"(?:\{\s{0,5}\\?[a-zA-Z]\s{0,5}\}|\\[ij](?![a-zA-Z])|[a-zA-Z]))"
+    rf"(?:\{{\s{{0,5}}(?:{_LETTER})?\s{{0,5}}\}}|{_LETTER}))"
     r"|(?P<macro>\\[a-zA-Z]{1,40}(?:\s{1,5}|\{\})?)"
     r"|\\(?P<sign>[%&_#${}])"
-    r"|(?P<space>\\[ ,;:!/]|\\\\|~)"
+    r"|(?P<space>\\[ ,;:]|\\\\|~)"
     r"|(?P<dash>---|--)"
     r"|(?P<quote>``|'')"
     r"|(?P<brace>[{}])",
@@ -60,6 +62,10 @@ def _replaced(found: "re.Match[str]") -> str:
 
 @lru_cache(maxsize=4_096)
 def _accented(accent: str) -> str:
+    """Return an accent with its letter; without a letter, its sign: ``\\~{}`` is how people write ~."""
+    sign = accent.rstrip("{} \t\r\n").removeprefix("\\")
+    if len(sign) == 1:
+        return sign if sign in "\"'`^~" else ""
     text: str = LatexNodes2Text().latex_to_text(accent)
     return text.strip()
 
