@@ -32,7 +32,8 @@ _DOI_FIELD = re.compile(
 )
 _PMID_BARE = re.compile(r"[0-9]{1,8}")
 _RESOLVER = re.compile(r"//(?:dx\.)?doi\.org/", re.IGNORECASE)
-_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
+# A letter may stand beside a year ("2020a", "c1999"), a digit only as a part of a date ("20200105").
+_YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)[0-9]{2}(?=(?:(?:0[0-9]|1[0-2])[0-3][0-9])?(?!\d))")
 # The text after a DOI in the address of a publisher: the form in which the paper is shown, or its version.
 _FORM = re.compile(
     r"(?:/(?:full|fulltext|pdf|epdf|abstract|abs|html|meta)|\.pdf"
@@ -47,10 +48,9 @@ _NOT_AT_THE_END = ".,;:"
 _MAX_CHARS = 4_000  # twice the longest address of a paper
 
 
-def year_in(text: str | None) -> str | None:
-    """Return the first year from 1500 to 2099 in ``text``, or ``None``."""
-    found = _YEAR.search(text or "")
-    return None if found is None else found[0]
+def year_in(*texts: str | None) -> str | None:
+    """Return the first year from 1500 to 2099 in the first of these texts that has one, or ``None``."""
+    return next((found[0] for text in texts if text and (found := _YEAR.search(text))), None)
 
 
 @dataclass(frozen=True, slots=True)

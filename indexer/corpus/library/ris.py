@@ -19,7 +19,9 @@ _BEGINS = re.compile(rb"TY {1,2}-")
 _FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
 _LAST_LINE = re.compile(r"ER {1,2}-")
 _ONE_BLANK = re.compile(r"^([A-Z][A-Z0-9]) -")
-_TITLES = ("title", "primary_title")
+_TITLES = ("title", "primary_title", "book_title", "unpublished_title")
+# rispy does not know the titles of books and of unpublished works.
+_FIELDS = {**rispy.TAG_KEY_MAPPING, "BT": "book_title", "CT": "unpublished_title"}
 _ABSTRACTS = ("abstract", "notes_abstract")
 _YEARS = ("year", "publication_year", "date")
 _VENUES = ("journal_name", "alternate_title3", "secondary_title", "alternate_title2", "publisher")
@@ -71,17 +73,17 @@ def _content(lines: list[str]) -> RawPaper | InputError:
         # Only for such an entry: in others, a line like this may belong to an abstract.
         lines = [_ONE_BLANK.sub(r"\1  -", each) for each in lines]
     try:
-        (entry,) = rispy.RisParser().parse_lines(iter([*lines, "ER  - "]))
+        (entry,) = rispy.RisParser(mapping=_FIELDS).parse_lines(iter([*lines, "ER  - "]))
     except (LookupError, TypeError, AttributeError, ValueError) as error:  # rispy's errors for broken lines
         reason = f"its fields cannot be told apart ({type(error).__name__})"
         return InputError(f'not a valid RIS entry: {reason}; check that lines begin like "TI  - "')
     return _raw(entry)
 
 
-def _raw(entry: Mapping[str, Any]) -> RawPaper:
+def _raw(entry: Mapping[str, Any]) -> RawPaper | InputError:
     addresses = [url for url in entry.get("urls", []) if url]
     title = without_tags(_first(entry, *_TITLES))
-    year = year_in(_first(entry, *_YEARS))
+    year = year_in(*(_first(entry, name) for name in _YEARS))
     authors = [usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []]
     key = _first(entry, "id")
     names = entry_names(
@@ -94,6 +96,8 @@ def _raw(entry: Mapping[str, Any]) -> RawPaper:
         or key,
         others=(*addresses, _first(entry, "custom7"), _pmid(entry)),
     )
+    if names.id is None:  # without a title, no key can be made
+        return InputError("no title")
     return RawPaper(
         id=names.id,
         title=title,

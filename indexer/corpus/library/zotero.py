@@ -53,7 +53,7 @@ def _raw(values: Mapping[str, str]) -> RawPaper:
         id=names.id,
         title=without_tags(values.get("title")),
         abstract=without_tags(values.get("abstract")),
-        year=year_in(values.get("year")),
+        year=year_in(values.get("year"), values.get("date")),
         venue=values.get("venue") or values.get("conference"),
         authors=[usual_order(name) for name in values.get("authors", "").split(";")],
         url=values.get("url"),

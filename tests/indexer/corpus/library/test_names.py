@@ -2,7 +2,15 @@
 
 import pytest
 
-from indexer.corpus.library.names import EntryNames, doi_in, entry_names, name_of, reference_of, usual_order
+from indexer.corpus.library.names import (
+    EntryNames,
+    doi_in,
+    entry_names,
+    name_of,
+    reference_of,
+    usual_order,
+    year_in,
+)
 
 SICI = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
 
@@ -104,6 +112,24 @@ def names(**given: str | None) -> EntryNames:
 def test_an_entry_is_named(given: dict[str, str | None], expected: EntryNames) -> None:
     """An entry is named by its DOI, archive number or key, in this order, with the name to look up if any."""
     assert expected == names(**given)
+
+
+@pytest.mark.parametrize(
+    ("texts", "year"),
+    [
+        (["2020a"], "2020"),
+        (["c1999"], "1999"),
+        (["20200105"], "2020"),
+        (["2021/03/01"], "2021"),
+        (["in press", None, "2021, 2022"], "2021"),
+        (["1499 or 2100"], None),
+        (["120200", "20201", "20209901"], None),
+        ([None, ""], None),
+    ],
+)
+def test_the_first_year_counts(texts: list[str | None], year: str | None) -> None:
+    """Letters may stand beside a year, and digits that make it a date; texts without a year are skipped."""
+    assert year == year_in(*texts)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def test_an_entry_that_has_no_id_is_named_by_its_title_year_and_author(tmp_path:
     [
         ("TY  - JOUR\r\nTI  - T\r\nAB  - A.\r\n\r\n", "it does not end with a line ER"),
         (entry("b", "AB  - A."), "no title"),
+        ("TY  - BOOK\r\nAB  - A.\r\nER  - \r\n", "no title"),
         (entry("b", "TI  - T", "AB  - A.", "N1  - " + "x" * MAX_ENTRY_BYTES), "more than 1,048,576 bytes"),
         (entry("a"), "duplicate id 'a', first seen at line 1"),
     ],
@@ -125,6 +126,20 @@ def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
     assert list(EXAMPLES["ris"].papers) == read(tmp_path, whole)[0]
     assert list(EXAMPLES["ris"].papers) == read(tmp_path, whole.replace(b"\r\n", b"\r"))[0]
     assert list(EXAMPLES["ris"].papers) == read(tmp_path, gzip.compress(whole.replace(b"\r\n", b"\r")))[0]
+
+
+@pytest.mark.parametrize("tag", ["TI", "T1", "BT", "CT"])
+def test_books_and_unpublished_works_have_titles(tmp_path: Path, tag: str) -> None:
+    """Their titles have tags of their own; they name an entry without an id, as other titles do."""
+    ((paper,), _) = read(tmp_path, f"TY  - BOOK\r\n{tag}  - Of\r\n  Lamps\r\nAB  - A.\r\nER  - \r\n")
+    assert "Of Lamps" == paper.title
+    assert paper.id.startswith("ris:")
+
+
+def test_the_year_is_in_the_first_field_that_has_one(tmp_path: Path) -> None:
+    """The date counts if the year is only a word."""
+    ((paper,), _) = read(tmp_path, entry("a", "TI  - T", "AB  - A.", "PY  - in press", "DA  - 2021/03/01"))
+    assert 2021 == paper.year
 
 
 def test_numbers_of_other_databases_are_no_pubmed_numbers(tmp_path: Path) -> None:

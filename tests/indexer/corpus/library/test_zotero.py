@@ -35,7 +35,15 @@ def test_a_year_that_is_none_loses_no_paper(tmp_path: Path) -> None:
 
 
 def test_a_table_may_be_in_windows_1252(tmp_path: Path) -> None:
-    """Programs for Windows save it so, and no row is lost."""
+    """A table in Windows-1252, as programs for Windows save it, is read without losing a row."""
     path = tmp_path / "z.csv"
     path.write_bytes('"Key","Title","Abstract Note"\n"K","Café – un été","A."\n'.encode("cp1252"))
     assert ["Café – un été"] == [paper.title for paper in read_corpus(path)]
+
+
+def test_the_date_counts_without_a_year(tmp_path: Path) -> None:
+    """If the column of the year is empty, the year comes from the column of the date."""
+    path = tmp_path / "z.csv"
+    head = '"Key","Title","Abstract Note","Publication Year","Date"\n'
+    path.write_text(f'{head}"K","T","A.","","2020-05"\n"L","T","A.","2019","2020"\n', "utf-8")
+    assert [2020, 2019] == [paper.year for paper in read_corpus(path)]
