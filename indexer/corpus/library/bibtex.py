@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from bibtexparser.entrypoint import parse_string
-from bibtexparser.middlewares.names import split_multiple_persons_names
 from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
@@ -20,7 +19,11 @@ from models.errors import BrokenFileError, InputError
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _SIGNS = re.compile(r'(?<!\\)[{}"#]')
+_SIGNS_BEFORE_NEXT = re.compile(r'(?<!\\)[{}"=]')
+# The end of a whole value, then the name of a field: `{A} year`, `2000 month`.
+_NEXT_FIELD = re.compile(r"(?:[}\"]\s*+|\w\s++)([A-Za-z][\w-]{0,40})\s*+$")
 _SIGNS_OF_NAMES = re.compile(r"(?<!\\)[{},]")
+_BETWEEN_NAMES = re.compile(r"(?<!\\)[{}]|(?<!\s)\s++and(?=\s)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([_%&#~$])|\$([<>])\$|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
@@ -159,7 +162,8 @@ def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:
 
 def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
     address = _verbatim(values.get("url")) or None
-    title, year = _text(values.get("title")), year_in(values.get("year") or values.get("date"))
+    title = _text(values.get("title"))
+    year = year_in(*(from_latex(values.get(name, "")) for name in ("year", "date")))
     authors = _people(values.get("author") or values.get("editor") or "")
     names = entry_names(
         doi=_verbatim(values.get("doi")),
@@ -184,8 +188,11 @@ def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
 def _value(value: str, strings: Mapping[str, str]) -> str:
     """Return the text of a value: its parts around # without quotes and outer braces, names replaced.
 
-    Raises InputError if the text is too long.
+    Raises InputError if the text is too long, or if the next field follows without a comma.
     """
+    begin, *rest = _split(value, _SIGNS_BEFORE_NEXT) if "=" in value else [value]
+    if rest and (following := _NEXT_FIELD.search(begin)):
+        raise InputError(f"no comma before the field {following[1]!r}; add one behind the value before it")
     said = [_part(part.strip(), strings) for part in _split(value, _SIGNS)]
     # Names defined by names of names can grow without bounds.
     if sum(map(len, said)) > MAX_ENTRY_BYTES:
@@ -230,7 +237,7 @@ def _arxiv(values: Mapping[str, str]) -> str | None:
 
 def _people(value: str) -> list[str]:
     """Return ``Last, First and Last, Jr, First and {A Group} and others`` as names in their usual order."""
-    names = [_person(name) for name in split_multiple_persons_names(value)]
+    names = [_person(name) for name in _split(value, _BETWEEN_NAMES)]
     return [name for name in names if name not in {"", "others"}]
 
 

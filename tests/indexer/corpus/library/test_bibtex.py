@@ -176,6 +176,57 @@ def test_names_of_people_and_groups(tmp_path: Path, written: str, name: str) -> 
     assert [(name, "Bo Rask")] == [paper.authors for paper in papers]
 
 
+def test_an_accent_at_the_beginning_of_a_name_stays(tmp_path: Path) -> None:
+    """Each name after the first may begin with a macro; "and" in braces divides no names."""
+    written = r"A B and \'Emile Zola and \O{}ystein Aasen AND \v{S}vec Z and {Quill and Sons} and and others"
+    papers, _ = read(tmp_path, entry(author=f"{{{written}}}"))
+    assert [("A B", "Émile Zola", "Øystein Aasen", "Švec Z", "Quill and Sons")] == [
+        paper.authors for paper in papers
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "year"),
+    [
+        ({"year": "{2020a}"}, 2020),
+        ({"year": "{in press}", "date": "{2021-05}"}, 2021),
+        ({"year": r'"{\noopsort{1973c}}1981"'}, 1981),
+        ({"year": "{forthcoming}"}, None),
+    ],
+)
+def test_the_year_is_in_the_first_field_that_has_one(
+    tmp_path: Path, fields: dict[str, str], year: int | None
+) -> None:
+    """Words and keys for sorting are no years; the date counts if ``year`` holds none."""
+    assert [year] == [paper.year for paper in read(tmp_path, entry(**fields))[0]]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "title={T} year={2000}, abstract={A.}",
+        'title="T" year="2000", abstract={A.}',
+        "abstract={A.}, year=2000\n title={T}",
+        "abstract={A.}, title={T}year={2000}",
+    ],
+)
+def test_a_comma_that_is_missing_is_reported(tmp_path: Path, written: str) -> None:
+    """The next field is not taken for a part of the value, as it would be lost."""
+    papers, report = read(tmp_path, f"@article{{b, {written}}}\n" + entry("c"))
+    assert ["c"] == [paper.id for paper in papers]
+    (reason,) = (each.reason for each in report.broken_rows)
+    assert reason.startswith("no comma before the field ")
+
+
+@pytest.mark.parametrize("url", ["{http://a.b/?c=d}", "http://a.b/?c=d", '"http://a.b/?c=d" # "&e=f"'])
+def test_an_equals_sign_in_a_value_is_no_field(tmp_path: Path, url: str) -> None:
+    """Braces, quotes or nothing may enclose an address with a query; all of it is read."""
+    ((paper,), report) = read(tmp_path, entry(url=url, abstract='{We set {"}a{"} = b.}'))
+    assert (0, 'We set "a" = b.') == (report.broken, paper.abstract)
+    assert paper.url is not None
+    assert paper.url.startswith("http://a.b/?c=d")
+
+
 def test_an_entry_without_a_key_is_named_by_its_title_year_and_author(tmp_path: Path) -> None:
     """An entry without a key gets the same id at each reading, and different papers get different ids."""
     text = "@article{, title = {%s}, abstract = {We sing.}, year = 2020, author = {Quill, Ada}}\n"
