@@ -10,7 +10,7 @@ from models.errors import InputError
 from models.types import Facet, Sentence
 
 # Stored in snapshots: other boundaries give other sentence numbers. Raise it with every change of a rule.
-SPLITTER_VERSION = f"1/sentencex-{version('sentencex')}"
+SPLITTER_VERSION = f"2/sentencex-{version('sentencex')}"
 # A longer text is a list, a table or junk; an encoder reads about this much of a paper (500 WordPieces).
 MAX_SENTENCE_CHARS = 2000
 # How far a merge rule reads: longer than any abbreviation, but bounded, so that its cost is too.
@@ -39,9 +39,18 @@ _MATHS = re.compile(r"\$(?=\S)[^$]{1,300}(?<=\S)\$(?!\d)")
 # nor does a stop in a short bracket: "(Smith et al. 2003. See there)".
 _BRACKETED = re.compile(r"\([^()]{1,200}\)|\[[^][]{1,200}\]")
 _STOP = re.compile(r"[.!?。！？]")
-# sentencex mistakes these for abbreviations: a variable ("for every n. We"), and "art." (German: article).
-# The pattern begins with the stop because a search for one character is fast.
-_NO_ABBREVIATION = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?<=\sart\.))(?=\s+[A-Z])")
+# A single capital behind one of these words is no initial: "type B. Results show".
+_LETTERED = (
+    "class group hepatitis influenza language langue part phase stage subtask task type vitamin".split()  # noqa: SIM905 - a list of words reads better
+)
+# sentencex mistakes these for abbreviations: a variable ("for every n. We"), "art." (German: article),
+# "sens." (French: sense), "etc." and acronyms ("MT. We"). The pattern begins with the stop because a search
+# for one character is fast.
+_NO_ABBREVIATION = re.compile(
+    r"\.(?=\s+[A-Z])(?:(?<=\s[a-z]\.)|(?<=\s(?:art|etc)\.)|(?<=\ssens\.)|(?<=[A-Z]{2}\.)(?=\s+[A-Z][a-z\s])|"
+    + "|".join(rf"(?<=\b(?i:{word})\s[A-Z]\.)" for word in _LETTERED)
+    + ")"
+)
 
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
 _CLOSERS = re.compile(rf"[{re.escape(_CLOSING)}]{{1,9}}(?=\s|$)")
@@ -55,9 +64,13 @@ _ABBREVIATIONS = frozenset(
 )
 # Those that do not end a sentence before a number, a bracket or a single letter: "Tab. 4", "et al. (2003)".
 _ABBREVIATIONS_BEFORE_NUMBERS = frozenset(
-    "sec secs sect tab tabs no nos ref refs thm thms prop lem def cor alg app chap vol p pp ca al".split()  # noqa: SIM905 - the same
+    "sec secs sect tab tabs рис табл no nos ref refs thm thms prop lem def cor alg app "  # noqa: SIM905 - the same
+    "chap vol p pp ca al".split()
 )
 _NUMBER = re.compile(r"[\d(\[]|[A-Z]\b|[IVX]+\b")
+_CAPITALISED = re.compile(r"[A-Z][a-z\s]")
+# "Am 3. Mai": those that are no English words.
+_GERMAN_MONTH = re.compile(r"(?:Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b")
 
 
 def split_sentences(text: str) -> tuple[Sentence, ...]:
@@ -160,9 +173,12 @@ def _runs_on(text: str, start: int, boundary: int) -> bool:
     if boundary - start < _CONTEXT_CHARS and _NO_SENTENCE.fullmatch(text, start, boundary):
         return True
     left = text[max(start, boundary - _CONTEXT_CHARS) : boundary].rsplit(maxsplit=1)
-    last_word = left[-1].strip("([.").lower() if left and left[-1].endswith(".") else ""
-    return last_word in _ABBREVIATIONS or (
-        last_word in _ABBREVIATIONS_BEFORE_NUMBERS and _NUMBER.match(text, boundary) is not None
+    written = left[-1].strip("([.") if left and left[-1].endswith(".") else ""
+    last_word = written.lower()
+    if last_word in _ABBREVIATIONS:
+        return not (written.isupper() and _CAPITALISED.match(text, boundary))  # "MR. We": an acronym
+    return (last_word in _ABBREVIATIONS_BEFORE_NUMBERS and _NUMBER.match(text, boundary) is not None) or (
+        len(last_word) < 3 and last_word.isdecimal() and _GERMAN_MONTH.match(text, boundary) is not None
     )
 
 

@@ -94,6 +94,10 @@ def test_hostile_text_is_split_exactly_in_linear_time(unit: str) -> None:
         "Let $x. Y$ be a formula with $p. Q$ in it.",
         "They (Smith 2003. See there) agree.",
         "2. Robust methods win.",
+        "Wir trafen uns am 3. Mai in Bonn.",
+        "Как видно, рис. 3 и табл. 2 верны.",
+        "Written by John F. Kennedy on St. Lawrence Island for Mr. Quill.",
+        "Lamps, bulbs etc. were sold.",
     ],
 )
 def test_stops_that_end_no_sentence(text: str) -> None:
@@ -122,6 +126,13 @@ def test_stops_that_end_no_sentence(text: str) -> None:
         ("A heading\n\nThe text", ["A heading", "The text"]),
         ("你好。世界很大！", ["你好。", "世界很大！"]),
         ("We use C4. cfKG is next.", ["We use C4.", "cfKG is next."]),
+        ("We saw type B. Results follow.", ["We saw type B.", "Results follow."]),
+        ("It is Hepatitis C. Patients slept.", ["It is Hepatitis C.", "Patients slept."]),
+        ("Lamps, etc. Available ones burn.", ["Lamps, etc.", "Available ones burn."]),
+        ("We improve MT. Considerable work is left.", ["We improve MT.", "Considerable work is left."]),
+        ("We write MR. We read it.", ["We write MR.", "We read it."]),
+        ("Voici le sens. La suite vient.", ["Voici le sens.", "La suite vient."]),
+        ("Es begann 2020. Mai war es.", ["Es begann 2020.", "Mai war es."]),
     ],
 )
 def test_boundaries(text: str, expected: list[str]) -> None:
