@@ -132,12 +132,12 @@ def _head_elements(head: str) -> Iterator[tuple[str, JsonObject]]:
             with suppress(InputError):
                 record = _object(text)
                 found = True
-                yield orjson.dumps(record).decode(), record
+                yield json.dumps(record), record
     except BrokenFileError:  # the list is cut off by the end of the head
         begin = head.find("{")
         if not found and begin >= 0:
             record = _leading_keys(head[begin:])
-            yield orjson.dumps(record).decode(), record
+            yield json.dumps(record), record
 
 
 def _leading_keys(line: str) -> JsonObject:

@@ -39,6 +39,12 @@ def test_a_gzip_file_damaged_from_the_start(write: WriteFn) -> None:
         list(read_corpus(path))
 
 
+def test_a_list_cut_off_behind_a_huge_number(write: WriteFn) -> None:
+    """A JSON list cut off within its first object is reported or refused, whatever numbers the object has."""
+    with pytest.raises((BrokenFileError, CorpusFormatError)):
+        list(read_corpus(write('[{"id": 99999999999999999999999999, "ti')))
+
+
 ACL_HEAD = '<collection id="J10"><volume id="1"><paper id="1"><title>T</title><abstract>A.</abstract></paper>'
 
 
