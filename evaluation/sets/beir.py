@@ -18,7 +18,8 @@ class BeirSet:
 
     Also reads SciFact with its publishers' names: ``doc_id``, ``abstract`` (a list of sentences),
     ``query_id``, and one ``qrels.tsv``. Only judged queries count. A corpus document with the query's id and
-    text is the query itself (ArguAna) and is dropped; one that shares only the id (SciFact) is kept.
+    its text, as title (SCIDOCS) or in the abstract (ArguAna), is the query itself and is dropped; one that
+    shares only the id (SciFact) is kept.
     """
 
     publisher = "the BEIR benchmark (github.com/beir-cellar/beir)"
@@ -70,12 +71,17 @@ def record_id(record: JsonObject, path: Path, line: int) -> str:
 def _queries(
     path: Path, qrels: Mapping[str, Mapping[str, int]], papers: Mapping[str, Paper]
 ) -> Iterator[EvalQuery]:
+    seen: set[str] = set()
     for number, record in json_lines(path):
         query_id = record_id(record, path, number)
+        if query_id in seen:
+            raise BrokenRowError(str(path), number, f"query {query_id!r} occurs twice; keep one")
+        seen.add(query_id)
         if query_id not in qrels:
             continue
         query = text_query(query_id, text_of(record, "text"))
-        if query_id in papers and query.abstract not in papers[query_id].abstract:
+        same = papers.get(query_id)
+        if same is not None and query.abstract not in same.abstract and query.abstract not in same.title:
             # Another text has the same id: rename the query, so that it is not taken for the paper.
             query = text_query(f"query:{query_id}", query.abstract)
         yield EvalQuery(id=query_id, paper=query, pool=(), cluster=query_id, is_text=True)

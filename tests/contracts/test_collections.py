@@ -107,10 +107,20 @@ def test_beir_judgements_may_have_no_header(tmp_path: Path) -> None:
 
 
 def test_a_text_query_is_itself_only_where_the_text_is_the_same(tmp_path: Path) -> None:
-    """A document is taken for the query only if the texts are equal, not if only the ids are."""
+    """A document is taken for the query only if its title or abstract is, not if only the ids are equal."""
     collection = example("beir", tmp_path)
     assert "query:7" == query(collection, "7").paper.id
     assert "d1" == query(collection, "d1").paper.id
+    write(tmp_path, "queries.jsonl", lines({"_id": "7", "text": "On dunes"}))
+    assert "7" == query(reader_of("beir").load(tmp_path), "7").paper.id
+
+
+def test_a_beir_query_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """A second query with the same id would be judged by the answers to the first."""
+    EXAMPLES["beir"](tmp_path)
+    write(tmp_path, "queries.jsonl", lines(*({"_id": "7", "text": text} for text in ("One?", "Two?"))))
+    with pytest.raises(BrokenRowError, match=r"queries\.jsonl:2: query '7' occurs twice"):
+        reader_of("beir").load(tmp_path)
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
