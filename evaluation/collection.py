@@ -84,7 +84,8 @@ class Collection:
     """Papers, queries and judgements: ``qrels[query id][paper id]`` is a grade, 0 or more.
 
     A grade of at least ``relevant_from`` counts as relevant in binary measures. ``measures`` names the
-    measures that the collection reports (evaluation.measures), the main one first.
+    measures that the collection reports (evaluation.measures), the main one first. ``numbered``: paper ids
+    are numbers that mean nothing outside the collection.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Collection:
     relevant_from: int
     measures: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
+    numbered: bool = False
 
 
 @runtime_checkable

@@ -81,7 +81,7 @@ def _queries(
             continue
         query = text_query(query_id, text_of(record, "text"))
         same = papers.get(query_id)
-        if same is not None and query.abstract not in same.abstract and query.abstract not in same.title:
-            # Another text has the same id: rename the query, so that it is not taken for the paper.
+        if same is None or (query.abstract not in same.abstract and query.abstract not in same.title):
+            # The id of a query is not the id of a paper, even if a paper with another text has it.
             query = text_query(f"query:{query_id}", query.abstract)
         yield EvalQuery(id=query_id, paper=query, pool=(), cluster=query_id, is_text=True)

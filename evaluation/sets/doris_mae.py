@@ -76,6 +76,7 @@ def _collection(
         relevant_from=RELEVANT_FROM,
         measures=("nDCG@10", "MAP", "Rprec", "R@5", "R@20"),
         notes=notes_on(blank),
+        numbered=True,
     )
 
 

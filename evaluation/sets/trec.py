@@ -87,7 +87,7 @@ def _only(reader: TrecSet, folder: Path, stem: str) -> Path:
 
 def _query(topic: _Topic, papers: Mapping[str, Paper], path: Path) -> EvalQuery:
     if not topic.paper_id:
-        text = text_query(topic.id if topic.id not in papers else f"query:{topic.id}", topic.text)
+        text = text_query(f"query:{topic.id}", topic.text)
         return EvalQuery(id=topic.id, paper=text, pool=(), cluster=topic.id, is_text=True)
     if topic.paper_id not in papers:
         raise InputError(f"{path}: the paper {topic.paper_id!r} of topic {topic.id!r} is not in the corpus.")

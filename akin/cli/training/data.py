@@ -1,6 +1,7 @@
 """``akin train data``: training sets from papers and citing sentences."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -255,7 +256,10 @@ def _papers_of(named: str) -> list[Paper]:
         raise InputError(f"--leave-out {named!r}: expected SET=PATH, such as csfcube=/data/csfcube.")
     reader: CollectionReader = resolve(SETS, name, "test collection")()
     collection = reader.load(Path(path))
-    return [*collection.papers.values(), *(query.paper for query in collection.queries)]
+    papers = list(collection.papers.values())
+    if collection.numbered:
+        papers = [replace(paper, id=f"{name}:{paper.id}") for paper in papers]
+    return [*papers, *(query.paper for query in collection.queries)]
 
 
 def _write(

@@ -12,6 +12,8 @@ from evaluation.sets.pairs import EXAMPLES, TEXTS, PairsSet, read_set
 from models.errors import BrokenRowError, InputError
 from models.training.examples import Example
 from models.training.pairs.citing import short_text, training_set
+from tests.support.examples.evaluation.set_examples import EXAMPLES as EVALUATIONS
+from tests.support.examples.evaluation.set_examples import lines, write
 from tests.support.examples.models.training_sets import citing_sentences, write_lines
 
 RUN = CliRunner()
@@ -117,6 +119,27 @@ def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: 
     output, out = made(tmp_path, *args)
     assert "1 by title" in output
     assert len(read_set(out).examples) == 19
+
+
+@pytest.mark.parametrize("name", ["beir", "trec", "doris-mae"])
+def test_numbers_of_an_evaluation_are_no_ids_of_papers(tmp_path: Path, name: str) -> None:
+    """A paper with the number of a query, or of an entry in a list of texts, is kept; one by title is not."""
+    titles = [("0", "Not about it"), ("7", "Nor is this"), ("t1", "And this?"), ("z", "Who weighs tides?")]
+    rows = [{"id": own, "title": title, "abstract": SENTENCES} for own, title in titles]
+    papers = write_lines(tmp_path / "numbered.jsonl", [*rows])
+    beir = lines({"_id": "d1", "title": "Tides", "text": "Tides rise."})
+    asked = lines(*({"_id": own, "text": "Who weighs tides?"} for own in "07"))
+    if name == "beir":
+        write(tmp_path / "own", "corpus.jsonl", beir)
+        write(tmp_path / "own", "queries.jsonl", asked)
+        write(tmp_path / "own", "qrels.tsv", "0\td1\t1\n7\td1\t1\n")
+    else:
+        EVALUATIONS[name](tmp_path / "own")
+    output, out = made(tmp_path, "cloze", "--papers", papers, "--leave-out", f"{name}={tmp_path / 'own'}")
+    kept = {example.query for example in read_set(out).examples}
+    assert {"cloze:0", "cloze:7", "cloze:t1"} <= kept
+    assert ("cloze:z" in kept) == (name == "doris-mae")
+    assert "by id" not in output
 
 
 def test_sentences_that_cite_the_same_papers(tmp_path: Path, corpus: Path, contexts: Path) -> None:
