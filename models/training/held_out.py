@@ -61,8 +61,8 @@ def measure_held_out(
 
 @torch.no_grad()
 def encode_texts(model: Trainable, sets: TrainingSet) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return the (sentences, document) vectors of every text that an example names, without dropout."""
-    named = sorted({name for e in sets.examples for name in (e.query, e.positive, *e.negatives)})
+    """Return the (sentences, document) vectors of every query and positive, without dropout."""
+    named = sorted({name for example in sets.examples for name in (example.query, example.positive)})
     tokens = model.tokenise([sets.texts[name] for name in named])
     vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for one in model.passes(tokens):

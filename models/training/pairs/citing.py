@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -149,10 +149,11 @@ def hold_out(
 ) -> tuple[list[Example], list[Example]]:
     """Return the examples for training and the held-out examples, which have no text in common.
 
-    The ``n_held_out`` held-out examples are drawn at random, and no two of them share a text. Training leaves
-    out every example with a held-out text. If such an example joins two held-out texts, the ``belong`` of the
-    held-out example records it, so that a right answer is not counted as wrong. Raises InputError if too few
-    examples are left.
+    The ``n_held_out`` held-out examples are drawn at random, and no two of them share a query or a positive;
+    their negatives are dropped, because no measurement reads them. Training leaves out every example whose
+    query or positive is held out, and every negative that is. If a left-out example joins two held-out texts,
+    the ``belong`` of the held-out example records it, so that a right answer is not counted as wrong. Raises
+    InputError if too few examples are left.
     """
     order = np.random.default_rng([seed, 1]).permutation(len(examples))
     held_out: list[Example] = []
@@ -161,10 +162,14 @@ def hold_out(
         if len(held_out) == n_held_out:
             break
         example = examples[number]
-        if not taken & {*_texts(example)}:
+        if not taken & {example.query, example.positive}:
             held_out.append(example)
-            taken |= {*_texts(example)}
-    training = [example for example in examples if not taken & {*_texts(example)}]
+            taken |= {example.query, example.positive}
+    training = [
+        replace(example, negatives=tuple(name for name in example.negatives if name not in taken))
+        for example in examples
+        if not taken & {example.query, example.positive}
+    ]
     if len(held_out) < n_held_out or not training:
         raise InputError(
             f"{n_held_out} examples to hold out of {len(examples)} leave {len(training)} to train on "
@@ -176,23 +181,19 @@ def hold_out(
 def _with_belonging(
     held_out: Sequence[Example], examples: Sequence[Example], taken: set[str]
 ) -> list[Example]:
-    """Return the held-out examples, with the other texts of ``taken`` that an example joins to the query."""
+    """Return the held-out examples without negatives, but with the texts of ``taken`` joined to the query."""
     akin: defaultdict[str, set[str]] = defaultdict(set)
     for example in examples:
         if {example.query, example.positive} <= taken:
             akin[example.query].add(example.positive)
             akin[example.positive].add(example.query)
     return [
-        replace(own, belong=tuple(sorted(akin[own.query] - {own.query, own.positive, *own.negatives})))
+        replace(own, negatives=(), belong=tuple(sorted(akin[own.query] - {own.query, own.positive})))
         for own in held_out
     ]
 
 
 def training_set(name: str, examples: Sequence[Example], texts: Mapping[str, Paper]) -> TrainingSet:
     """Return the training set of ``examples``, with only the ``texts`` that they name."""
-    named = {text for example in examples for text in _texts(example)}
+    named = {text for own in examples for text in (own.query, own.positive, *own.negatives)}
     return TrainingSet(name, {i: texts[i] for i in texts if i in named}, tuple(examples))
-
-
-def _texts(example: Example) -> Iterator[str]:
-    yield from (example.query, example.positive, *example.negatives)

@@ -1,6 +1,8 @@
 """The data recipes: what they keep, what they leave out, and that evaluations do not leak."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
 from models.text.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet
-from models.training.held_out import held_out_ranks
+from models.training.held_out import encode_texts, held_out_ranks
 from models.training.objectives.distances import DOCUMENT
 from models.training.pairs.alignment import align
 from models.training.pairs.citations import citation_triplets
@@ -25,6 +27,7 @@ from models.training.pairs.citing import (
 )
 from models.training.pairs.cropping import independent_crops, inverse_cloze
 from models.training.pairs.leaks import LeakGuard, n_shared
+from models.training.trainable import Trainable
 from models.types import Paper, unseen
 
 SENTENCES = ("We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time.")
@@ -232,6 +235,43 @@ def test_what_is_held_out_shares_no_text_with_training() -> None:
     assert held_out != hold_out(examples, n_held_out=10, seed=1)[1]
     with pytest.raises(InputError, match="hold out fewer"):
         hold_out(examples, n_held_out=50, seed=0)
+
+
+def test_negatives_of_held_out_examples_stay_in_training() -> None:
+    """Only queries and positives are held out, and of training examples no negative is one of them."""
+    drawn = np.random.default_rng(0)
+    examples = [
+        Example(f"q{i}", f"p{i}", tuple({f"p{j}" for j in drawn.integers(200, size=5) if j != i}))
+        for i in range(200)
+    ]
+    training, held_out = hold_out(examples, n_held_out=40, seed=0)
+    named = {name for example in held_out for name in (example.query, example.positive)}
+    assert (160, 40, 80) == (len(training), len(held_out), len(named))
+    assert not [example for example in held_out if example.negatives]
+    assert not named & {name for own in training for name in (own.query, own.positive, *own.negatives)}
+    kept = {own.query: own.negatives for own in training}
+    for before in examples:
+        if before.query in kept:
+            assert kept[before.query] == tuple(name for name in before.negatives if name not in named)
+
+
+def test_a_measurement_encodes_no_negative() -> None:
+    """Only queries and positives of a held-out set are ranked, so nothing else is encoded."""
+    seen: list[str] = []
+
+    class Model:
+        """It keeps the ids of the texts that it gets, and encodes none of them."""
+
+        def tokenise(self, given: Sequence[Paper]) -> list[str]:
+            seen.extend(each.id for each in given)
+            return []
+
+        def passes(self, tokens: list[str]) -> list[list[str]]:
+            return [tokens] * 0
+
+    made = training_set("held-out", [Example("a", "b", ("c",)), Example("d", "b")], papers(*"abcd"))
+    assert {} == encode_texts(cast("Trainable", Model()), made)
+    assert seen == ["a", "b", "d"]
 
 
 def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
