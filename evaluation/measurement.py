@@ -140,7 +140,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
         on_progress("systems", len(names), len(names))
         if isinstance(reader, HoldsRankings) and (request.published or not request.systems):
             runs += reader.rankings(path)
-    collection = replace(collection, notes=(*collection.notes, *_unanswered(collection, runs)))
+    collection = with_unanswered(collection, runs)
     rows = summarise(collection, runs) if runs else []
     if isinstance(reader, MeasuresVectors):
         sources = [systems.source(encoder) for encoder in encoders]
@@ -182,8 +182,12 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     return list(correct_named(found, n_family=n_family))
 
 
+def with_unanswered(collection: Collection, runs: Sequence[Run]) -> Collection:
+    """Return the collection with a note for each set of queries that systems leave unanswered."""
+    return replace(collection, notes=(*collection.notes, *_unanswered(collection, runs)))
+
+
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield a note for each set of queries that systems leave unanswered."""
     leaving: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         missing = tuple(query.id for query in collection.queries if query.id not in run.scores)

@@ -25,6 +25,7 @@ from models.transport import Scorer, TransportSettings, score_papers
 from models.types import Hits
 from tests.support.builds import DEMO_CORPUS, build_quietly
 from tests.support.commands import flat, run
+from tests.support.examples.evaluation.set_examples import EXAMPLES
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 QUICK = ("demo", "--limit-queries", "12", "--system", "bm25-facet", "--system", "hashing:ot")
@@ -211,6 +212,19 @@ def test_the_verdict_is_that_of_the_corrected_comparison(
         shown.print(comparison_table("a", "b", [found], collection))
     assert expected in flat(capture.get())
     assert ("Not resolvable" in capture.get()) == (p_corrected > 0.05)
+
+
+def test_runs_are_shown_with_their_reservations(tmp_path: Path) -> None:
+    """Queries that a run leaves out and the notes of a collection are printed, as for measured systems."""
+    EXAMPLES["csfcube"](tmp_path)
+    write_trec(Run("half", {"1-method": {"2": 1.0}}), tmp_path / "half.run")
+    for asked in (("runs", "half.run"), ("compare", "half.run", "half.run")):
+        files = [tmp_path / name for name in asked[1:]]
+        shown = flat(run("evaluate", asked[0], *files, "--set", "csfcube", "--path", tmp_path))
+        who = "half leaves" if asked[0] == "runs" else "half.run leave"
+        assert f"{who} 2 queries unanswered, which count 0; the first: 1-background." in shown
+        assert "Note: Only fold1 is here" in shown
+        assert 1 == shown.count("Caution: intervals from 1 query papers")
 
 
 def test_equal_runs_cannot_be_told_apart(tmp_path: Path) -> None:

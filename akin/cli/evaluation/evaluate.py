@@ -1,8 +1,5 @@
 """``akin evaluate``: measurement of systems on a test collection, and comparison of runs."""
 
-import re
-import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,15 +14,15 @@ from akin.cli.evaluation.scores import (
     comparison_row,
     comparison_table,
     measurement_tables,
+    reservations,
     row_tables,
     seed_table,
     verdicts,
 )
-from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
+from akin.cli.evaluation.tables import Format, Json, Shown, show, write_files, write_json
 from akin.cli.options import Device, chosen_precision
 from akin.cli.progress import make_room_for, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS
-from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.transport import Scorer
 from models.types import Precision
@@ -34,8 +31,6 @@ if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
     from evaluation.collection import Collection as TestCollection
     from evaluation.run import Run
 
-# Characters that a system's name may have, but a file's name should not.
-_FILE_NAME = re.compile(r"[^\w.]+")
 _DEMO = Path(__file__).parents[2] / "demo"
 # Added to a collection's description; the list of commands shows the description alone.
 _WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where to download it."
@@ -137,7 +132,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         seeds = seed_table(over_seeds(measured.rows))
         shown = Group(measurement_tables(measured), seeds, verdicts(measured))
         show(shown, measured.rows, compared, form=form)
-        _write(measured, json_file=json_file, runs=runs, report=report)
+        write_files(measured, json_file=json_file, runs=runs, report=report)
 
     return measure
 
@@ -184,7 +179,7 @@ def compare(
     beside = list(zip(others, corrected, strict=True))
     compared = [Compared(first, other, each) for other, of_run in beside for each in of_run]
     tables = [comparison_table(first, other, of_run, collection) for other, of_run in beside]
-    show(Group(*tables), [], compared, form=form)
+    show(Group(*tables, *reservations(collection)), [], compared, form=form)
     rows = [{"a": each.a, "b": each.b, **comparison_row(each.comparison)} for each in compared]
     rows = [{"set": collection.name, **row} for row in rows]
     write_json(json_file, rows)
@@ -207,7 +202,7 @@ def runs(
 
     collection, read = _runs(name, path, files)
     rows = summarise(collection, read, with_mean=mean)
-    show(row_tables(rows, collection), rows, [], form=form)
+    show(Group(row_tables(rows, collection), *reservations(collection)), rows, [], form=form)
     write_json(json_file, [asdict(row) for row in rows])
 
 
@@ -272,29 +267,5 @@ def _runs(name: str, path: Path | None, files: Sequence[Path]) -> "tuple[TestCol
     for names in ([run.system for run in read], [file.stem for file in files], [str(file) for file in files]):
         if len(set(names)) == len(read):
             break
-    return collection, [replace(run, system=each) for run, each in zip(read, names, strict=True)]
-
-
-def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:
-    """Write the requested files."""
-    write_json(json_file, [asdict(row) for row in measured.rows])
-    if runs is not None:
-        with storage_errors(runs):
-            runs.mkdir(parents=True, exist_ok=True)
-        for run in measured.runs:
-            # The format allows no spaces in a name, but the path of an encoder may have some.
-            tagged = replace(run, system="_".join(run.system.split()))
-            from evaluation.run import write_trec
-
-            write_trec(tagged, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
-    if report is not None:
-        from evaluation.report.report import write_report
-
-        write_report(
-            report,
-            measured.collection,
-            measured.runs,
-            measured.rows,
-            explanations=measured.explanations,
-            command=shlex.join(["akin", *sys.argv[1:]]),
-        )
+    named = [replace(run, system=each) for run, each in zip(read, names, strict=True)]
+    return measurement.with_unanswered(collection, named), named

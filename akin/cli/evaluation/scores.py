@@ -86,8 +86,7 @@ def measure_table(rows: Sequence["Row"], *, columns: str = "facet", least: Colle
 
 def verdicts(measured: "Measurement") -> Group:
     """Render in words which system is first, and from which others these queries separate it."""
-    lines = [Text(f"Note: {note}", style="yellow") for note in measured.collection.notes]
-    lines += _caution(measured.collection)
+    lines = reservations(measured.collection)
     if measured.against_best:
         measure = measured.against_best[0][1].measure
         others, best = {name for name, _ in measured.against_best}, measured.best
@@ -144,21 +143,23 @@ def comparison_table(
     if main.resolvable and not main.holds:
         verdict += " Its own interval excludes zero; corrected for all comparisons (Holm), it does not hold."
     heading = Text(f"{first} − {second}, percentage points", style="bold")
-    return Group(heading, table, Text(verdict, style="bold"), *_caution(collection))
+    return Group(heading, table, Text(verdict, style="bold"))
 
 
-def _caution(collection: "TestCollection") -> list[Text]:
-    """Return a caution about intervals if there are few query papers, else nothing."""
+def reservations(collection: "TestCollection") -> list[Text]:
+    """Return the notes of a collection, and a caution about intervals if there are few query papers."""
+    notes = [Text(f"Note: {note}", style="yellow") for note in collection.notes]
     n_clusters = len({query.cluster for query in collection.queries})
     if not 0 < n_clusters < _FEW_CLUSTERS:
-        return []
+        return notes
     return [
+        *notes,
         Text(
             f"Caution: intervals from {n_clusters} query papers are too narrow, and those of one facet more "
             "so. In simulation, 95 % intervals contained the true value in 91 of 100 cases with 17 query "
             "papers, in 86 with 8.",
             style="yellow",
-        )
+        ),
     ]
 
 

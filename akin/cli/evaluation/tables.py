@@ -1,7 +1,10 @@
-"""Output of figures as tables, Markdown, LaTeX or JSON."""
+"""Output of figures as tables, Markdown, LaTeX or JSON, and the files of a measurement."""
 
+import re
+import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +15,9 @@ from rich.console import RenderableType
 
 from akin.cli.consoles import stdout
 from indexer.files.durable import replace_file, storage_errors
+
+# Characters that a system's name may have, but a file's name should not.
+_FILE_NAME = re.compile(r"[^\w.]+")
 
 if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
     from evaluation.statistics.summary import Compared, Row
@@ -55,3 +61,28 @@ def write_json(path: Path | None, rows: Sequence[dict[str, Any]]) -> None:
     if path is not None:
         with storage_errors(path):
             replace_file(path, orjson.dumps(list(rows), option=orjson.OPT_INDENT_2))
+
+
+def write_files(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:
+    """Write the requested files of a measurement; raises StorageError."""
+    write_json(json_file, [asdict(row) for row in measured.rows])
+    if runs is not None:
+        with storage_errors(runs):
+            runs.mkdir(parents=True, exist_ok=True)
+        for run in measured.runs:
+            # The format allows no spaces in a name, but the path of an encoder may have some.
+            tagged = replace(run, system="_".join(run.system.split()))
+            from evaluation.run import write_trec
+
+            write_trec(tagged, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
+    if report is not None:
+        from evaluation.report.report import write_report
+
+        write_report(
+            report,
+            measured.collection,
+            measured.runs,
+            measured.rows,
+            explanations=measured.explanations,
+            command=shlex.join(["akin", *sys.argv[1:]]),
+        )
