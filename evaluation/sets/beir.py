@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import JsonObject, json_lines, locate, read_qrels
-from evaluation.sets.papers import PaperText, notes_on, text_of, text_query, to_papers
+from evaluation.sets.papers import PaperText, notes_on, require_judged, text_of, text_query, to_papers
 from models.errors import BrokenRowError
 from models.types import Paper
 
@@ -37,6 +37,7 @@ class BeirSet:
         papers, blank = to_papers(corpus_texts(corpus))
         qrels = read_qrels(judgements, header=True)
         kept = tuple(_queries(queries, qrels, papers))
+        n_absent = len(qrels) - len(kept)
         qrels = {query.id: qrels[query.id] for query in kept}
         absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
         return Collection(
@@ -46,7 +47,7 @@ class BeirSet:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG@10", "MAP", "R@100"),
-            notes=(f"Judgements: {judgements.name}.", *notes_on(blank, len(absent))),
+            notes=(f"Judgements: {judgements.name}.", *notes_on(blank, len(absent), queries_absent=n_absent)),
         )
 
 
@@ -71,12 +72,12 @@ def record_id(record: JsonObject, path: Path, line: int) -> str:
 def _queries(
     path: Path, qrels: Mapping[str, Mapping[str, int]], papers: Mapping[str, Paper]
 ) -> Iterator[EvalQuery]:
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
     for number, record in json_lines(path):
         query_id = record_id(record, path, number)
         if query_id in seen:
             raise BrokenRowError(str(path), number, f"query {query_id!r} occurs twice; keep one")
-        seen.add(query_id)
+        seen[query_id] = None
         if query_id not in qrels:
             continue
         query = text_query(query_id, text_of(record, "text"))
@@ -85,3 +86,4 @@ def _queries(
             # The id of a query is not the id of a paper, even if a paper with another text has it.
             query = text_query(f"query:{query_id}", query.abstract)
         yield EvalQuery(id=query_id, paper=query, pool=(), cluster=query_id, is_text=True)
+    require_judged(list(seen), qrels, path)

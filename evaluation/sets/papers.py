@@ -1,6 +1,7 @@
 """Papers of test collections, from the titles and abstracts in their files, which may be missing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from indexer.corpus.rows import clean
@@ -68,11 +69,23 @@ def _paper(text: PaperText) -> Paper | None:
     return Paper(id=text.id, title=title, abstract=abstract, sentences=sentences)
 
 
-def notes_on(blank: Sequence[str], judged_but_absent: int = 0) -> tuple[str, ...]:
-    """Return report notes about papers that could not be ranked."""
+def notes_on(blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent: int = 0) -> tuple[str, ...]:
+    """Return report notes about papers that could not be ranked, and about judged queries that are missing."""
     notes = []
     if blank:
         notes.append(f"Papers left out, with neither title nor abstract: {len(blank):,}.")
     if judged_but_absent:
         notes.append(f"Judged papers that are not in the collection: {judged_but_absent:,}.")
+    if queries_absent:
+        notes.append(f"Judged queries that are not in the collection: {queries_absent:,}.")
     return tuple(notes)
+
+
+def require_judged(queries: Sequence[str], judged: Collection[str], path: Path) -> None:
+    """Raise InputError if none of the ``queries`` of the file ``path`` is among those ``judged``."""
+    if not any(query in judged for query in queries):
+        asked, known = (", ".join(list(ids)[:3]) or "none" for ids in (queries, judged))
+        raise InputError(
+            f"No query of {path} has judgements: its first ids are {asked}; the first judged ones are "
+            f"{known}. Give queries and judgements the same ids."
+        )

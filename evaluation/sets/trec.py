@@ -11,7 +11,7 @@ from defusedxml.ElementTree import fromstring
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import json_lines, locate, read_qrels, text_lines
-from evaluation.sets.papers import notes_on, text_of, text_query
+from evaluation.sets.papers import notes_on, require_judged, text_of, text_query
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.records import JsonObject
 from indexer.corpus.source import read_head
@@ -59,7 +59,10 @@ class TrecSet:
         report = CorpusReport()
         papers = {paper.id: paper for paper in read_corpus(corpus, report=report)}
         qrels = read_qrels(judgements)
-        queries = tuple(_query(topic, papers, topics) for topic in _topics(topics) if topic.id in qrels)
+        read = _topics(topics)
+        require_judged([topic.id for topic in read], qrels, topics)
+        queries = tuple(_query(topic, papers, topics) for topic in read if topic.id in qrels)
+        n_absent = len(qrels) - len(queries)
         qrels = {query.id: qrels[query.id] for query in queries}
         absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
         refused = tuple(
@@ -73,7 +76,7 @@ class TrecSet:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG@10", "MAP", "P@20", "R@100"),
-            notes=(*refused, *notes_on((), len(absent))),
+            notes=(*refused, *notes_on((), len(absent), queries_absent=n_absent)),
         )
 
 

@@ -131,6 +131,26 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
         reader_of("beir").load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "judged"),
+    [("beir", "qrels/test.tsv", "{}\td1\t1\n"), ("trec", "qrels.txt", "{} 0 tides 1\n")],
+)
+def test_judged_queries_that_are_not_there_are_told(
+    name: str, file: str, judged: str, tmp_path: Path
+) -> None:
+    """Some are counted in a note; if no query has judgements, the error names the first ids of both."""
+    EXAMPLES[name](tmp_path)
+    content = (tmp_path / file).read_text(encoding="utf-8")
+    write(tmp_path, file, content + judged.format("lost1") + judged.format("lost2"))
+    assert "Judged queries that are not in the collection: 2." in reader_of(name).load(tmp_path).notes
+    write(tmp_path, file, judged.format("lost1") + judged.format("lost2"))
+    first = {"beir": "7, d1, q9", "trec": "t1, t2, t3"}[name]
+    with pytest.raises(
+        InputError, match=f"its first ids are {first}; the first judged ones are lost1, lost2"
+    ):
+        reader_of(name).load(tmp_path)
+
+
 def test_beir_reads_the_names_that_scifacts_publishers_use(tmp_path: Path) -> None:
     """SciFact's field names, abstracts as lists of sentences, and a single qrels.tsv are accepted."""
     documents = [
