@@ -70,7 +70,7 @@ def _paper(text: PaperText) -> Paper | None:
 
 
 def notes_on(blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent: int = 0) -> tuple[str, ...]:
-    """Return report notes about papers that could not be ranked, and about judged queries that are missing."""
+    """Return report notes about papers that could not be ranked and judged queries that are missing."""
     notes = []
     if blank:
         notes.append(f"Papers left out, with neither title nor abstract: {len(blank):,}.")

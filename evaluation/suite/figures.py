@@ -41,7 +41,7 @@ def read_sections(path: Path) -> dict[str, Section]:
         content = path.read_bytes()
     try:
         return {name: _section(section) for name, section in orjson.loads(content)["sections"].items()}
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} holds no figures of a suite ({error}); give another file.") from error
 
 

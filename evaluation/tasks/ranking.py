@@ -75,14 +75,20 @@ class Several:
     def measure(self, path: Path, how: How) -> Figures:
         """Measure each collection, with its name as the facet, and their mean, which has no interval.
 
-        Raises CollectionMissingError if there is no subfolder.
+        A folder without a collection is left out, with a note. Raises CollectionMissingError if none has one.
         """
-        folders = sorted(each for each in path.iterdir() if each.is_dir())
-        if not folders:
+        of: dict[str, Figures] = {}
+        left: list[str] = []
+        for folder in sorted(each for each in path.iterdir() if each.is_dir()):
+            try:
+                of[folder.name] = self.ranking.measure(folder, how)
+            except CollectionMissingError as error:
+                reason = str(error).partition("\n")[0].replace(str(folder), folder.name)
+                left.append(f"Left out: {reason}")
+        if not of:
             raise CollectionMissingError(
-                f"{path} holds no folder; give one with a folder for each collection."
+                f"{path} holds no folder with a collection; give one with a folder for each collection."
             )
-        of = {each.name: self.ranking.measure(each, how) for each in folders}
         rows = [
             replace(row, set=path.name, facet=name)
             for name, figures in of.items()
@@ -91,8 +97,8 @@ class Several:
         ]
         n_papers = sum(figures.n_papers for figures in of.values())
         n_queries = sum(figures.n_queries for figures in of.values())
-        notes = tuple(f"{name}: {note}" for name, figures in of.items() for note in figures.notes)
-        return Figures(n_papers, n_queries, (*rows, *_means(rows)), notes=notes)
+        notes = [f"{name}: {note}" for name, figures in of.items() for note in figures.notes]
+        return Figures(n_papers, n_queries, (*rows, *_means(rows)), notes=(*notes, *left))
 
 
 def corrected(compared: Sequence[Compared]) -> tuple[Compared, ...]:

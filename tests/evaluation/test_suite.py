@@ -63,6 +63,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     EXAMPLES["demo"](folder / "elsewhere")
     EXAMPLES["beir"](folder / "several" / "one")
     EXAMPLES["beir"](folder / "several" / "two")
+    (folder / "several" / "stray").mkdir()
     (folder / "empty").mkdir()
     (folder / "none").mkdir()
     kept = Section("Gone", "2020-01-01", "a line", {"akin": "0"}, Figures(1, 1, (row("x", ALL, "MAP", 5.0),)))
@@ -98,8 +99,10 @@ def test_a_part_holds_its_systems_figures_and_comparisons(measured: Path) -> Non
 
 
 def test_the_mean_of_several_collections_counts_each_alike(measured: Path) -> None:
-    """The mean over two equal collections is their figure, without an interval."""
-    rows = read_sections(measured)["several"].figures.rows
+    """The mean over two equal collections is their figure; a folder without a collection is noted."""
+    figures = read_sections(measured)["several"].figures
+    rows = figures.rows
+    assert [note for note in figures.notes if "Left out: stray holds no corpus" in note]
     found = {(each.facet, each.measure): each for each in rows}
     assert found["one", "MAP"].value == found["two", "MAP"].value == found[ALL, "MAP"].value
     assert (2, True) == (found[ALL, "MAP"].n, math.isnan(found[ALL, "MAP"].low))
@@ -118,9 +121,10 @@ def test_the_file_has_a_line_a_figure_and_reads_back(measured: Path, tmp_path: P
     assert json.loads(content)["sections"]
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["[]", '{"sections": []}'])
+def test_a_file_of_something_else_is_refused(tmp_path: Path, content: str) -> None:
     """A file of another kind is refused by name."""
-    (tmp_path / "other.json").write_text("[]", encoding="utf-8")
+    (tmp_path / "other.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=r"other\.json holds no figures of a suite"):
         read_sections(tmp_path / "other.json")
 
