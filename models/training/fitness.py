@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from models.errors import InputError
 from models.training.examples import Example, TrainingSet
-from models.training.objectives.aspire_ablations import AbsTriplet, AttentionTriplet, MaxTriplet
+from models.training.objectives.aspire_ablations import AttentionTriplet, MaxTriplet
 from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.aspire_ts_ot import SupervisedTransport
@@ -14,7 +14,7 @@ from models.training.objectives.specter import DocumentTriplet
 from models.training.pairs.leaks import n_shared
 
 _ALIGNED = (TextualSupervision, SupervisedTransport)
-_TRIPLETS = (*_ALIGNED, TransportTriplet, AbsTriplet, AttentionTriplet, MaxTriplet, DocumentTriplet)
+_TRIPLETS = (*_ALIGNED, TransportTriplet, AttentionTriplet, MaxTriplet, DocumentTriplet)
 # The pairs of examples to check: if none of this many gives a triple, a run is not worth it.
 _MOST_PAIRS = 1_000_000
 

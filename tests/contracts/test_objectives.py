@@ -1,5 +1,6 @@
 """Tests of the contract of every training objective, for retrieval and for functions."""
 
+import math
 from dataclasses import fields
 
 import pytest
@@ -8,6 +9,7 @@ from torch import Tensor
 
 import models.training.objectives
 import models.training.rhetoric.objectives
+from models.errors import InputError
 from models.registry import resolve
 from models.training.objectives.batch import EncodedBatch, RetrievalObjective, Vectors
 from models.training.rhetoric.objectives import build_loss
@@ -82,6 +84,15 @@ class TestEveryRetrievalObjective:
         losses = {tau: loss_of(name, drawn(1), drawn(2), with_tau=tau).item() for tau in (0.2, 0.7)}
         assert losses[0.2] != losses[0.7]
         assert [kind(tau=tau).served_tau for tau in losses] == [*losses]
+
+    @pytest.mark.parametrize("value", [-5, "1", math.nan, True])
+    def test_a_setting_that_is_no_number_is_refused(self, name: str, value: object) -> None:
+        """Each number among the settings is named that is negative, a text, not a number or a truth value."""
+        kind = resolve(RETRIEVAL, name, "objective")
+        for setting in fields(kind):
+            if isinstance(setting.default, float):
+                with pytest.raises(InputError, match=f"{setting.name} is {value!r}; expected a number"):
+                    kind(**{setting.name: value})
 
     def test_padding_says_nothing(self, name: str) -> None:
         """Values in padding change neither the loss nor the gradient, which is 0 there."""

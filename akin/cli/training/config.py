@@ -55,7 +55,7 @@ class HeldOutConfig(_Strict):
     """A set to measure weights on, and distances; the first one chooses the best checkpoint."""
 
     path: Path
-    distances: tuple[str, ...] = ("ot", "single", "document")
+    distances: tuple[str, ...] = Field(default=("ot", "single", "document"), min_length=1)
 
 
 class StepsConfig(_Strict):

@@ -1,6 +1,6 @@
 """ASPIRE's ablations: AbsAspire, MaxAspire and AttAspire (Mysore et al. 2022; semantics 3.3, 3.10, 5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -8,24 +8,16 @@ import torch
 from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import DOCUMENT, paired_distances
+from models.training.objectives.distances import paired_distances, require_numbers
 from models.training.objectives.negatives import margin_loss
+from models.training.objectives.specter import DocumentTriplet
 
 
 @dataclass(frozen=True, slots=True)
-class AbsTriplet:
-    """AbsAspire: max(0, |q - p| - |q - n| + margin) on document vectors, summed (semantics 3.10).
+class AbsTriplet(DocumentTriplet):
+    """AbsAspire: the same as ``specter``, but with the sum instead of the mean (semantics 3.10)."""
 
-    ``margin`` is in units of distance. The same as ``specter``, but with the sum instead of the mean.
-    """
-
-    margin: float = 1.0
-    served_tau: ClassVar[float | None] = None
-
-    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
-        """Return the loss; 0 for a batch without a negative."""
-        distance = partial(paired_distances, DOCUMENT, tau=1.0)
-        return margin_loss(batch, distance, margin=self.margin, mean=False)
+    mean: bool = field(default=False, init=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +29,9 @@ class MaxTriplet:
 
     margin: float = 1.0
     served_tau: ClassVar[float | None] = None
+
+    def __post_init__(self) -> None:
+        require_numbers(margin=self.margin, or_zero=True)
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss; 0 for a batch without a negative."""
@@ -53,6 +48,10 @@ class AttentionTriplet:
 
     margin: float = 1.0
     tau: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_numbers(margin=self.margin, or_zero=True)
+        require_numbers(tau=self.tau)
 
     @property
     def served_tau(self) -> float:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.batch import EncodedBatch
+from models.training.objectives.distances import require_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,10 @@ class SupervisedTransport:
     tau: float = 0.5
     sentences: float = 1.0
     transport: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_numbers(tau=self.tau)
+        require_numbers(margin=self.margin, sentences=self.sentences, transport=self.transport, or_zero=True)
 
     @property
     def served_tau(self) -> float:

@@ -1,5 +1,6 @@
 """The distances that papers are ranked by, with gradients, by name (semantics 3.3, 3.4)."""
 
+import math
 from dataclasses import replace
 
 from jaxtyping import Bool, Float, Float64
@@ -20,6 +21,18 @@ def require_distance(name: str) -> None:
     """Raise UnknownNameError unless ``name`` is one of DISTANCES."""
     if name not in DISTANCES:
         raise UnknownNameError(f"Unknown distance {name!r}; known: {', '.join(DISTANCES)}.")
+
+
+def require_numbers(*, or_zero: bool = False, **settings: object) -> None:
+    """Raise InputError unless each of the ``settings`` of an objective is a finite number above 0.
+
+    ``or_zero``: 0 is accepted as well.
+    """
+    for name, value in settings.items():
+        number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        if not (0 < number < math.inf or (or_zero and number == 0)):
+            expected = "a number of 0 or more" if or_zero else "a number above 0"
+            raise InputError(f"The objective's {name} is {value!r}; expected {expected}.")
 
 
 def l2(a: Float[Tensor, "*#n dim"], b: Float[Tensor, "*#n dim"]) -> Float[Tensor, "*n"]:

@@ -14,7 +14,13 @@ from jaxtyping import Float
 
 from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import TEMPERED, all_distances, require_distance
+from models.training.objectives.distances import (
+    DISTANCES,
+    TEMPERED,
+    all_distances,
+    require_distance,
+    require_numbers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,9 @@ class InBatch:
     def __post_init__(self) -> None:
         for name in self.distances:
             require_distance(name)
-        if not (self.distances and self.temperature > 0):
-            raise InputError(
-                f"in-batch with distances {list(self.distances)} and temperature {self.temperature}: "
-                "expected at least one distance and a temperature above 0."
-            )
+        if not self.distances:
+            raise InputError(f"in-batch has no distances; give at least one of {', '.join(DISTANCES)}.")
+        require_numbers(temperature=self.temperature, tau=self.tau)
 
     @property
     def served_tau(self) -> float | None:

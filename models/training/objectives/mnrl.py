@@ -9,8 +9,8 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float
 
-from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch
+from models.training.objectives.distances import require_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class MultipleNegatives:
     served_tau: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        if not self.scale > 0:
-            raise InputError(f"scale is {self.scale}; expected a number above 0, such as 20.")
+        require_numbers(scale=self.scale)
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the mean over the batch."""

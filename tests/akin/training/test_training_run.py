@@ -190,6 +190,7 @@ def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
         (lambda text: text.replace("in-batch", "inbatch"), UnknownNameError, "in-batch"),
         (lambda text: text.replace("temperature", "temprature"), InputError, "temprature"),
         (lambda text: text.replace('path = "set"', 'path = "absent"', 1), InputError, "akin train data"),
+        (lambda text: text.replace('["single"]', "[]"), InputError, "held_out.distances"),
         (lambda text: text + "[", InputError, "not a TOML file"),
         (
             lambda text: (
