@@ -64,9 +64,10 @@ class EvalQuery:
     """One query of a test collection.
 
     ``selected`` are the sentences of ``paper`` that count (``None``: all). ``pool`` holds the ids of the
-    papers to rank, never the query's own (empty: the whole collection). ``facet`` and ``fold`` group queries
-    in reports; the bootstrap resamples ``cluster`` (the query paper). ``is_text`` marks a short query whose
-    text is in ``paper.abstract``, with an empty title.
+    papers to rank (empty: the whole collection), without the query's own and the ``excluded`` ones (see
+    ``ranks``), so that queries can share one pool. ``facet`` and ``fold`` group queries in reports; the
+    bootstrap resamples ``cluster`` (the query paper). ``is_text`` marks a short query whose text is in
+    ``paper.abstract``, with an empty title.
     """
 
     id: str
@@ -77,6 +78,11 @@ class EvalQuery:
     facet: str = "all"
     fold: str = "all"
     is_text: bool = False
+    excluded: frozenset[str] = frozenset()
+
+    def ranks(self, paper_id: str) -> bool:
+        """Return whether a paper of the pool is ranked: not the query's own, nor an excluded one."""
+        return paper_id != self.paper.id and paper_id not in self.excluded
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def _ranking(query: EvalQuery, run: Run) -> list[str]:
     return [
         paper_id
         for paper_id in run.ranking(query.id)
-        if paper_id != query.paper.id and (not allowed or paper_id in allowed)
+        if query.ranks(paper_id) and (not allowed or paper_id in allowed)
     ]
 
 
@@ -211,7 +211,7 @@ def _grades(query: EvalQuery, collection: Collection) -> dict[str, int]:
     return {
         paper_id: grade
         for paper_id, grade in collection.qrels.get(query.id, {}).items()
-        if paper_id != query.paper.id and (not allowed or paper_id in allowed)
+        if query.ranks(paper_id) and (not allowed or paper_id in allowed)
     }
 
 
@@ -222,6 +222,6 @@ def _judged(
     return _Judged(
         ranked=[grades.get(paper_id, 0) for paper_id in ranking],
         ideal=sorted(grades.values(), reverse=True),
-        n_pool=len(pool) - (query.paper.id in pool),
+        n_pool=len(pool) - sum(paper_id in pool for paper_id in {query.paper.id, *query.excluded}),
         relevant_from=collection.relevant_from,
     )

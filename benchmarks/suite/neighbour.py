@@ -62,7 +62,7 @@ def runs(collection: Collection, encoder: Encoder) -> list[Run]:
         neighbour = Neighbour(papers, vectors, hybrid=hybrid)
         scores = {}
         for query in collection.queries:
-            pool = frozenset(query.pool or collection.papers) - {query.paper.id}
+            pool = frozenset(query.pool or collection.papers) - {query.paper.id, *query.excluded}
             ranked = neighbour.search(query.paper, len(papers))
             scores[query.id] = {paper_id: score for paper_id, score in ranked if paper_id in pool}
         found.append(Run(f"txtai{'-hybrid' * hybrid}", scores))

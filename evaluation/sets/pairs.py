@@ -33,15 +33,17 @@ class PairsSet:
         """Read the pairs; raises CollectionMissingError, BrokenRowError or InputError."""
         made = read_set(path)
         positives = {example.positive: made.texts[example.positive] for example in made.examples}
+        pool = tuple(positives)  # one for all queries: a list for each would take quadratic memory
         queries, qrels = [], {}
         for number, example in enumerate(made.examples, start=1):
             paper = made.texts[example.query]
-            rivals = (i for i in positives if i == example.positive or not made.belong(example.query, i))
+            akin = made.akin[example.query] & positives.keys()
             query = EvalQuery(
                 id=f"pair:{number}",
                 paper=paper,
-                pool=tuple(rivals),
+                pool=pool,
                 cluster=example.query,
+                excluded=frozenset(akin - {example.positive}),
                 is_text=paper.title == "" and example.query not in positives,
             )
             queries.append(query)

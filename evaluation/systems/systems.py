@@ -147,7 +147,7 @@ class Systems:
     def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
         pool = query.pool or self._ids
         # Judged papers that the collection lacks cannot be ranked; the reader's notes count them.
-        ranked = [self._position[i] for i in pool if i in self._position and i != query.paper.id]
+        ranked = [self._position[i] for i in pool if i in self._position and query.ranks(i)]
         positions = np.array(ranked, dtype=np.int64)
         scores = scorer(query, positions)
         kept = np.flatnonzero(scores > -np.inf)

@@ -186,7 +186,8 @@ def encode_collection(collection: Collection, source: VectorSource, *, alone: bo
     ``alone`` encodes each sentence by itself, without title or neighbours; the document vectors are then
     zeros.
     """
-    pooled = {paper_id for query in collection.queries for paper_id in query.pool}
+    pools = {id(query.pool): query.pool for query in collection.queries}  # queries may share one
+    pooled = set().union(*pools.values())
     if any(not query.pool for query in collection.queries):
         pooled = set(collection.papers)
     ranked = [paper for paper_id, paper in collection.papers.items() if paper_id in pooled]

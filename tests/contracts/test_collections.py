@@ -35,7 +35,7 @@ def test_every_collection_keeps_the_contract(name: str, tmp_path: Path) -> None:
     assert ids == [each for each in dict.fromkeys(ids) if len(each.split()) == 1]
     assert set(ids) == collection.qrels.keys()
     for each in collection.queries:
-        assert each.paper.id not in each.pool
+        assert each.paper.id not in each.pool or not each.ranks(each.paper.id)
         assert collection.papers.keys() >= set(each.pool)
         assert set(range(len(each.paper.sentences))) >= set(each.selected or ())
         assert (
@@ -76,7 +76,14 @@ def test_pairs_rank_the_positives_of_all_examples(tmp_path: Path) -> None:
     collection = example("pairs", tmp_path)
     assert {"pair:1": {"moons": 1}, "pair:2": {"dunes": 1}, "pair:3": {"dunes": 1}} == collection.qrels
     assert {"moons", "dunes"} == collection.papers.keys()
-    assert [("moons",), ("dunes",), ("moons", "dunes")] == [each.pool for each in collection.queries]
+    first, second, third = collection.queries
+    assert first.pool is second.pool is third.pool  # memory grows with the pairs, not with their square
+    ranked = [[i for i in each.pool if each.ranks(i)] for each in collection.queries]
+    assert [["moons"], ["dunes"], ["moons", "dunes"]] == ranked
+    everything = Run("all", {each.id: dict.fromkeys(each.pool, 1.0) for each in collection.queries})
+    assert {"pair:1": 100.0, "pair:2": 100.0, "pair:3": 100.0} == per_query(collection, everything, ["P@1"])[
+        "P@1"
+    ]
     assert [False, False, True] == [each.is_text for each in collection.queries]
     assert ["tides", "tides", "claim"] == [each.cluster for each in collection.queries]
 
