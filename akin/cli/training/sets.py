@@ -107,7 +107,9 @@ def read_citations(paths: Sequence[Path], papers: Mapping[str, Paper]) -> Iterat
             n_cited = row.get("n_cited", len(cited))
             if not isinstance(n_cited, int):
                 raise BrokenRowError(str(path), number, f'"n_cited" is {n_cited!r}, expected a whole number')
-            yield Citation(str(row.get("citing", f"{path.name}:{number}")), context, tuple(cited), n_cited)
+            citing = row.get("citing")
+            name = f"{path.name}:{number}" if citing is None else str(citing)
+            yield Citation(name, context, tuple(cited), n_cited)
 
 
 def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:

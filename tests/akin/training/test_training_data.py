@@ -238,6 +238,13 @@ def test_broken_citations_are_named(tmp_path: Path, row: dict[str, object], said
     assert refused.value.line == 2
 
 
+def test_a_citing_paper_that_is_null_is_unknown(tmp_path: Path) -> None:
+    """Two such sentences are not of one paper called None: each has the name of its line."""
+    row: dict[str, object] = {"citing": None, "context": "Fine.", "cited": ["p"]}
+    file = write_lines(tmp_path / "c.jsonl", [row, row])
+    assert ["c.jsonl:1", "c.jsonl:2"] == [each.citing for each in read_citations([file], {})]
+
+
 def test_broken_queries_are_named(tmp_path: Path) -> None:
     """A query without a passage is refused."""
     with pytest.raises(BrokenRowError, match="expected"):
