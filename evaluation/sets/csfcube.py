@@ -126,13 +126,13 @@ def _facets(record: JsonObject) -> list[object]:
 def _grades(judged: JsonObject, file: Path, paper_id: str) -> dict[str, int]:
     """Return the adjudicated grades of a query's candidates without the query paper; -1 (not rated) is 0."""
     try:
-        pairs = list(zip(judged["cands"], judged["relevance_adju"], strict=True))
+        pairs = zip(judged["cands"], judged["relevance_adju"], strict=True)
+        return {candidate: max(grade, 0) for candidate, grade in pairs if candidate != paper_id}
     except (KeyError, TypeError, ValueError) as error:
         raise CorpusFormatError(
-            f"{file}: query {paper_id} needs lists cands and relevance_adju of equal length. "
+            f"{file}: query {paper_id} needs lists cands and relevance_adju (numbers) of equal length. "
             "Fetch the file again."
         ) from error
-    return {candidate: max(grade, 0) for candidate, grade in pairs if candidate != paper_id}
 
 
 def _query(

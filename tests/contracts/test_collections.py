@@ -265,10 +265,21 @@ def test_a_paper_that_comes_twice_is_refused(tmp_path: Path) -> None:
         reader_of("relish").load(tmp_path)
 
 
-def test_pools_and_grades_of_different_length_are_refused(tmp_path: Path) -> None:
-    """A pool and grades of different lengths are refused."""
+def test_a_query_in_no_split_is_left_out_and_told(tmp_path: Path) -> None:
+    """A query in no split is left out with a note, because it would form a third fold."""
     EXAMPLES["relish"](tmp_path)
-    damaged = {"11": {"cands": ["12", "13"], "relevance_adju": [1]}}
+    write(tmp_path, "relish-evaluation_splits.json", json.dumps({"dev": ["15"], "test": []}))
+    collection = reader_of("relish").load(tmp_path)
+    assert [("15", "dev")] == [(each.id, each.fold) for each in collection.queries]
+    assert {"15"} == collection.qrels.keys()
+    assert "Queries left out, in no split of relish-evaluation_splits.json: 1." in collection.notes
+
+
+@pytest.mark.parametrize("grades", [[1], [1, None]])
+def test_pools_and_grades_that_do_not_fit_are_refused(grades: list[int | None], tmp_path: Path) -> None:
+    """A pool and grades of different lengths, and a grade that is null, are refused."""
+    EXAMPLES["relish"](tmp_path)
+    damaged = {"11": {"cands": ["12", "13"], "relevance_adju": grades}}
     write(tmp_path, "test-pid2anns-relish.json", json.dumps(damaged))
     with pytest.raises(InputError, match="of equal length"):
         reader_of("relish").load(tmp_path)

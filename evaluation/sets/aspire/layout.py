@@ -52,9 +52,13 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
     queries: list[EvalQuery] = []
     qrels: dict[str, dict[str, int]] = {}
     absent: set[str] = set()
+    n_unsplit = 0
     for query_id, judged in json_document(annotations).items():
         if query_id not in papers:
             absent.add(query_id)
+            continue
+        if query_id not in folds:
+            n_unsplit += 1
             continue
         grades = _grades(annotations, query_id, judged)
         absent.update(grades.keys() - papers.keys())
@@ -62,9 +66,10 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
         pool = tuple(paper_id for paper_id in grades if paper_id in papers)
         if len(pool) == len(papers) - 1:
             pool, grades = (), {paper_id: grade for paper_id, grade in grades.items() if grade > 0}
-        paper, fold = papers[query_id], folds.get(query_id, "all")
-        queries.append(EvalQuery(query_id, paper, pool, topics.get(query_id, query_id), fold=fold))
+        cluster = topics.get(query_id, query_id)
+        queries.append(EvalQuery(query_id, papers[query_id], pool, cluster, fold=folds[query_id]))
         qrels[query_id] = grades
+    unsplit = (f"Queries left out, in no split of {splits.name}: {n_unsplit:,}.",) * bool(n_unsplit)
     return Collection(
         name=name,
         papers=papers,
@@ -72,7 +77,7 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
         qrels=qrels,
         relevant_from=relevant_from,
         measures=MEASURES,
-        notes=(*notes_on(blank, len(absent)), *SPLITS_NOTE),
+        notes=(*notes_on(blank, len(absent)), *unsplit, *SPLITS_NOTE),
     )
 
 
@@ -89,10 +94,15 @@ def _texts(path: Path) -> Iterator[PaperText]:
 def _grades(path: Path, query_id: str, judged: object) -> dict[str, int]:
     candidates = judged.get("cands") if isinstance(judged, dict) else None
     grades = judged.get("relevance_adju") if isinstance(judged, dict) else None
-    if not isinstance(candidates, list) or not isinstance(grades, list) or len(candidates) != len(grades):
+    if (
+        not isinstance(candidates, list)
+        or not isinstance(grades, list)
+        or len(candidates) != len(grades)
+        or not all(isinstance(grade, int | float) for grade in grades)
+    ):
         raise CorpusFormatError(
-            f"{path}: query {query_id!r} needs lists cands and relevance_adju of equal length. Fetch it "
-            "again."
+            f"{path}: query {query_id!r} needs lists cands and relevance_adju (numbers) of equal length. "
+            "Fetch it again."
         )
     return {str(paper_id): int(grade) for paper_id, grade in zip(candidates, grades, strict=True)}
 

@@ -299,6 +299,7 @@ def test_a_missing_file_says_where_the_collection_is_offered(name: str, folder: 
         ({}, {"method": []}, "'method' holds no splits"),
         ({"method": {"q2": {"cands": ["c9"], "relevance_adju": [1]}}}, SPLITS, "1 papers, c9 for one"),
         ({"method": {"q2": {"cands": ["c1"], "relevance_adju": []}}}, SPLITS, "of equal length"),
+        ({"method": {"q2": {"cands": ["c1"], "relevance_adju": [None]}}}, SPLITS, "of equal length"),
         ({"method": {"q2": {"cands": ["c1"]}}}, SPLITS, "relevance_adju"),
     ],
 )
