@@ -91,17 +91,7 @@ class FunctionsSet:
         paper; a sentence without a vector is neither a query nor in a pool. Intervals resample abstracts.
         Raises what ``load`` raises, and EncoderError for vectors that do not fit.
         """
-        labelled = read_labelled_sentences(self.file(path))
-        vectors, labels, clusters = _labelled_vectors(labelled, encode_sentences)
-        values = retrieval_by_label(vectors, np.unique(labels, return_inverse=True)[1])
-        rows = []
-        for facet in ("all", *sorted(set(labels))):
-            kept = [i for i, label in enumerate(labels) if facet in {"all", label}]
-            table = {measure: {str(i): float(values[measure][i]) for i in kept} for measure in MEASURES}
-            for measure, found in intervals(table, {str(i): clusters[i] for i in kept}).items():
-                figures = (found.value, found.low, found.high, found.n)
-                rows.append(Row("functions", system, facet, "all", measure, *figures))
-        return rows
+        return _measured(read_labelled_sentences(self.file(path)), encode_sentences, system=system)
 
     def figures(
         self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
@@ -110,7 +100,8 @@ class FunctionsSet:
 
         Raises InputError for weights in ``functions`` that belong to an encoder not measured.
         """
-        papers = list(self.load(path).papers.values())
+        labelled = read_labelled_sentences(self.file(path))
+        papers = list(labelled.papers.values())
         here = {source.encoder.spec.fingerprint for source in sources}
         if strange := [each for each in functions if read_metadata(each)["encoder"] not in here]:
             raise InputError(
@@ -120,7 +111,21 @@ class FunctionsSet:
         for source in sources:
             for system, vectors in sentence_vectors(papers, source, functions=functions).items():
                 of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
-                yield from self.evaluate(path, partial(_known, of_paper), system=system)
+                yield from _measured(labelled, partial(_known, of_paper), system=system)
+
+
+def _measured(labelled: LabelledSentences, encode_sentences: EncodeSentences, *, system: str) -> list[Row]:
+    """Return the rows of ``FunctionsSet.evaluate``."""
+    vectors, labels, clusters = _labelled_vectors(labelled, encode_sentences)
+    values = retrieval_by_label(vectors, np.unique(labels, return_inverse=True)[1])
+    rows = []
+    for facet in ("all", *sorted(set(labels))):
+        kept = [i for i, label in enumerate(labels) if facet in {"all", label}]
+        table = {measure: {str(i): float(values[measure][i]) for i in kept} for measure in MEASURES}
+        for measure, found in intervals(table, {str(i): clusters[i] for i in kept}).items():
+            figures = (found.value, found.low, found.high, found.n)
+            rows.append(Row("functions", system, facet, "all", measure, *figures))
+    return rows
 
 
 def _known(
@@ -194,7 +199,7 @@ def _labelled_vectors(
 def read_labelled_sentences(file: Path) -> LabelledSentences:
     """Read a file in the format of its name: CSAbstruct's .jsonl, PubMed RCT's .txt, or .tsv.
 
-    Raises BrokenRowError, naming the line.
+    Raises BrokenRowError, naming the line, and InputError for a file without a sentence.
     """
     kind = file.name.removesuffix(".gz").rpartition(".")[2]
     read = {"txt": _pubmed_rct, "tsv": _communicative_functions}.get(kind, _csabstruct)
@@ -205,6 +210,8 @@ def read_labelled_sentences(file: Path) -> LabelledSentences:
         texts.append(text)
         labels[text.id], clusters[text.id] = tuple(own), cluster
     papers, _ = to_papers(texts)
+    if not papers:
+        raise InputError(f"{file} holds no labelled sentence; give a file with at least one.")
     return LabelledSentences(papers, labels, clusters)
 
 

@@ -15,6 +15,7 @@ from evaluation.sets import functions
 from evaluation.sets.functions import FunctionsSet, retrieval_by_label
 from evaluation.sets.scidocs import ScidocsSet
 from evaluation.statistics.summary import Row
+from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import macro_f1
 from evaluation.tasks.recommendation import Click, Metadata, recommend
 from models.encoder import Encoder
@@ -104,6 +105,27 @@ def test_functions_refuses_labels_it_does_not_know(tmp_path: Path) -> None:
     write(tmp_path, "dev.jsonl", '{"sentences": ["A."], "labels": ["mood"]}\n')
     with pytest.raises(BrokenRowError, match=r"dev\.jsonl:1: unknown labels mood"):
         FunctionsSet().load(tmp_path)
+
+
+def test_functions_refuses_a_file_without_a_sentence(tmp_path: Path) -> None:
+    """An empty file is named."""
+    write(tmp_path, "dev.jsonl", "")
+    with pytest.raises(InputError, match=r"dev\.jsonl holds no labelled sentence"):
+        FunctionsSet().load(tmp_path)
+
+
+def test_functions_reads_its_file_once_for_all_systems(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large file is not parsed again for each way to give sentences vectors."""
+    EXAMPLES["functions"](tmp_path)
+    read: list[Path] = []
+    whole = functions.read_labelled_sentences
+    monkeypatch.setattr(functions, "read_labelled_sentences", lambda file: read.append(file) or whole(file))
+    source = VectorSource(hashing, on_progress=lambda *_: None)
+    rows = list(FunctionsSet().figures(tmp_path, [source], [], functions=()))
+    assert {"hashing:alone", "hashing:context"} == {row.system for row in rows}
+    assert [tmp_path / "dev.jsonl"] == read
 
 
 RCT = """###24491034
