@@ -1,7 +1,7 @@
 """Any test collection in TREC's format: a corpus, topics, and judgements."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -61,7 +61,7 @@ class TrecSet:
         qrels = read_qrels(judgements)
         read = _topics(topics)
         require_judged([topic.id for topic in read], qrels, topics)
-        queries = tuple(_query(topic, papers, topics) for topic in read if topic.id in qrels)
+        queries = tuple(_queries((topic for topic in read if topic.id in qrels), papers, topics))
         n_absent = len(qrels) - len(queries)
         qrels = {query.id: qrels[query.id] for query in queries}
         absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
@@ -88,12 +88,21 @@ def _only(reader: TrecSet, folder: Path, stem: str) -> Path:
     return found[0] if found else locate(reader, folder, f"{stem}.*")
 
 
-def _query(topic: _Topic, papers: Mapping[str, Paper], path: Path) -> EvalQuery:
+def _queries(topics: Iterable[_Topic], papers: Mapping[str, Paper], path: Path) -> Iterator[EvalQuery]:
+    for topic in topics:
+        try:
+            query = _query(topic, papers)
+        except InputError as error:
+            raise InputError(f"{path}: topic {topic.id!r}: {error}") from error
+        yield query
+
+
+def _query(topic: _Topic, papers: Mapping[str, Paper]) -> EvalQuery:
     if not topic.paper_id:
         text = text_query(f"query:{topic.id}", topic.text)
         return EvalQuery(id=topic.id, paper=text, pool=(), cluster=topic.id, is_text=True)
     if topic.paper_id not in papers:
-        raise InputError(f"{path}: the paper {topic.paper_id!r} of topic {topic.id!r} is not in the corpus.")
+        raise InputError(f"The paper {topic.paper_id!r} is not in the corpus.")
     paper = papers[topic.paper_id]
     selected = None
     if topic.sentences is not None or topic.facet is not None:
@@ -110,7 +119,7 @@ def _topics(path: Path) -> list[_Topic]:
         topics = [_json_topic(record, path, number) for number, record in json_lines(path)]
     elif head.startswith("<"):
         text = "".join(line for _, line in text_lines(path))
-        topics = list(_classic_topics(text) if _CLASSIC_TOPIC.search(text) else _xml_topics(text, path))
+        topics = list(_classic_topics(text, path) if _CLASSIC_TOPIC.search(text) else _xml_topics(text, path))
     else:
         topics = list(_table_topics(path))
     if len({topic.id for topic in topics}) < len(topics):
@@ -141,11 +150,11 @@ def _table_topics(path: Path) -> Iterator[_Topic]:
             raise BrokenRowError(str(path), number, "no tab between id and text")
 
 
-def _classic_topics(text: str) -> Iterator[_Topic]:
+def _classic_topics(text: str, path: Path) -> Iterator[_Topic]:
     for block in _CLASSIC_TOPIC.findall(text):
         number, title = _CLASSIC_NUMBER.search(block), _CLASSIC_TITLE.search(block)
         if number is None or title is None:
-            raise CorpusFormatError(f"A topic has no <num> or no <title>: {block.strip()[:60]!r}.")
+            raise CorpusFormatError(f"{path}: a topic has no <num> or no <title>: {block.strip()[:60]!r}.")
         yield _Topic(number[1], title[1])
 
 

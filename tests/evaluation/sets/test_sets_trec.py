@@ -106,7 +106,11 @@ def test_trec_topics_come_in_many_formats(name: str, content: str, tmp_path: Pat
         ({"id": "t1", "paper_id": "lost"}, "is not in the corpus"),
         ({"id": "t1"}, "either a query or a paper_id"),
         ({"id": "t1", "paper_id": "tides", "facet": "mood"}, "unknown facet 'mood'"),
-        ({"id": "t1", "paper_id": "tides", "sentences": [7]}, "numbered 0 to 1"),
+        (
+            {"id": "t1", "paper_id": "tides", "sentences": [7]},
+            r"topics\.jsonl: topic 't1': .*numbered 0 to 1",
+        ),
+        ({"id": "t1", "query": " "}, r"topics\.jsonl: topic 't1': .*no text"),
     ],
 )
 def test_trec_topics_that_cannot_be_used_are_refused(
@@ -116,6 +120,15 @@ def test_trec_topics_that_cannot_be_used_are_refused(
     EXAMPLES["trec"](tmp_path)
     write(tmp_path, "topics.jsonl", lines(topic))
     with pytest.raises(InputError, match=reason):
+        reader_of("trec").load(tmp_path)
+
+
+def test_a_classic_topic_that_is_broken_is_named_with_its_file(tmp_path: Path) -> None:
+    """Several files may be at fault, so the message says which."""
+    EXAMPLES["trec"](tmp_path)
+    (tmp_path / "topics.jsonl").unlink()
+    write(tmp_path, "topics.txt", "<top>\n<num> Number: t1\n</top>\n")
+    with pytest.raises(CorpusFormatError, match=r"topics\.txt: a topic has no <num> or no <title>"):
         reader_of("trec").load(tmp_path)
 
 
