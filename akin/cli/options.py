@@ -173,3 +173,11 @@ def filters_of(
         "has_facets": [facet.value for facet in has_facets or ()],
     }
     return {name: value for name, value in named.items() if value}
+
+
+def refuse_options(context: typer.Context, names: Sequence[str], message: str) -> None:
+    """Raise InputError if any of the options ``names`` is given: ``message``, with them for ``{given}``."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        raise InputError(message.format(given=", ".join(f"--{name.replace('_', '-')}" for name in given)))

@@ -152,6 +152,16 @@ def test_classification_by_function_needs_no_queries(tmp_path: Path) -> None:
     assert {"hashing:context", "hashing:alone"} <= set(shown.split())
 
 
+def test_options_that_a_set_does_not_use_are_refused(tmp_path: Path) -> None:
+    """Labelled sentences rank nothing, and only they take function encoders: no option is ignored."""
+    EXAMPLES["functions"](tmp_path)
+    for option, value in {"--scorer": "ot", "--tau": 1, "--words": 1, "--cache": "c", "--runs": "r"}.items():
+        shown = run("evaluate", "functions", tmp_path, "--encoder", "hashing", option, value, status=1)
+        assert f"akin evaluate functions does not use {option}; leave it out" in flat(shown)
+    shown = run("evaluate", "demo", "--functions", tmp_path / "nothere.safetensors", status=1)
+    assert "akin evaluate demo does not use --functions" in flat(shown)
+
+
 def two_runs(folder: Path) -> tuple[Path, Path]:
     """Write the runs of two systems on a few demo queries, and return their files."""
     run("evaluate", *QUICK, "--runs", folder)

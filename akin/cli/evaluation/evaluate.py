@@ -20,7 +20,7 @@ from akin.cli.evaluation.scores import (
     verdicts,
 )
 from akin.cli.evaluation.tables import Format, Json, Shown, show, write_files, write_json
-from akin.cli.options import Device, chosen_precision
+from akin.cli.options import Device, chosen_precision, refuse_options
 from akin.cli.progress import make_room_for, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS
 from models.errors import InputError
@@ -35,6 +35,9 @@ _DEMO = Path(__file__).parents[2] / "demo"
 # Added to a collection's description; the list of commands shows the description alone.
 _WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where to download it."
 
+# Options that do not apply to labelled sentences, which rank no papers and are encoded anew.
+_OF_RANKINGS = ("scorer", "tau", "words", "specificity", "cache", "runs")
+
 app = typer.Typer(
     help="Measure relevance on a test collection, compare runs, or evaluate the candidate stage.",
     no_args_is_help=True,
@@ -46,6 +49,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
     """Return the command that measures the collection ``name``; all collections have the same options."""
 
     def measure(
+        context: typer.Context,
         path: Annotated[Path, typer.Argument(help="The folder that holds the collection.")] = default,
         encoder: Annotated[
             list[str] | None,
@@ -100,6 +104,8 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             Path | None, typer.Option(help="Write an HTML report with charts to this file.", dir_okay=False)
         ] = None,
     ) -> None:
+        unread = _OF_RANKINGS if name == "functions" else ("functions",)
+        refuse_options(context, unread, f"akin evaluate {name} does not use {{given}}; leave it out.")
         if system and (encoder or scorer):
             raise InputError("--system names encoder and scorer; leave out --encoder and --scorer.")
         if data and precision is not Precision.FLOAT32:

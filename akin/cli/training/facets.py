@@ -72,6 +72,11 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
             f"{f', {_LEAST_PAPERS} at least' if found else ''}."
         )
     kept = {name for name in found if hash64(f"held-out:{name}") / 2**64 < held_out}
+    if len(kept) == len(found):
+        raise InputError(
+            f"A share of {held_out:g} holds out all {len(kept)} abstracts of {file}, so none is left to "
+            "train on; hold out a smaller share."
+        )
     return LabelledPapers(
         tuple(paper for name, (paper, _) in found.items() if name not in kept),
         tuple(plain for name, (_, plain) in found.items() if name in kept),

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from akin.cli.consoles import stderr, stdout
 from akin.cli.evaluation.study_scores import facet_tables
-from akin.cli.options import Device
+from akin.cli.options import Device, refuse_options
 from akin.cli.progress import make_room_for, show_progress
 from akin.cli.training.config import read_config
 from akin.cli.training.data import app as data_app
@@ -153,10 +153,7 @@ def functions(
     ] = "softmax",
     per_function: Annotated[int, typer.Option(min=2, help="Maximum number of sentences per function.")] = 300,
     ngram_words: Annotated[
-        int,
-        typer.Option(
-            min=2, max=5, help="Minimum number of words of an n-gram (at most 5; the paper uses 5)."
-        ),
+        int, typer.Option(min=2, max=5, help="Minimum number of words of an n-gram (the paper uses 5).")
     ] = 2,
     n_functions: Annotated[
         int | None,
@@ -245,6 +242,7 @@ def functions(
 
 @app.command()
 def facets(
+    context: typer.Context,
     labelled: Annotated[
         list[Path],
         typer.Argument(
@@ -279,6 +277,8 @@ def facets(
     Akin. Otherwise measure it with `akin evaluate facets PATH --tagger FILE`. Use it with `akin index
     --tagger FILE`.
     """
+    if text_alone:
+        refuse_options(context, ("encoder",), "--text-alone reads no encoder's layers; leave out {given}.")
     make_room_for(out)
     from models.training import facets as training
 

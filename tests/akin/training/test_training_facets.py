@@ -84,6 +84,17 @@ def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
     assert "choose another name for the file" in flat(run(*again, "--held-out", "0.3", status=1))
 
 
+def test_nothing_is_trained_on_no_abstract_or_with_an_idle_encoder(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If all abstracts are held out, or an encoder is named that no layer is read of, the command says so."""
+    monkeypatch.setattr("akin.cli.training.facets.hash64", lambda _: 0)
+    with pytest.raises(InputError, match=r"holds out all 41 abstracts of .*corpus\.jsonl"):
+        read_labelled(corpus, held_out=0.3)
+    command = ("train", "facets", corpus, "--text-alone", "--out", tmp_path / "facets-mine.safetensors")
+    assert "leave out --encoder" in flat(run(*command, "--encoder", "nothere", status=1))
+
+
 def test_a_corpus_without_labels_says_what_is_needed(tmp_path: Path) -> None:
     """A corpus with no labels, or with too few papers to hold some out, is refused."""
     path = tmp_path / "plain.jsonl"
