@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.cli.collection.ids import read_ids
+from akin.cli.options import refuse_options
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.files.durable import replace_file, storage_errors
 from models.checksums import sha256_of
@@ -95,11 +96,8 @@ def find_examples(
 
 def refuse_head_options(context: typer.Context) -> None:
     """Raise InputError if an option is given that does not apply to a whole encoder."""
-    sources = {name: context.get_parameter_source(name) for name in _OF_HEADS}
-    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
-    if given:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError(f"Only heads are trained with {named}; leave it out with --tune-encoder.")
+    message = "Only heads are trained with {given}; leave it out with --tune-encoder."
+    refuse_options(context, _OF_HEADS, message)
 
 
 def layer_numbers(layers: str) -> tuple[int, ...]:
@@ -155,12 +153,13 @@ def train_functions(
     """
     from models.training.rhetoric import functions as training
 
-    features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
     names = found.phrases.functions
     if n_functions is not None and not 2 <= n_functions < len(names):
         raise InputError(
             f"{n_functions} functions to learn from: expected 2 to {len(names) - 1} of the {len(names)}."
         )
+    training.require_dim(settings, len(layers) * encoder.spec.dim)
+    features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
     lines, seen, unseen = [], [], []
     for seed in range(settings.seed, settings.seed + seeds):
         own = replace(settings, seed=seed)

@@ -138,6 +138,15 @@ def lone_sentence(example: Example) -> Paper:
     return replace(example.paper, title="", abstract=sentence.text, sentences=(sentence,))
 
 
+def require_dim(settings: HeadSettings, n_inputs: int) -> None:
+    """Raise InputError if a head has more dimensions than the ``n_inputs`` numbers of the layers."""
+    if settings.dim > n_inputs:
+        raise InputError(
+            f"{settings.dim} dimensions are more than the {n_inputs} numbers of the layers; give fewer "
+            "dimensions or more layers."
+        )
+
+
 def train_head(
     features: Features, settings: HeadSettings, *, measure: Measure, on_progress: ProgressFn
 ) -> TrainedHead:
@@ -147,8 +156,7 @@ def train_head(
     in context and those alone); the head of the epoch with the best score is kept. Raises UnknownNameError or
     MissingPackageError for the objective, InputError for more dimensions than the layers have.
     """
-    if settings.dim > (n_inputs := features.rows[0].size):
-        raise InputError(f"{settings.dim} dimensions are more than the {n_inputs} numbers of the layers.")
+    require_dim(settings, features.rows[0].size)
     rng = np.random.default_rng(settings.seed)
     held_out = held_out_rows(features.papers, rng)
     heads: list[Head] = []

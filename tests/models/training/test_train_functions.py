@@ -317,7 +317,9 @@ def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
     assert expected in told.partition("Over seeds")[2]
 
 
-def test_some_functions_are_learnt_and_the_others_measured(workplace: Path) -> None:
+def test_some_functions_are_learnt_and_the_others_measured(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With --n-functions, the file names the learnt functions, and the others are measured."""
     (workplace / "three.toml").write_text(
         "[graph]\nphrases = ['result of graph']\n[cell]\nphrases = ['of neural cell']\n"
@@ -329,8 +331,12 @@ def test_some_functions_are_learnt_and_the_others_measured(workplace: Path) -> N
     assert "Over 2 seeds, functions not learnt from: MAP@R" in shown
     learnt = [read_metadata(workplace / f"k-seed{seed}.safetensors")["functions"] for seed in range(2)]
     assert [2, 2] == [len(names) for names in learnt]
+    # Told before hours of encoding: nothing is encoded any more.
+    monkeypatch.setattr("akin.cli.training.functions._features", lambda *_, **__: pytest.fail("encoded"))
     with pytest.raises(InputError, match="3 functions to learn from: expected 2 to 2 of the 3"):
         trained(workplace, "x", "--n-functions", "3", *lists)
+    with pytest.raises(InputError, match="7000 dimensions are more than the"):
+        trained(workplace, "x", "--dim", "7000", *lists)
 
 
 def test_without_a_target_sentences_are_only_counted(workplace: Path) -> None:
