@@ -32,6 +32,11 @@ def read_state(path: Path, *, config: str) -> State:
         with safe_open(path, framework="pt") as file:
             told = file.metadata() or {}
             tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path.parent} holds no checkpoint yet: there is no {path.name}. Start the run with akin train, "
+            "or wait for its first checkpoint."
+        ) from error
     except (OSError, SafetensorError) as error:
         raise InputError(
             f"{path} is not a checkpoint of a run ({error}); delete it to start again."

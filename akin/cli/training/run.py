@@ -153,7 +153,8 @@ class Run:
         """Write the best checkpoint as the run's encoder if there is none yet; return what ``write`` does."""
         folder = self._out / ENCODER
         if folder.exists():
-            return f"{folder} already exists. Use it with: --encoder {folder}"
+            told = f"{folder} already exists and stays as it is. Use it with: --encoder {folder}"
+            return f"{told}. For another share of the change, run akin train export with --share."
         return self.write(folder, share=self.config.share, commands=commands)
 
     def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:

@@ -61,6 +61,22 @@ def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:
         configured(tmp_path, '{ name = "ts-ot", tau = 0.2 }', more=other)
 
 
+def test_an_export_before_the_first_checkpoint_says_so(tmp_path: Path) -> None:
+    """There is nothing damaged to delete; nothing is written."""
+    running = configured(tmp_path, '{ name = "mnrl" }')
+    with pytest.raises(InputError, match=r"out holds no checkpoint yet: there is no last\.safetensors"):
+        running.write(tmp_path / "half", share=0.5)
+    assert not (tmp_path / "half").exists()
+
+
+def test_a_finished_run_says_how_another_share_is_written(tmp_path: Path) -> None:
+    """The encoder stays as it is, though the configuration has another share now."""
+    running = configured(tmp_path, '{ name = "mnrl" }')
+    (tmp_path / "out" / ENCODER).mkdir(parents=True)
+    assert "stays as it is" in running.finish()
+    assert "run akin train export with --share" in running.finish()
+
+
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra: str) -> None:
     """Training and export use the learned mix of layers and keep it unchanged, whatever share is exported."""
