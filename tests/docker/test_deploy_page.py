@@ -127,7 +127,7 @@ def test_models_are_mounted_into_what_reads_them() -> None:
 
 
 def test_the_proxies_pass_on_what_akin_takes() -> None:
-    """The proxies allow large batches and long addresses, and strip and restore the path prefix."""
+    """The proxies allow large batches and long addresses; under a path they pass the API alone, not the page."""
     bound = MAX_BATCH_BYTES // 1_000_000
     (nginx,), (caddy,) = blocks("nginx"), blocks("caddyfile")
     page = (ROOT / "docs" / "how-to" / "page.md").read_text(encoding="utf-8")
@@ -145,9 +145,12 @@ def test_the_proxies_pass_on_what_akin_takes() -> None:
         assert {"Connection", "Host", "X-Forwarded-For", "X-Forwarded-Proto", "X-Request-ID"} == passed
     for host in caddy.split(".example.org {")[1:]:
         assert (1, 1) == (host.count(f"max_size {bound}MB"), host.count("health_uri /readyz"))
-    assert "proxy_pass http://akin/;\n        proxy_redirect / /akin/;" in nginx
-    assert "handle_path /akin/*" in caddy
-    assert "header_down Location ^/ /akin/" in caddy
+    assert {"/": "http://akin", "/akin/v1/": "http://akin/v1/"} == dict(
+        re.findall(r"location (\S+) \{\s+proxy_pass (\S+);", nginx)
+    )
+    assert "proxy_redirect /v1/ /akin/v1/;" in nginx
+    assert "handle /akin/v1/* {\n        uri strip_prefix /akin\n" in caddy
+    assert "header_down Location ^/v1/ /akin/v1/" in caddy
 
 
 def test_the_unit_ends_as_the_containers_do() -> None:
