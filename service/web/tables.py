@@ -24,7 +24,8 @@ def to_latex(results: Sequence[ResultOut]) -> str:
     for result, key in zip(results, bibtex_keys(papers), strict=True):
         paper = rf"{latex_text(_short(result.paper))}~\cite{{{key}}}"
         said = [latex_text(each) or "--" for each in _said(result)[1:]]
-        lines.append(" & ".join([paper, *said]) + r" \\")
+        # "{}" before a row: LaTeX takes a "[" or "*" right after the end of a row for its argument.
+        lines.append("{}" + " & ".join([paper, *said]) + r" \\")
     return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
 
 

@@ -222,6 +222,14 @@ def test_a_latex_table_cites_the_bibtex_file(client: TestClient, results: list[d
     )
 
 
+def test_a_latex_row_is_never_an_argument(results: list[dict[str, Any]]) -> None:
+    r"""A title that begins with "[" or "*" stands in its row: "\\" does not read it as its argument."""
+    titles = ["[Two] Ropes", "*Star"]
+    papers = [changed(results[0], id=title, title=title, authors=[], year=None) for title in titles]
+    rows = [line for line in to_latex(papers).splitlines() if r"\cite" in line]
+    assert [r"{}[Two] Ropes~\cite", r"{}*Star~\cite"] == [row[: row.index(r"\cite") + 5] for row in rows]
+
+
 def test_what_papers_say_stays_in_its_cell(results: list[dict[str, Any]]) -> None:
     """Bars, tabs and line breaks separate no cells, markup is escaped, and nothing is a formula."""
     abstract = "=1+1 | <b>bold</b>\twith\ntabs"
