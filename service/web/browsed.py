@@ -6,6 +6,7 @@ from typing import Any, Final
 from models.errors import QueryError
 from models.types import Paper
 from service.api.dependencies.cursors import Paging
+from service.api.schemas.search.filters import LONGEST_NAME
 from service.resolve.filter_names import NAMED, ONE, Named, is_known, names_called
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
@@ -87,13 +88,22 @@ def name_unknown(engine: SearchEngine, asked: Asked) -> str:
     for kind in NAMED:
         given: tuple[str, ...] = getattr(asked, kind)
         if given and not any(is_known(engine.snapshot, kind, name) for name in given):
-            return f"No {ONE[kind]}'s name contains {' or '.join(given)}."
+            long = any(names_called(engine.snapshot, kind, name) for name in given)
+            bound = f" of at most {LONGEST_NAME} characters" if long else ""
+            return f"No {ONE[kind]}'s name{bound} contains {' or '.join(given)}."
     return ""
 
 
 def _found(engine: SearchEngine, asked: Asked, kind: Named) -> dict[str, list[str]]:
-    """Return the matching names of each given name, or the given name itself, which no paper has."""
-    return {given: names_called(engine.snapshot, kind, given) or [given] for given in getattr(asked, kind)}
+    """Return the matching names of each given name, without names too long for a filter.
+
+    If there are none, the given name itself stands for them.
+    """
+    found: dict[str, list[str]] = {}
+    for given in getattr(asked, kind):
+        called = names_called(engine.snapshot, kind, given)
+        found[given] = [name for name in called if len(name) <= LONGEST_NAME] or [given]
+    return found
 
 
 def _too_many(kind: Named, names: tuple[str, ...]) -> QueryError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from service.api.schemas.base import PaperOut
 from service.web.address.further import Further
 from service.web.browsed import Browsed
-from service.web.views.results.cards import PaperLinks, paper_links, web_address
+from service.web.views.results.cards import PaperLinks, links_names, paper_links, web_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,13 @@ def view_browsed(browsed: Browsed) -> BrowseView:
 
 
 def _papers(browsed: Browsed) -> Iterator[ListedPaper]:
+    linked = links_names(browsed.asked)
     for paper in browsed.papers:
         out = PaperOut.model_validate(paper)
         yield ListedPaper(
             id=paper.id,
             title=paper.title or "Without a title",
-            about=paper_links(browsed.asked, out),
+            about=paper_links(browsed.asked, out, linked=linked),
             opening=paper.sentences[0].text if paper.sentences else "",
             start=browsed.asked.start_from(Further(paper.id), ()).address(),
             out=web_address(out),

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from indexer.snapshot.snapshot import Snapshot
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
+from service.api.schemas.search.filters import LONGEST_NAME
 from service.web.views.results.years import stretch_in_words, stretch_length
 
 # The most venues, and the most fields, that are listed.
@@ -46,10 +47,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A venue or a field, and how many papers have it."""
+    """A venue or a field, and how many papers have it; ``linked`` if a filter may name it."""
 
     name: str
     n_papers: int
+    linked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,9 @@ def _counts(snapshot: Snapshot, name: str) -> dict[Any, int]:
 
 def _most_frequent(counts: dict[str, int]) -> tuple[Named, ...]:
     best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Named(name, n_papers) for name, n_papers in best[:_MOST_NAMES] if name)
+    return tuple(
+        Named(name, n_papers, len(name) <= LONGEST_NAME) for name, n_papers in best[:_MOST_NAMES] if name
+    )
 
 
 def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:

@@ -11,7 +11,7 @@ from service.search.engine import SearchEngine
 from service.search.query import Reason, SearchQuery, SeedReason, UnresolvedSeed
 from service.web.address.asked import Asked
 from service.web.address.further import Further
-from service.web.views.results.cards import PaperLinks, paper_links, web_address
+from service.web.views.results.cards import PaperLinks, links_names, paper_links, web_address
 from service.web.views.results.rows import key_sentences
 from service.web.views.seeds import name_seeds
 from service.web.views.summary import Part, summarize
@@ -86,11 +86,12 @@ def view_news(
     """Return the new papers of ``saved``; ``query`` is its query, ``asked`` the same on the page."""
     answer = news.answer
     start = asked or Asked()
+    linked = links_names(start)
     return NewsView(
         saved=saved,
         parts=() if asked is None else _in_words(engine, asked),
         href="" if asked is None else asked.address(),
-        papers=tuple(_fresh(each, start) for each in news.papers),
+        papers=tuple(_fresh(each, start, linked=linked) for each in news.papers),
         n_added=news.n_added,
         n_matching=news.n_matching,
         n_hidden=news.n_hidden,
@@ -119,14 +120,14 @@ def _in_words(engine: SearchEngine, asked: Asked) -> tuple[Part, ...]:
     return summarize(asked, title, name_seeds(engine, asked))
 
 
-def _fresh(new: NewPaper, asked: Asked) -> FreshPaper:
+def _fresh(new: NewPaper, asked: Asked, *, linked: bool) -> FreshPaper:
     result = ResultOut.model_validate(new.ranked)
     paper, best = result.paper, key_sentences(result).match
     span = None if best is None else paper.sentences[best]
     facets = {sentence.facet for sentence in paper.sentences}
     return FreshPaper(
         title=paper.title or "Without a title",
-        about=paper_links(asked, paper),
+        about=paper_links(asked, paper, linked=linked),
         added=_day(new.added_at),
         strength=result.strength.label if result.strength else "",
         match="" if span is None else paper.abstract[span.start : span.end],

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
 from models.types import Facet
+from service.api.schemas.search.filters import LONGEST_NAME
 from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -166,6 +167,26 @@ def test_an_author_is_found_by_a_part_of_the_name(
     body = {"query": {"text": "we do"}, "filters": {"authors": list(names)}}
     found = authors.post("/v1/search", json=body).json()["results"]
     assert {each["paper"]["id"] for each in found} == set(ranked_ids(page))
+
+
+def test_names_too_long_for_a_filter_are_no_links(tmp_path: Path, hashing: Encoder) -> None:
+    """A card and the first page show them as text, and a part of such a name finds only the shorter ones."""
+    long = {name: f"{name} {'B' * LONGEST_NAME}" for name in ("Ann", "Rope", "Knots")}
+    papers: list[dict[str, object]] = [
+        {"id": "p0", "title": "Title", "abstract": "We do.", "authors": [long["Ann"], "Bo Chen"]},
+        {"id": "p1", "title": "Other", "abstract": "We do.", "authors": ["Ann Lee"], "venue": "Rope Tests"},
+    ]
+    papers[0] |= {"venue": long["Rope"], "fields": [long["Knots"]]}
+    build_quietly(write_corpus(tmp_path / "papers.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        for address in ("/", "/?paper=p1", "/?author=Bo+Chen"):
+            page = page_at(client, address)
+            assert long["Rope"] in page.text
+            assert not [each for each in page.all("a") if "B" * LONGEST_NAME in each["href"]]
+            assert not [each for each in page.all("option") if "B" * LONGEST_NAME in each.get("value", "")]
+        assert ["p1"] == ranked_ids(page_at(client, "/?author=ann"))
+        said = page_at(client, "/?author=BBBB").text
+        assert f"No author's name of at most {LONGEST_NAME} characters contains BBBB." in said
 
 
 def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:

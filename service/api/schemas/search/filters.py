@@ -1,13 +1,15 @@
 """Filters: the papers that a request allows as results."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from models.types import Facet, Filters
 from service.api.schemas.base import IN_ADDRESS, WHOLE, FacetIn, PaperId, Strict
 
-_Name = Annotated[str, Field(min_length=1, max_length=300)]
+# Longer names are accepted in papers, but no filter names them.
+LONGEST_NAME: Final = 300
+_Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
 Names = Annotated[list[_Name], Field(fail_fast=True, max_length=100)]
 HasFacets = Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))]

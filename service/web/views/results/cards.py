@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from models.types import Paper
 from service.api.schemas.base import PaperOut
+from service.api.schemas.search.filters import LONGEST_NAME
 from service.api.schemas.search.recommendations import SeedAlignmentOut
 from service.api.schemas.search.results import ResultOut, StrengthOut
 from service.web.address.asked import Asked
@@ -113,9 +114,17 @@ def make_cards(
     sources: Sequence[Source],
 ) -> tuple[Card, ...]:
     """Return the cards of a page, found for ``sources``; ``n_chosen`` sentences of the first source count."""
-    scores = [result.score for result in results]
+    scores, linked = [result.score for result in results], links_names(asked)
     return tuple(
-        _card(result, asked, rank, bar=_bar(result.score, scores), n_chosen=n_chosen, sources=sources)
+        _card(
+            result,
+            asked,
+            rank,
+            about=paper_links(asked, result.paper, linked=linked),
+            bar=_bar(result.score, scores),
+            n_chosen=n_chosen,
+            sources=sources,
+        )
         for rank, result in zip(ranks, results, strict=True)
     )
 
@@ -140,6 +149,7 @@ def _card(
     asked: Asked,
     rank: int,
     *,
+    about: PaperLinks,
     bar: int,
     n_chosen: int,
     sources: Sequence[Source],
@@ -154,7 +164,7 @@ def _card(
         id=paper.id,
         title=paper.title or "Without a title",
         heading=tuple(pieces(paper.title, shared_stems(result))) or (("Without a title", False),),
-        about=paper_links(asked, paper),
+        about=about,
         lead=first_authors(paper.authors),
         year=paper.year,
         score=f"{result.score:.3f}".replace("-", "−"),
@@ -208,12 +218,19 @@ def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedS
         yield SeedShare(titles.get(key, "another paper"), share_in_words(weight), key[0])
 
 
-def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:
-    """Return the links of ``paper`` to filter the search ``asked``; without addresses if they are long."""
-    links = len(asked.address()) <= _LONGEST_LINK
+def links_names(asked: Asked) -> bool:
+    """Return whether names are links on a page of ``asked``: not if its address is long."""
+    return len(asked.address()) <= _LONGEST_LINK
+
+
+def paper_links(asked: Asked, paper: PaperOut, *, linked: bool) -> PaperLinks:
+    """Return the links of ``paper`` to filter the search ``asked``; ``linked`` as ``links_names`` says.
+
+    A name too long for a filter has no address.
+    """
 
     def link(name: str, **filters: tuple[str, ...]) -> Link:
-        return Link(name, asked.address(**filters) if links else "")
+        return Link(name, asked.address(**filters) if linked and len(name) <= LONGEST_NAME else "")
 
     return PaperLinks(
         authors=tuple(link(name, authors=(name,)) for name in paper.authors[:_MOST_AUTHORS]),
