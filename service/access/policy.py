@@ -22,10 +22,14 @@ class Queue(StrEnum):
 
 
 class Dialect(StrEnum):
-    """How errors are written: as problems (RFC 9457), pages, or problems for Semantic Scholar's clients."""
+    """How errors are written: as problems (RFC 9457), pages, or problems for Semantic Scholar's clients.
+
+    ``EITHER`` is a page for a browser and a problem for all others.
+    """
 
     PROBLEM = "problem"
     PAGE = "page"
+    EITHER = "either"
     SCHOLAR = "scholar"
 
 
@@ -69,7 +73,7 @@ PAGE: Final = replace(READ, dialect=Dialect.PAGE, without_query=LANDING)
 # Read most when the service is busiest, so it neither waits nor counts against a rate.
 METRICS: Final = Policy(scope=Scope.READ, queue=None, rate_limited=False, quiet=True)
 # A path without a route: even to learn that, a key is needed.
-UNKNOWN: Final = Policy(scope=Scope.READ, queue=None)
+UNKNOWN: Final = Policy(scope=Scope.READ, queue=None, dialect=Dialect.EITHER)
 
 
 def requires(policy: Policy) -> Callable[[_Endpoint], _Endpoint]:

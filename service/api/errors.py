@@ -150,7 +150,9 @@ def problem(
     """Return the response for one error; ``slug`` is the stable part of its type."""
     request.state.problem = slug
     dialect = _dialect(request)
-    retry_later = status == 503
+    headers = dict(headers or {})
+    if status == 503:
+        headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
     if dialect is Dialect.SCHOLAR:
         status = _SCHOLAR_STATUS.get(status, status)
     body = ProblemOut(
@@ -161,10 +163,7 @@ def problem(
         request_id=request.state.request_id,
         errors=errors or [],
     )
-    headers = dict(headers or {})
-    if retry_later:
-        headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
-    if resolved_of(request.scope).route is None:
+    if _declared_dialect(request) is Dialect.EITHER:
         headers.setdefault("Vary", "Accept")
     if dialect is Dialect.PAGE:
         return _pages(request).render(body, headers)
@@ -285,11 +284,15 @@ def _pages(request: Request) -> ProblemPages:
 
 
 def _dialect(request: Request) -> Dialect:
-    resolved = resolved_of(request.scope)
-    # At an unknown address, a browser gets a page with links to others; a program gets a problem.
-    if resolved.route is None and wants_page(",".join(request.headers.getlist("Accept"))):
-        return Dialect.PAGE
-    return Dialect.PROBLEM if resolved.policy is None else resolved.policy.dialect
+    dialect = _declared_dialect(request)
+    if dialect is not Dialect.EITHER:
+        return dialect
+    return Dialect.PAGE if wants_page(",".join(request.headers.getlist("Accept"))) else Dialect.PROBLEM
+
+
+def _declared_dialect(request: Request) -> Dialect:
+    policy = resolved_of(request.scope).policy
+    return Dialect.PROBLEM if policy is None else policy.dialect
 
 
 def _log_raised(error: Exception) -> None:

@@ -136,6 +136,17 @@ def test_a_result_leads_to_the_same_search(
     assert [expected] == links[:1] if expected else Asked(paper=IDS[4]) not in links
 
 
+def test_a_page_after_the_last_is_the_last(hashed_data: Path, tmp_path: Path) -> None:
+    """Whatever number the address of a batch's results gives, it shows results."""
+    with client_of(Path(copytree(hashed_data, tmp_path / "data")), device="cpu") as client:
+        path = client.post("/v1/batches", json={"seeds": IDS[:21], "limit": 1}).headers["Location"]
+        soon(lambda: client.get(path).json()["state"] == "done")
+        shown = f"{path.removeprefix('/v1').replace('batches', 'batch')}/papers"
+        assert "Results 21 to 21 of 21" in client.get(f"{shown}?start=500").text
+        page = Page(client.get(f"{shown}?start=40").text)
+        assert [f"{shown}?start=0"] == [each["href"] for each in page.all("a", rel="prev")]
+
+
 def test_its_files_are_downloaded(visit: VisitFn, batch: str, tmp_path: Path) -> None:
     """The CSV has a header and three rows per paper, and the NDJSON a line per paper."""
     page = visit(batch)

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from models.errors import InputError
 from service.access.keys import Caller
 from service.access.policy import LANDING, OWN, READ, Dialect, requires
-from service.api.batch_files import Stretch, queries_in, results_of
+from service.api.batch_files import queries_in, results_of
 from service.api.dependencies.callers import CallerDep, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.formats import Format
@@ -20,7 +20,7 @@ from service.api.schemas.batches import MOST_QUERIES
 from service.web.library import MAX_LIBRARY_BYTES, find_library
 from service.web.render import render
 from service.web.uploads import BodyDep, form_parts
-from service.web.views.batch import RESULTS_A_PAGE, view_lines, view_results
+from service.web.views.batch import stretch_shown, view_lines, view_results
 
 router = APIRouter(prefix="/batch", include_in_schema=False)
 _LIST: Final = "list"
@@ -75,18 +75,18 @@ def papers(
     caller: CallerDep,
     start: Annotated[int, Query(ge=0, le=MOST_QUERIES)] = 0,
 ) -> Response:
-    """Show a page of a batch's results, from number ``start`` (from 0)."""
+    """Show a page of a batch's results, from number ``start`` (from 0), or the last if it has fewer."""
     jobs = batches.jobs()
     job = jobs.get(batch_id, owner=seen_by(caller))
     n_ready = jobs.n_ready(job)
-    stretch = Stretch(job.id, start, max(start, min(start + RESULTS_A_PAGE, n_ready)))
+    stretch = stretch_shown(job.id, start, n_ready)
     found = list(chain.from_iterable(results_of(jobs, stretch)))
     asked = list(queries_in(jobs, stretch))
-    return render("batch/papers.html", batch=view_results(job, found, asked, start, n_ready))
+    return render("batch/papers.html", batch=view_results(job, found, asked, stretch.start, n_ready))
 
 
 @router.get("/{batch_id}.{ending}")
-@requires(OWN)
+@requires(replace(OWN, dialect=Dialect.EITHER))
 def results(
     batch_id: str, ending: Ending, request: Request, batches: BatchesDep, caller: CallerDep
 ) -> StreamingResponse:

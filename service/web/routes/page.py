@@ -1,12 +1,13 @@
 """``GET /``: the search page and its results; ``GET /results.bib`` and other files."""
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from models.errors import InputError, PaperNotFoundError
 from models.types import Facet, Paper
-from service.access.policy import PAGE, READ, requires
+from service.access.policy import PAGE, READ, Dialect, requires
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import Paging, PagingDep
 from service.api.dependencies.engine import EngineDep
@@ -63,7 +64,7 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
 
 
 @router.get("/results.{ending}")
-@requires(READ)
+@requires(replace(READ, dialect=Dialect.EITHER))
 def export(
     ending: str, request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep
 ) -> Response:

@@ -8,7 +8,7 @@ from typing import Final
 
 from indexer.corpus.library.names import name_of, reference_of
 from models.types import Paper, RankedPaper
-from service.api.batch_files import problem_of
+from service.api.batch_files import Stretch, problem_of
 from service.api.schemas.base import PaperOut
 from service.batches.content import BatchResult
 from service.batches.job import Job
@@ -27,7 +27,7 @@ _MOST_NEAR: Final = 20
 _NEAR: Final = 3
 _MOST_LISTED: Final = 200
 # Batch results on a page, and the most papers shown of each.
-RESULTS_A_PAGE: Final = 20
+_A_PAGE: Final = 20
 _MOST_PAPERS: Final = 10
 _WHY: Final = {
     "doi": "no paper here has this DOI",
@@ -131,6 +131,13 @@ def view_lines(engine: SearchEngine, library: Library) -> LinesView:
     )
 
 
+def stretch_shown(job_id: str, start: int, n_ready: int) -> Stretch:
+    """Return the page of ``n_ready`` results from number ``start``; after the last page, the last page."""
+    last_page = max(0, n_ready - 1) // _A_PAGE * _A_PAGE
+    first = min(start, last_page)
+    return Stretch(job_id, first, min(first + _A_PAGE, n_ready))
+
+
 def view_results(
     job: Job, results: Sequence[BatchResult], asked: Sequence[SearchQuery], start: int, n_ready: int
 ) -> BatchView:
@@ -150,7 +157,7 @@ def view_results(
         last=stop,
         n_ready=n_ready,
         total=job.n_queries,
-        previous=at(max(0, start - RESULTS_A_PAGE)) if start else "",
+        previous=at(max(0, start - _A_PAGE)) if start else "",
         next=at(stop) if results and stop < n_ready else "",
     )
 

@@ -286,6 +286,29 @@ def test_an_address_that_is_none_gets_a_page_in_a_browser(
         assert "application/problem+json" == answer.headers["content-type"]
 
 
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/results.csv?paper=nope", 404),
+        ("/results.zip?paper=nope", 422),
+        ("/batch/nope.csv", 404),
+        ("/batch/nope.zip", 422),
+    ],
+)
+def test_a_file_that_cannot_be_sent_is_a_page_in_a_browser(
+    client: TestClient, address: str, status: int
+) -> None:
+    """Pages link to these files, so a browser gets a page with the error, and a program a problem."""
+    kinds = {BROWSER: "text/html; charset=utf-8", "*/*": "application/problem+json"}
+    for accept, kind in kinds.items():
+        answer = client.get(address, headers={"accept": accept})
+        assert (status, kind, "Accept") == (
+            answer.status_code,
+            answer.headers["content-type"],
+            answer.headers["vary"],
+        )
+
+
 def test_a_wrong_method_says_which_is_right(client: TestClient) -> None:
     """A wrong method gets a 405 problem that names the allowed one."""
     response = client.get("/v1/search")
