@@ -127,6 +127,13 @@ def test_a_malformed_value_can_be_left_out(client: TestClient, wrong: str) -> No
     assert Asked(text="floods", paper=own, like=(Further(OTHER),), year_to=2020) == mending(page)
 
 
+def test_a_list_remains_without_a_malformed_value(client: TestClient) -> None:
+    """Filters alone are an address that can be asked, too."""
+    page = page_at(client, "/?from=abc&venue=J", status=422)
+    assert "Search without “from”" in page.text
+    assert Asked(venues=("J",)) == mending(page)
+
+
 def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
     """No link is offered if only the wrong value is given, or if two values are malformed."""
     for query in ("from=soon", f"paper={PAPER}&from=soon&to=late"):
@@ -134,14 +141,23 @@ def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("asked", [
-    Asked(paper=PAPER, not_like=(Further(OTHER),), year_from=2015),
+    Asked(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),), year_from=2015),
     Asked(text="floods", year_from=2015),
-    Asked(paper=PAPER, not_like=(Further(OTHER),)),
+    Asked(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),)),
 ])  # fmt: skip
 def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: Asked) -> None:
     """Removing the first paper keeps papers to avoid and filters."""
     page = page_at(client, asked.address())
     assert asked.without_own() == asked_by(page.all("a", id="part-1")[0]["href"])
+
+
+@pytest.mark.parametrize("own", [f"paper={PAPER}", f"like={PAPER}", "text=floods"])
+def test_papers_to_avoid_go_with_the_last_to_be_like(client: TestClient, own: str) -> None:
+    """They alone are no search, so the link that takes the last other paper away leaves only the filters."""
+    page = page_at(client, f"/?{own}&not={OTHER}&from=2015")
+    (away,) = page.all("a", id="part-1")
+    assert Asked(year_from=2015) == asked_by(away["href"])
+    assert ranked_ids(page_at(client, away["href"]))
 
 
 @pytest.mark.parametrize(

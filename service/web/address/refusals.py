@@ -98,7 +98,8 @@ def without_malformed(given: QueryParams) -> Link | None:
     for name in reversed(KNOWN):
         rest = QueryParams([each for each in given.multi_items() if each[0] != name])
         if name in given and (asked := _read(rest)) is not None:
-            return Link(f"Search without “{name}”", asked.address()) if asked.anything else None
+            asks = asked.anything or asked.browses
+            return Link(f"Search without “{name}”", asked.address()) if asks else None
     return None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from models.errors import PaperNotFoundError
 from models.types import Facet, Paper
@@ -75,6 +75,12 @@ def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[C
     return tuple(choices)
 
 
+def without_avoided_alone(asked: Asked) -> Asked:
+    """Return the query, without its papers to be unlike if nothing is left to be like: it has no answer."""
+    some_to_be_like = asked.paper or asked.text or asked.abstract or asked.like
+    return asked if some_to_be_like else replace(asked, not_like=())
+
+
 def own_problem(answered: Answered) -> str:
     """Return why the query's own paper does not count next to further ones; empty if it does."""
     out = answered.out
@@ -109,6 +115,8 @@ def _seed(
 ) -> SeedView:
     part = "not_like" if negative else "like"
     side: tuple[Further, ...] = getattr(asked, part)
+    changed: dict[str, Any] = {part: without(side, further.name)}
+    rest = replace(asked, **changed)
 
     def instead(other: str) -> str:
         renamed = replace(further, name=other)
@@ -120,7 +128,7 @@ def _seed(
         id=further.name,
         title=(paper and paper.title) or further.name,
         negative=negative,
-        without=asked.address(**{part: without(side, further.name)}),
+        without=(rest if negative else without_avoided_alone(rest)).address(),
         start=asked.start_from(further, facets).address(),
         respect=", ".join(further.facets),
         choices=respects(further.facets, facets) if paper is not None else (),

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.web.address.asked import Asked
 from service.web.address.links import short, toggled
-from service.web.views.seeds import SeedView
+from service.web.views.seeds import SeedView, without_avoided_alone
 
 _START: Final = "/"
 
@@ -37,25 +37,19 @@ def filters_of(asked: Asked) -> tuple[Part, ...]:
     parts = []
     if asked.year_from is not None or asked.year_to is not None:
         parts.append(Part("from", _years(asked), asked.address(year_from=None, year_to=None)))
-    parts += [
-        Part("or" if number else "in", short(name), asked.address(venues=toggled(asked.venues, name)), name)
-        for number, name in enumerate(asked.venues)
-    ]
-    parts += [
-        Part("or" if number else "on", short(name), asked.address(fields=toggled(asked.fields, name)), name)
-        for number, name in enumerate(asked.fields)
-    ]
-    parts += [
-        Part("or" if number else "by", short(name), asked.address(authors=toggled(asked.authors, name)), name)
-        for number, name in enumerate(asked.authors)
-    ]
+    for first, kind in (("in", "venues"), ("on", "fields"), ("by", "authors")):
+        names: tuple[str, ...] = getattr(asked, kind)
+        parts += [
+            Part("or" if number else first, short(name), asked.address(**{kind: toggled(names, name)}), name)
+            for number, name in enumerate(names)
+        ]
     return tuple(parts)
 
 
 def _own(asked: Asked, title: str) -> Iterator[Part]:
     if not (asked.paper or asked.text or asked.abstract):
         return
-    rest = asked.without_own()
+    rest = without_avoided_alone(asked.without_own())
     words = asked.text or title or asked.paper or "your text"
     named = short(words)
     yield Part(
