@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from threading import Thread
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
@@ -41,6 +42,7 @@ from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
 from service.web.address.refusals import PROBLEM_PAGES
+from service.web.render import load_templates
 from service.web.routes import batch_page, compare_page, docs, library_page, page, saved_page, static
 
 # Titles come before single papers, because a paper's id may be any text.
@@ -108,6 +110,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         nonlocal engine
         size_threads(settings)
+        Thread(target=load_templates, name="templates", daemon=True).start()
         collection = ServedCollection(settings, engine, cache, timings, engines=engines)
         # Otherwise its generation would stay in use as long as the process lives.
         engine = None if collection.engines.follows else engine

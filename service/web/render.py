@@ -40,6 +40,12 @@ def rendered(template: str, /, **views: object) -> str:
     return templates().get_template(template).render(views).encode("utf-8", "replace").decode()
 
 
+def load_templates() -> None:
+    """Compile all templates, which takes longer than to fill them, so that no request waits for it."""
+    for name in templates().list_templates():
+        templates().get_template(name)
+
+
 @cache
 def templates() -> Environment:
     """Return the Jinja environment with the page's templates and the functions that they may call."""
@@ -49,6 +55,7 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     environment.globals["asset"] = address
     environment.globals["counted"] = counted

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -73,15 +74,28 @@ class FiguresView:
 
 
 def read_figures(data: Path, encoder: str) -> FiguresView:
-    """Read the figures of ``encoder`` from the data folder: each set's main measure, next to BM25's."""
+    """Read the figures of ``encoder`` from the data folder: each set's main measure, next to BM25's.
+
+    The file is read again only if it has changed.
+    """
     path = data / FILE
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            return FiguresView(note=_UNREADABLE)
-        rows = _ROWS.validate_json(path.read_bytes())
+        found = path.stat()
+        return _read(path, encoder, found.st_size, found.st_mtime_ns)
     except FileNotFoundError:
         return FiguresView()
-    except (OSError, ValidationError):
+    except OSError:
+        return FiguresView(note=_UNREADABLE)
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, encoder: str, size: int, _mtime_ns: int) -> FiguresView:
+    """Return the figures of the file as it was at ``_mtime_ns``; raises OSError."""
+    if size > _MOST_BYTES:
+        return FiguresView(note=_UNREADABLE)
+    try:
+        rows = _ROWS.validate_json(path.read_bytes())
+    except ValidationError:
         return FiguresView(note=_UNREADABLE)
     of_all = [row for row in rows if row.fold == _ALL]
     held = {row.system for row in of_all}

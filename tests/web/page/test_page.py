@@ -25,12 +25,13 @@ from service.settings import Settings
 from service.web import assets
 from service.web.address.asked import Asked, Order, View
 from service.web.address.further import Further
-from service.web.render import render
+from service.web.render import render, templates
 from service.web.views.query import view_query
 from service.web.views.results.cards import web_address
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
+from tests.support.servers.patience import soon
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,14 @@ def test_nothing_on_a_page_runs_or_is_styled_in_its_text(client: TestClient) -> 
         for tag, attrs in Page(text).tags:
             loaded = attrs.get("src", "") or (attrs.get("href", "") if tag == "link" else "")
             assert not loaded or loaded.startswith("/static/")
+
+
+def test_templates_are_compiled_when_the_service_starts(hashed_data: Path) -> None:
+    """No request waits for it, and none looks whether their files have changed."""
+    templates.cache_clear()
+    with client_of(hashed_data):
+        soon(lambda: len(templates().cache or ()) == len(templates().list_templates()))
+    assert not templates().auto_reload
 
 
 def test_static_files_are_kept_by_their_version_alone(client: TestClient) -> None:

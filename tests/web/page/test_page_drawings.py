@@ -53,7 +53,8 @@ def search(
 def source(engine: SearchEngine, paper_id: str = "demo:p01-m03") -> Source:
     """Return the query paper as a source of rows."""
     query = search(engine, paper_id, limit=1).query
-    return Source.of(query.title, query.sentences)
+    sentences = [Sentence(each.text, each.start, each.end, each.facet) for each in query.sentences]
+    return Source(query.title, tuple(sentences))
 
 
 def drawn(name: str, view: object, *more: object, macro: str = "") -> tuple[str, list[ET.Element]]:
@@ -230,7 +231,6 @@ def test_each_dated_result_has_a_dot_in_its_year(engine: SearchEngine) -> None:
     assert ["2019", "2020", "2021"] == [column.label for column in view.columns]
     assert [[1, 4], [5], [2]] == [[dot.rank for dot in column.dots] for column in view.columns]
     assert view.columns[0].dots[0].y > view.columns[0].dots[1].y
-    assert 1 == view.n_undated
     assert "4 papers from 2019 to 2021, 1 more without a year" == view.summary
 
 
@@ -418,6 +418,20 @@ def test_figures_that_cannot_be_read_are_told(tmp_path: Path, rows: bytes) -> No
     found = read_figures(tmp_path, "hashing")
     assert () == found.figures
     assert FILE in found.note
+
+
+def test_figures_are_read_again_only_if_the_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another encoder has other figures of the same file."""
+    write_rows(tmp_path, [row()])
+    found = read_figures(tmp_path, "hashing")
+    with monkeypatch.context() as patched:
+        patched.delattr(Path, "read_bytes")
+        assert found == read_figures(tmp_path, "hashing")
+    assert "minilm" in read_figures(tmp_path, "minilm").note
+    write_rows(tmp_path, [row(), row(facet="method")])
+    assert 2 == len(read_figures(tmp_path, "hashing").figures)
 
 
 def test_no_figures_no_word(tmp_path: Path) -> None:

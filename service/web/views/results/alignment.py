@@ -1,14 +1,14 @@
 """The drawing of a result's alignment: which of its sentences match which of the query's."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from models.counts import counted
 from models.types import Facet, Sentence
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.results import AlignmentOut, QuerySentenceOut, ResultOut
+from service.api.schemas.search.results import AlignmentOut, ResultOut
 
 # The most pairs written out next to the drawing, and their least weight relative to the heaviest.
 _MOST_PAIRS = 3
@@ -33,11 +33,6 @@ class Source:
     seed: int = 0
     negative: bool = False
     own: bool = True
-
-    @classmethod
-    def of(cls, title: str, sentences: Iterable[QuerySentenceOut]) -> "Source":
-        """Return the only paper or text of a search as a source."""
-        return cls(title, tuple(Sentence(each.text, each.start, each.end, each.facet) for each in sentences))
 
 
 @dataclass(frozen=True, slots=True)

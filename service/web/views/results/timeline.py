@@ -55,7 +55,6 @@ class TimelineView:
     """
 
     columns: tuple[Column, ...]
-    n_undated: int
     summary: str
     width: float
     height: float
@@ -75,9 +74,8 @@ def draw_timeline(
     given = range(1, len(papers) + 1) if ranks is None else ranks
     ranked = sorted(zip(given, papers, strict=True), key=lambda each: each[0])
     years = [paper.year for paper in papers if paper.year is not None]
-    n_undated = len(ranked) - len(years)
     if not years:
-        return TimelineView((), n_undated, "None of these papers has a year", 0.0, 0.0, 0.0)
+        return TimelineView((), "None of these papers has a year", 0.0, 0.0, 0.0)
     length = stretch_length(min(years), max(years), most=_MOST_COLUMNS)
     of_stretch: dict[int, list[tuple[int, PaperOut]]] = defaultdict(list)
     for rank, paper in ranked:
@@ -93,8 +91,7 @@ def draw_timeline(
     )
     return TimelineView(
         columns=columns,
-        n_undated=n_undated,
-        summary=_summary(years, n_undated, length),
+        summary=_summary(years, len(ranked) - len(years), length),
         width=2 * _MARGIN + pitch * len(columns),
         height=base + _FOOT,
         base=base,
