@@ -22,7 +22,6 @@ def version() -> str:
 
 
 @cache
-@cache
 def address(name: str) -> str:
     """Return the address of the file called ``name``; raises KeyError if there is none."""
     if not (FOLDER / name).is_file():
