@@ -127,7 +127,7 @@ def test_models_are_mounted_into_what_reads_them() -> None:
 
 
 def test_the_proxies_pass_on_what_akin_takes() -> None:
-    """The proxies allow large batches and long addresses; under a path they pass the API alone, not the page."""
+    """The proxies allow large batches and long addresses; under a path they pass only the API."""
     bound = MAX_BATCH_BYTES // 1_000_000
     (nginx,), (caddy,) = blocks("nginx"), blocks("caddyfile")
     page = (ROOT / "docs" / "how-to" / "page.md").read_text(encoding="utf-8")

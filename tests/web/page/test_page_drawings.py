@@ -279,7 +279,7 @@ def test_no_years_no_drawing(engine: SearchEngine) -> None:
     html, drawings = drawn("timeline", draw_timeline(papers_of(engine, [None, None])))
     assert [] == drawings
     assert "None of these papers has a year" in html
-    assert TimelineView((), 0, "None of these papers has a year", 0.0, 0.0, 0.0) == draw_timeline([])
+    assert TimelineView((), "None of these papers has a year", 0.0, 0.0, 0.0) == draw_timeline([])
 
 
 def test_the_collection_is_told_as_it_is(engine: SearchEngine) -> None:
