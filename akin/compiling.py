@@ -15,7 +15,7 @@ from service.resolve.near_ids import near_ids
 _begun: list[subprocess.Popen[bytes]] = []
 
 
-def compile_beside() -> None:
+def compile_in_background() -> None:
     """Start a process that compiles all loops, without waiting for it, unless one has done or begun it.
 
     Called while papers are indexed, which takes as long, so that the first search afterwards does not take

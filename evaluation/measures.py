@@ -85,14 +85,14 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Own(Measure):
+class ComputedMeasure(Measure):
     """A measure computed here: ``of`` maps one query and the number in the name (0: none) to 0 to 1."""
 
     of: Callable[[_Judged, int], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Published(Measure):
+class IrMeasure(Measure):
     """trec_eval's measure of ir-measures: ``at`` takes the least relevant grade and the name's number."""
 
     at: Callable[[int, int], PublishedMeasure]
@@ -101,30 +101,32 @@ class Published(Measure):
 # Names as in tables; ``k`` and ``p`` stand for a number.
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
-        "NDCG%p": Own("CSFCube's NDCG of the first p percent of the pool", _ndcg_percent),
-        "CSFCube-NDCG@k": Own("CSFCube's NDCG to depth k", _ndcg),
-        "CSFCube-NDCG": Own("CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)),
-        "nDCG@k": Published("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
-        "nDCG": Published("trec_eval's nDCG over the whole ranking", lambda *_: nDCG),
-        "MAP": Published(
+        "NDCG%p": ComputedMeasure("CSFCube's NDCG of the first p percent of the pool", _ndcg_percent),
+        "CSFCube-NDCG@k": ComputedMeasure("CSFCube's NDCG to depth k", _ndcg),
+        "CSFCube-NDCG": ComputedMeasure(
+            "CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)
+        ),
+        "nDCG@k": IrMeasure("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
+        "nDCG": IrMeasure("trec_eval's nDCG over the whole ranking", lambda *_: nDCG),
+        "MAP": IrMeasure(
             "mean over the relevant papers of the precision at their ranks", lambda grade, _: AP(rel=grade)
         ),
-        "MAP@R": Own(
+        "MAP@R": ComputedMeasure(
             "the same over the first R ranks only, where R is the number of relevant papers", _map_at_r
         ),
-        "P@k": Published(
+        "P@k": IrMeasure(
             "the share of the first k papers that is relevant", lambda grade, k: P(rel=grade) @ k
         ),
-        "R@k": Published(
+        "R@k": IrMeasure(
             "the share of the relevant papers among the first k", lambda grade, k: R(rel=grade) @ k
         ),
-        "F1@k": Own("the harmonic mean of P@k and R@k of each query", _f1),
-        "RR": Published("one over the rank of the first relevant paper", lambda grade, _: RR(rel=grade)),
-        "Rprec": Published(
+        "F1@k": ComputedMeasure("the harmonic mean of P@k and R@k of each query", _f1),
+        "RR": IrMeasure("one over the rank of the first relevant paper", lambda grade, _: RR(rel=grade)),
+        "Rprec": IrMeasure(
             "the share of the first R papers that is relevant, with R as in MAP@R",
             lambda grade, _: Rprec(rel=grade),
         ),
-        "precision@last-relevant": Own(
+        "precision@last-relevant": ComputedMeasure(
             "R divided by the rank of the last relevant paper; the papers call it R-precision",
             _precision_at_last_relevant,
         ),
@@ -150,13 +152,13 @@ def per_query(
     published = {
         name: measure.at(collection.relevant_from, number)
         for name, (measure, number) in found.items()
-        if isinstance(measure, Published)
+        if isinstance(measure, IrMeasure)
     }
     values = _published(published, rankings, grades)
     for query in collection.queries:
         judged = _judged(query, collection, ranking=rankings[query.id], grades=grades[query.id])
         for name, (measure, number) in found.items():
-            if isinstance(measure, Own):
+            if isinstance(measure, ComputedMeasure):
                 values[name, query.id] = 100.0 * measure.of(judged, number)
     return {
         name: {query.id: values.get((name, query.id), 0.0) for query in collection.queries} for name in names

@@ -21,10 +21,10 @@ from models.extras import needed
 LOCAL: Final = "local"
 # Bytes of the object store of a local cluster, whose results are small.
 _LOCAL_OBJECTS: Final = 256 * 2**20
-_REACHED_S: Final = 3.0
+_CONNECT_TIMEOUT_S: Final = 3.0
 _TOKEN_FILE: Final = Path(".ray") / "auth_token"
 # CPUs of actors that need no processor of their own, but must run on a machine with CPUs.
-HARDLY_ANY: Final = 0.01
+ACTOR_CPUS: Final = 0.01
 
 
 def connect(address: str) -> Any:
@@ -68,7 +68,7 @@ def expect_reachable(address: str) -> None:
     if not host or not port.isdecimal():  # a name that Ray resolves, such as ``auto``
         return
     try:
-        socket.create_connection((host, int(port)), timeout=_REACHED_S).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
         raise _not_joined(address, error) from error
 
@@ -91,7 +91,7 @@ def machines(ray: Any) -> list[str]:
     return found
 
 
-def placed(ray: Any, machine: str) -> Any:
+def placement_strategy(ray: Any, machine: str) -> Any:
     """Return the strategy that places an actor on a machine, or on another one if that machine is lost."""
     strategies = import_module("ray.util.scheduling_strategies")
     return strategies.NodeAffinitySchedulingStrategy(machine, soft=True)

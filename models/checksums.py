@@ -16,7 +16,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def is_whole(path: Path, sha256: str) -> bool:
+def matches_checksum(path: Path, sha256: str) -> bool:
     """Return whether a file exists and has this SHA-256 (hex); raises OSError if it cannot be read."""
     return path.is_file() and sha256_of(path) == sha256
 

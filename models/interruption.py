@@ -11,11 +11,11 @@ from models.errors import AkinError
 SILENCE_S: Final = 60.0
 
 
-def _nobody_asks() -> None:
+def _never_interrupt() -> None:
     """Never interrupt: the default check."""
 
 
-_check: ContextVar[Callable[[], None]] = ContextVar("interruption", default=_nobody_asks)
+_check: ContextVar[Callable[[], None]] = ContextVar("interruption", default=_never_interrupt)
 _silence_s: ContextVar[float] = ContextVar("silence", default=SILENCE_S)
 
 
@@ -38,14 +38,14 @@ def is_interrupted() -> bool:
     return False
 
 
-def most_silent_s() -> float:
+def silence_limit_s() -> float:
     """Return how long a server may leave a request unanswered before that is an error, in seconds."""
     return _silence_s.get()
 
 
 @contextmanager
-def silent_at_most(seconds: float) -> Iterator[None]:
-    """Set ``most_silent_s`` for this context and the threads started from it, until the block ends."""
+def limit_silence(seconds: float) -> Iterator[None]:
+    """Set ``silence_limit_s`` for this context and the threads started from it, until the block ends."""
     before = _silence_s.set(seconds)
     try:
         yield
@@ -54,11 +54,11 @@ def silent_at_most(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def however_long() -> Iterator[None]:
+def without_interruption() -> Iterator[None]:
     """Run the block without interruptions and without a limit on the silence of servers."""
-    before = _check.set(_nobody_asks)
+    before = _check.set(_never_interrupt)
     try:
-        with silent_at_most(math.inf):
+        with limit_silence(math.inf):
             yield
     finally:
         _check.reset(before)

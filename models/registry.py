@@ -21,12 +21,12 @@ def resolve(registry: Mapping[str, str], name: str, kind: str) -> Any:
         close = difflib.get_close_matches(name, registry, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UnknownNameError(f"Unknown {kind} {name!r}; known: {', '.join(sorted(registry))}.{hint}")
-    with uncollected(), needed(f"The {kind} {name!r}"):
+    with without_gc(), needed(f"The {kind} {name!r}"):
         return pkgutil.resolve_name(registry[name])
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """Disable the garbage collector, which takes a tenth to a quarter of a long import and frees little.
 
     The objects of imported modules stay alive, so every collection scans more of them.

@@ -16,7 +16,7 @@ from jaxtyping import Float32, Int64
 ProgressFn = Callable[[str, int, int | None], None]
 
 
-def unseen(*_: object) -> None:
+def ignore_progress(*_: object) -> None:
     """Ignore progress: the ``ProgressFn`` for callers that do not show it."""
 
 

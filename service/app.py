@@ -15,10 +15,10 @@ from service.access.queue import Queues
 from service.api.answers import Answers
 from service.api.errors import RESPONSES, add_problem_handlers
 from service.api.examples import DESCRIPTION, TAGS
-from service.api.middleware.access_log import Observed
-from service.api.middleware.door import Door, queues_of, size_threads
-from service.api.middleware.routing import Resolution, expect_resolved
-from service.api.middleware.shedding import Shedding
+from service.api.middleware.access_control import AccessControl, queues_of, size_threads
+from service.api.middleware.access_log import AccessLog
+from service.api.middleware.load_shedding import LoadShedding
+from service.api.middleware.routing import RouteResolution, expect_resolved
 from service.api.openapi import DocumentedAPI
 from service.api.routes import batches, health, match, papers, semantic_scholar, titles, vectors
 from service.api.routes import metrics as metrics_route
@@ -40,7 +40,7 @@ from service.search.engine import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
 from service.store import LazyStore
-from service.timings import USUAL, Timings
+from service.timings import DEFAULTS, Timings
 from service.web.address.refusals import PROBLEM_PAGES
 from service.web.render import load_templates
 from service.web.routes import batch_page, compare_page, docs, library_page, page, saved_page, static
@@ -70,8 +70,8 @@ _ROUTES = (
     static,
 )
 # Additional headers that pages of other origins, if allowed, may send (asked) and read (told).
-_ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
-_TOLD = (
+_CORS_REQUEST_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
+_CORS_RESPONSE_HEADERS = (
     "Retry-After",
     "RateLimit-Limit",
     "RateLimit-Remaining",
@@ -92,7 +92,7 @@ def create_app(
     engine: SearchEngine | None = None,
     *,
     cache: Cache | None = None,
-    timings: Timings = USUAL,
+    timings: Timings = DEFAULTS,
     engines: Engines | None = None,
 ) -> FastAPI:
     """Return the application over ``engine``, or over the snapshot of ``settings`` (default: environment).
@@ -133,7 +133,7 @@ def create_app(
             metrics=metrics,
             degradations=[each.degradations for each in (keys, spans, cache, batches, collection)],
         )
-        with keys.kept_fresh(), batches.worked_off(), collection:
+        with keys.refreshing(), batches.processing(), collection:
             yield
             for each in (collection, batches, keys):  # all at once, as their waits must not add up
                 each.stop()
@@ -179,17 +179,19 @@ def _add_middleware(
     cache: Cache,
 ) -> None:
     """Add the middleware of all requests; each one wraps those added before it."""
-    app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis)
-    app.add_middleware(Observed, metrics=metrics, spans=spans)
-    app.add_middleware(Shedding, queues=queues, deadline_s=settings.deadline_s, metrics=metrics)
-    app.add_middleware(Resolution, application=app)
+    app.add_middleware(
+        AccessControl, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis
+    )
+    app.add_middleware(AccessLog, metrics=metrics, spans=spans)
+    app.add_middleware(LoadShedding, queues=queues, deadline_s=settings.deadline_s, metrics=metrics)
+    app.add_middleware(RouteResolution, application=app)
     if settings.cors_origin_list:  # pages of other origins may call the service
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origin_list,
             allow_methods=("GET", "POST", "PUT", "DELETE"),
-            allow_headers=_ASKED,
-            expose_headers=_TOLD,
+            allow_headers=_CORS_REQUEST_HEADERS,
+            expose_headers=_CORS_RESPONSE_HEADERS,
         )
 
 

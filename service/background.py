@@ -10,14 +10,14 @@ from typing import Final
 from models.errors import AkinError, DeadlineError
 from models.interruption import set_interruption
 from service.degradation import Degradation, Outage
-from service.observability.logging import raised_at
+from service.observability.logging import tracebacks_of
 
 # How long running work may take when the service ends; then it is interrupted and left to the next process,
 # as after a crash.
 STOP_S: Final = 5.0
 
 
-class Repeating:
+class RepeatedTask:
     """Calls ``work`` every ``every_s`` seconds, and immediately at the start and when woken.
 
     Any error, even an unexpected one, is an ``outage`` until ``work`` succeeds again. ``failure`` describes
@@ -48,7 +48,7 @@ class Repeating:
         self.outage = Outage(failure)
         self.degradations = self.outage.degradations
 
-    def __enter__(self) -> "Repeating":  # noqa: PYI034 - the tests' type checker knows no Self in methods
+    def __enter__(self) -> "RepeatedTask":  # noqa: PYI034 - the tests' type checker knows no Self in methods
         self._stopped, self._end_by = False, math.inf
         # A daemon thread: the process ends without waiting if the work takes too long.
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
@@ -102,4 +102,4 @@ class Repeating:
             failures = (told for cls, told in self._failures.items() if isinstance(error, cls))
             self.outage.begin(str(error), next(failures, None))
         else:
-            self.outage.begin(raised_at(error), fault=True)
+            self.outage.begin(tracebacks_of(error), fault=True)

@@ -19,9 +19,9 @@ from models.errors import DeadlineError, StorageError
 from models.interruption import is_interrupted, set_interruption
 
 # The time limit of database calls in background work, none of which should take this long.
-ASIDE_S: Final = 5.0
+BACKGROUND_TIMEOUT_S: Final = 5.0
 # The advice for a search that takes too long.
-LESS_OF_A_SEARCH: Final = "request less: fewer results, fewer sentences, or the scorer ot"
+SEARCH_TIMEOUT_ADVICE: Final = "request less: fewer results, fewer sentences, or the scorer ot"
 _LOCK_LOOK_S: Final = 0.05
 _T = TypeVar("_T")
 
@@ -33,7 +33,7 @@ class Deadline:
     have a deadline; it never uses ``waiting``.
     """
 
-    def __init__(self, seconds: float, *, remedy: str = LESS_OF_A_SEARCH) -> None:
+    def __init__(self, seconds: float, *, remedy: str = SEARCH_TIMEOUT_ADVICE) -> None:
         self._seconds = seconds
         self.remedy = remedy
         self._ends_at = time.monotonic() + seconds

@@ -28,21 +28,21 @@ class Outage:
     """
 
     def __init__(self, failure: Degradation) -> None:
-        self._failure = self._told = failure
+        self._failure = self._degradation = failure
         self._lock = Lock()
         self.problem: str | None = None
 
     def begin(self, problem: str, failure: Degradation | None = None, *, fault: bool = False) -> None:
         """Record that the part fails, with ``failure`` instead of the usual one; a ``fault`` is our bug."""
         with self._lock:
-            self._told = failure or self._failure
+            self._degradation = failure or self._failure
             if problem == self.problem:
                 return
             self.problem = problem
         if fault:
-            _log.error("failed", part=self._told.part, exception=problem)
+            _log.error("failed", part=self._degradation.part, exception=problem)
         else:
-            _log.warning("failed", part=self._told.part, error=problem)
+            _log.warning("failed", part=self._degradation.part, error=problem)
 
     def end(self) -> None:
         """Record that the part works."""
@@ -50,9 +50,9 @@ class Outage:
             if self.problem is None:
                 return
             # Logged first, so that whoever sees that the part works finds it in the log.
-            _log.info("works_again", part=self._told.part)
+            _log.info("works_again", part=self._degradation.part)
             self.problem = None
 
     def degradations(self) -> list[Degradation]:
         """Return the current degradation, or nothing while the part works."""
-        return [self._told] if self.problem is not None else []
+        return [self._degradation] if self.problem is not None else []

@@ -26,4 +26,4 @@ class Timings:
     without_worker_s: float = 10.0
 
 
-USUAL = Timings()
+DEFAULTS = Timings()

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, Listed
+from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, CommandEntry
 from akin.cli.consoles import stderr
 from akin.cli.help import present_params, presented
 from models.errors import AkinError
 from models.extras import needed
-from models.registry import uncollected
+from models.registry import without_gc
 from service.observability.logging import configure_logging
 from service.validation import plain, sentence
 
@@ -39,7 +39,7 @@ class _Command(TyperCommand):
     Importing all commands takes seconds, and most commands need only a part of that.
     """
 
-    def __init__(self, name: str, listed: Listed, panel: str) -> None:
+    def __init__(self, name: str, listed: CommandEntry, panel: str) -> None:
         super().__init__(name, callback=None, help=listed.summary, rich_help_panel=panel)
         self._listed = listed
 
@@ -48,7 +48,7 @@ class _Command(TyperCommand):
 
     def loaded(self) -> Any:
         """Import and return the command."""
-        with uncollected(), needed(f"akin {self.name}"):
+        with without_gc(), needed(f"akin {self.name}"):
             called = resolve_name(self._listed.where)
         if isinstance(called, typer.Typer):
             command: Any = typer.main.get_group(called)

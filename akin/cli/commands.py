@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class CommandEntry:
     """A command: its function or group of subcommands as ``module:name``, and a summary."""
 
     where: str
@@ -17,120 +17,122 @@ _COLLECTION: Final = "akin.cli.collection"
 _SERVING: Final = "akin.cli.serving"
 
 # The commands by topic, in the order in which help shows them.
-PANELS: Final[dict[str, dict[str, Listed]]] = {
+PANELS: Final[dict[str, dict[str, CommandEntry]]] = {
     "Search": {
-        "search": Listed(
+        "search": CommandEntry(
             f"{_SEARCH}.search:search",
             "Find papers similar to a paper or a short text, and see which sentences match.",
         ),
-        "recommend": Listed(
+        "recommend": CommandEntry(
             f"{_SEARCH}.recommend:recommend",
             "Find papers similar to several papers or a library file, and unlike others.",
         ),
-        "sentences": Listed(
+        "sentences": CommandEntry(
             f"{_SEARCH}.sentences:sentences",
             "Find sentences with the same meaning as one, or with the same rhetorical function.",
         ),
-        "papers": Listed(
+        "papers": CommandEntry(
             f"{_SEARCH}.papers:papers",
             "List or count the papers of a collection, or find one by its title.",
         ),
-        "compare": Listed(
+        "compare": CommandEntry(
             f"{_SEARCH}.compare:compare",
             "Compare two papers side by side: shared sentences, facets and words, and what differs.",
         ),
-        "analyze": Listed(
+        "analyze": CommandEntry(
             f"{_SEARCH}.analyze:analyze",
             "Show the facet of each sentence of an abstract. No index is needed.",
         ),
-        "watch": Listed(
+        "watch": CommandEntry(
             f"{_SEARCH}.watch:watch",
             "Show new matches of saved queries: papers added since the query was last marked as seen.",
         ),
-        "match": Listed(
+        "match": CommandEntry(
             f"{_SEARCH}.match:match",
             "Find reviewers for submissions by their papers, assign them, and explain each assignment.",
         ),
     },
     "Collection": {
-        "index": Listed(
+        "index": CommandEntry(
             f"{_COLLECTION}.index:index",
             "Add new or changed papers from CORPORA to the collection in --data, or create it.",
         ),
-        "delete": Listed(
+        "delete": CommandEntry(
             f"{_COLLECTION}.maintenance:delete",
             "Delete papers from the collection. Ids that it does not have are reported and skipped.",
         ),
-        "purge": Listed(
+        "purge": CommandEntry(
             f"{_COLLECTION}.maintenance:purge",
             "Delete papers and erase their text from the catalog and every generation (takedowns).",
         ),
-        "status": Listed(
+        "status": CommandEntry(
             f"{_COLLECTION}.status:status",
             "Show a collection's papers, segments, pending and quarantined papers, generations and disk use.",
         ),
-        "reindex": Listed(
+        "reindex": CommandEntry(
             f"{_COLLECTION}.reindex:reindex",
             "Encode every paper again, compare the new answers with the old ones, and switch over.",
         ),
-        "compact": Listed(
+        "compact": CommandEntry(
             f"{_COLLECTION}.maintenance:compact",
             "Merge segments (up to a million vectors each) and remove deleted papers from them.",
         ),
-        "tune": Listed(
+        "tune": CommandEntry(
             f"{_COLLECTION}.tune:tune",
             "Measure the recall of an approximate index and set the search effort that reaches --recall.",
         ),
-        "backup": Listed(
+        "backup": CommandEntry(
             f"{_COLLECTION}.maintenance:backup",
             "Copy the collection and its catalog while they are in use. To restore, use the copy as --data.",
         ),
-        "snapshot": Listed(
+        "snapshot": CommandEntry(
             f"{_COLLECTION}.snapshots:snapshots",
             "List, verify and roll back the published generations of a collection.",
         ),
-        "migrate": Listed(
+        "migrate": CommandEntry(
             f"{_COLLECTION}.maintenance:migrate",
             "Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.",
         ),
-        "upgrade": Listed(
+        "upgrade": CommandEntry(
             f"{_COLLECTION}.maintenance:upgrade",
             "Upgrade a collection of an older version of Akin to the current format, without encoding again.",
         ),
-        "embed": Listed(
+        "embed": CommandEntry(
             f"{_COLLECTION}.index:embed",
             "Print a JSON line for each paper: its sentences, their facets and vectors, and its own vector.",
         ),
     },
     "Serve": {
-        "demo": Listed(
+        "demo": CommandEntry(
             f"{_SERVING}.serve:demo",
             "Index the demo corpus (invented papers) if it is not indexed yet, then serve it.",
         ),
-        "serve": Listed(
+        "serve": CommandEntry(
             f"{_SERVING}.serve:serve",
             "Serve the collection in --data over HTTP. AKIN_* variables set options that are not given.",
         ),
-        "worker": Listed(
+        "worker": CommandEntry(
             f"{_SERVING}.worker:worker",
             "Process queued batches until interrupted; run several workers, on any machines, in parallel.",
         ),
-        "keys": Listed(f"{_SERVING}.keys:app", "Create, list and revoke the API keys of a data folder."),
-        "mcp": Listed(
+        "keys": CommandEntry(
+            f"{_SERVING}.keys:app", "Create, list and revoke the API keys of a data folder."
+        ),
+        "mcp": CommandEntry(
             f"{_SERVING}.mcp:mcp",
             "Serve search to language models as read-only tools over the Model Context Protocol (MCP).",
         ),
     },
     "Train and measure": {
-        "evaluate": Listed(
+        "evaluate": CommandEntry(
             "akin.cli.evaluation.evaluate:app",
             "Measure relevance on a test collection, compare runs, or evaluate the candidate stage.",
         ),
-        "train": Listed(
+        "train": CommandEntry(
             "akin.cli.training.train:app",
             "Train an encoder (akin train CONFIG.toml), a facet tagger or a function encoder.",
         ),
-        "convert": Listed(
+        "convert": CommandEntry(
             "akin.cli.training.convert:convert",
             "Convert a checkpoint to safetensors, the only format Akin loads.",
         ),

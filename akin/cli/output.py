@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Output
-from akin.cli.render import recommendations_answer, search_answer, titles, told_beside
+from akin.cli.render import answer_notes, recommendations_answer, search_answer, titles
 from akin.client.responses.matches import ComparedPapers
 from akin.client.responses.papers import PaperList, TitlesAnswer
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
@@ -25,7 +25,9 @@ def as_json(answer: _Answer) -> str:
     return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
 
 
-def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost: Sequence[str] = ()) -> None:
+def print_answer(
+    form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost: Sequence[str] = ()
+) -> None:
     """Print a ranked list; ``lost`` are lines about requested papers that were left out.
 
     Remarks, such as that there is no good match, go to standard error if the format has no place for them.
@@ -39,13 +41,13 @@ def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost:
     elif form is Output.TITLES:
         stdout.print(titles(answer))
     else:
-        typer.echo(written(form, answer), nl=False)
+        typer.echo(format_answer(form, answer), nl=False)
     if form not in {Output.TEXT, Output.JSON}:
-        for line in told_beside(answer, lost):
+        for line in answer_notes(answer, lost):
             stderr.print(line, soft_wrap=True)
 
 
-def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
+def format_answer(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
     """Return an answer in a format for programs or as a table; no cell of CSV or TSV starts a formula.
 
     Raises InputError for a table of listed papers, because only results have sentences that match.

@@ -96,7 +96,7 @@ class _Log:
         self._console.print(f"{stage}: {done:,}{of_total}{speed}", soft_wrap=True)
 
 
-def make_room_for(*files: Path | None) -> None:
+def create_parent_folders(*files: Path | None) -> None:
     """Create the folders of output files now, so that hours of work do not fail for a missing folder."""
     for path in files:
         if path is not None:

@@ -77,7 +77,7 @@ def titles(answer: SearchAnswer | RecommendationsAnswer) -> Group:
     return Group(*(title_line(result.paper, start=f"{rank:>2}. ") for rank, result in enumerate(results, 1)))
 
 
-def told_beside(answer: SearchAnswer | RecommendationsAnswer, lost: Sequence[str]) -> list[Text]:
+def answer_notes(answer: SearchAnswer | RecommendationsAnswer, lost: Sequence[str]) -> list[Text]:
     """Return what a file of results does not say: seeds left out, why there are no results, and warnings."""
     return [*_left_out(lost), *_remarks(answer)]
 

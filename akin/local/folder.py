@@ -11,7 +11,7 @@ from akin.client.params import as_sent
 from akin.client.responses.parsing import read_answer
 from models.counts import counted
 from models.errors import InputError
-from service.api.schemas.writing import Written
+from service.api.schemas.writing import JSONAnswer
 from service.cache.store import open_cache
 from service.collection.cursors import Cursors
 from service.collection.generations import Engines, open_engine
@@ -89,7 +89,7 @@ def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: s
         raise InputError(f"{what} cannot be used: {sentence(where(first.loc), first.said)}.") from error
 
 
-def as_answer(kind: type[_Answer], out: BaseModel | Written) -> _Answer:
+def as_answer(kind: type[_Answer], out: BaseModel | JSONAnswer) -> _Answer:
     """Convert an answer of the service into the client's type."""
-    content = out.content if isinstance(out, Written) else out.model_dump_json().encode()
+    content = out.content if isinstance(out, JSONAnswer) else out.model_dump_json().encode()
     return read_answer(kind, content)

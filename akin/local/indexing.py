@@ -11,7 +11,7 @@ import orjson
 from akin.client.params import NewPaper
 from akin.client.signatures import spelt
 from akin.client.uploads import parts_of
-from akin.compiling import compile_beside
+from akin.compiling import compile_in_background
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
 from indexer.corpus.read import OWN_NAME
@@ -20,7 +20,7 @@ from indexer.encoding.on_devices import encoding
 from indexer.files.durable import storage_errors
 from models.counts import counted
 from models.errors import CorpusError, InputError
-from models.types import ProgressFn, unseen
+from models.types import ProgressFn, ignore_progress
 
 _NAMED = 3  # papers not indexed that a warning names
 
@@ -37,7 +37,7 @@ def index(
     limit: int | None = None,
     on_error: Literal["skip", "fail"] = "skip",
     replace: bool = False,
-    on_progress: ProgressFn = unseen,
+    on_progress: ProgressFn = ignore_progress,
 ) -> Collection:
     """Add papers to the collection in the folder ``data``, or create it, and open it.
 
@@ -68,7 +68,7 @@ def index(
     given = list(parts_of(papers))
     if not given:
         raise InputError("There is no paper to index: the list is empty.")
-    compile_beside()
+    compile_in_background()
     with TemporaryDirectory(prefix="akin-") as scratch:
         file = Path(scratch) / OWN_NAME
         try:

@@ -64,15 +64,15 @@ def answers(snapshot: Snapshot, ids: Sequence[str], annotator: Annotator) -> lis
 
 def recall_and_ms(snapshot: Snapshot, ids: Sequence[str]) -> tuple[float, float]:
     """Return the share of the true nearest 200 papers that the index finds, and its median milliseconds."""
-    exact = ExactIndex(snapshot.gather(np.arange(len(snapshot.living)))[0])
+    exact = ExactIndex(snapshot.gather(np.arange(len(snapshot.live)))[0])
     own, shares, took = snapshot.index, [], []
     for paper_id in ids:
         vectors = snapshot.vectors(snapshot.position(paper_id))
         started = time.perf_counter()
-        found = find_candidates(snapshot, vectors, n_papers=200, allowed=snapshot.living)
+        found = find_candidates(snapshot, vectors, n_papers=200, allowed=snapshot.live)
         took.append(1000 * (time.perf_counter() - started))
         snapshot.index = exact
-        true = find_candidates(snapshot, vectors, n_papers=200, allowed=snapshot.living)
+        true = find_candidates(snapshot, vectors, n_papers=200, allowed=snapshot.live)
         snapshot.index = own
         shares.append(len({c.position for c in found} & {c.position for c in true}) / len(true))
     return statistics.mean(shares), statistics.median(took)

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.indexing.locks CORPUS --sizes 10000 100000 [--into FOLDER --out locks.json]``
 
-Each command runs in a separate process with the ``hashing`` encoder, over texts of ``made_corpus``; it runs
-as from the shell, and the lock is timed from inside.
+Each command runs in a separate process with the ``hashing`` encoder, over texts of ``synthetic_corpus``; it
+runs as from the shell, and the lock is timed from inside.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def holds(*arguments: str) -> list[float]:
 def measure(corpus: Path, folder: Path, size: int) -> dict[str, dict[str, float]]:
     """Return, for each command, how often it took the lock, and the longest hold in seconds."""
     made = ["--papers", str(size), "--added", str(ADDED), "--single", "20"]
-    builder = [sys.executable, "-m", "benchmarks.indexing.made_corpus", str(corpus), str(folder), *made]
+    builder = [sys.executable, "-m", "benchmarks.indexing.synthetic_corpus", str(corpus), str(folder), *made]
     subprocess.run(builder, check=True)  # noqa: S603
     papers = folder / "papers.jsonl"
     with papers.open(encoding="utf-8") as stream:

@@ -3,7 +3,7 @@
 ``python -m benchmarks.indexing.sizes CORPUS --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
 ``python -m benchmarks.indexing.sizes CORPUS --sizes 3000000 --short --into FOLDER [--out Y.json ...]``
 
-Each command runs in a separate process, with the ``hashing`` encoder; texts are those of ``made_corpus``.
+Each command runs in a separate process, with the ``hashing`` encoder; texts are of ``synthetic_corpus``.
 Sizes already in the file of results are not measured again. ``--into`` keeps the collection in a folder, and
 a stopped run continues there with the step that it had reached; the times of that step then cover only the
 rest: 3 million short papers take about 20 GB, and hours. Nothing large is imported here: a started process
@@ -108,12 +108,12 @@ def measure(corpus: Path, folder: Path, size: int, *, short: bool) -> dict[str, 
     if not figures:
         made = ["--papers", str(size), "--added", str(ADDED), "--single", str(ADDED)]
         made += ["--short"] if short else []
-        measured(["-m", "benchmarks.indexing.made_corpus", str(corpus), str(folder), *made])
+        measured(["-m", "benchmarks.indexing.synthetic_corpus", str(corpus), str(folder), *made])
     with papers.open(encoding="utf-8") as stream:
         first = json.loads(stream.readline())["id"]
 
     def inside(what: str, *more: str) -> list[str]:
-        return ["-m", "benchmarks.indexing.sizes_inside", what, data, *more]
+        return ["-m", "benchmarks.indexing.sizes_in_process", what, data, *more]
 
     def akin(*arguments: str) -> list[str]:
         return ["-m", "akin", *arguments, "--data", data]

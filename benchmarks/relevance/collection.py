@@ -49,7 +49,7 @@ def pasted(paper: Paper) -> SearchQuery:
 def exact_engine(settings: Settings) -> SearchEngine:
     """Open an engine over a collection that compares every sentence."""
     engine = open_engine(settings)
-    rows, _ = engine.snapshot.gather(np.arange(len(engine.snapshot.living)))
+    rows, _ = engine.snapshot.gather(np.arange(len(engine.snapshot.live)))
     engine.snapshot.index = ExactIndex(rows)
     return engine
 

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 CAP_BYTES = 32_000_000
-_LOOK_S = 0.002
+_POLL_S = 0.002
 
 Request = tuple[str, str, bytes]
 
@@ -89,7 +89,7 @@ def look(port: int, ended: threading.Event) -> list[float]:
         connection.request("GET", "/livez")
         connection.getresponse().read()
         times.append((time.perf_counter() - started) * 1000)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return times
 
 

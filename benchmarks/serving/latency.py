@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.indexing.sizes_inside import Watch, add_singly
+from benchmarks.indexing.sizes_in_process import Stopwatch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
@@ -57,7 +57,7 @@ def times_ms(engine: SearchEngine, queries: Sequence[SearchQuery]) -> Figures:
 def recall(engine: SearchEngine, exact: SearchEngine, papers: Sequence[Paper]) -> float:
     """Return the share of the sentences nearest to each paper's first one that the index finds."""
     snapshot, found = engine.snapshot, []
-    allowed = np.repeat(snapshot.living, np.diff(snapshot.offsets))
+    allowed = np.repeat(snapshot.live, np.diff(snapshot.offsets))
     for paper in track(papers, "Nearest sentences", transient=True):
         rows, _ = snapshot.gather(np.array([snapshot.position(paper.id)]))
         query = rows[:1].astype(np.float32)
@@ -100,7 +100,7 @@ def change(data: Path, n_added: int, n_deleted: int) -> Figures:
         for number, paper in enumerate(track(papers[:n_added], "Adding"))
     )
     adding, _, _ = add_singly(data, annotator, new)
-    deleting = Watch()
+    deleting = Stopwatch()
     with Catalog.open_existing(DataFolder(data).catalog) as catalog:
         for paper in track(papers[n_added:], "Deleting"):
             with deleting.measuring():

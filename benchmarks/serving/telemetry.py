@@ -25,7 +25,7 @@ from service.settings import Settings
 ENDPOINT = "http://127.0.0.1:9"
 
 
-class Unobserved:
+class RequestIdOnly:
     """Replaces the middleware that observes requests: it only gives each request an id."""
 
     def __init__(self, app: object, **_: object) -> None:
@@ -43,7 +43,7 @@ def client(settings: Settings, engine: object, *, observed: bool) -> Iterator[Te
     """Yield a client of an application."""
     with ExitStack() as stack:
         if not observed:
-            stack.enter_context(patch("service.app.Observed", Unobserved))
+            stack.enter_context(patch("service.app.AccessLog", RequestIdOnly))
         yield stack.enter_context(TestClient(create_app(settings, engine)))  # type: ignore[arg-type]  # an engine
 
 

@@ -14,14 +14,14 @@ import torch
 
 from benchmarks.suite import stages, storage
 from benchmarks.suite.encoders import NAIVE_BATCH, one_minus_cosine, read_papers
-from benchmarks.suite.neighbour import Neighbour, encoded
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
+from benchmarks.suite.txtai_engine import TxtaiEngine, encoded
 from indexer.collection.build import build
 from indexer.encoding.arguments import BuildArguments
 from indexer.index.vector_index import build_index
 from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder
-from models.types import Paper, unseen
+from models.types import Paper, ignore_progress
 from service.collection.generations import open_engine
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
@@ -63,7 +63,7 @@ def _indexing(annotator: Annotator, papers: Sequence[Paper], data: Path) -> Iter
 
     def indexed() -> None:
         shutil.rmtree(data, ignore_errors=True)
-        build([corpus], data, annotator, arguments=arguments, on_progress=unseen)
+        build([corpus], data, annotator, arguments=arguments, on_progress=ignore_progress)
 
     encoder = annotator.encoder
     encoder.encode(papers[:64])
@@ -123,7 +123,7 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
     encoder = engine.annotator.encoder
     neighbour = None
     if installed("txtai"):
-        neighbour, pasted[_TXTAI] = Neighbour(papers, encoded(papers, encoder), hybrid=True), []
+        neighbour, pasted[_TXTAI] = TxtaiEngine(papers, encoded(papers, encoder), hybrid=True), []
     for number, place in zip(drawn, places, strict=True):
         paper = papers[number]
         vectors = snapshot.gather(np.array([place]))[0]

@@ -26,11 +26,11 @@ def rows(folder: Path) -> Iterator[Row]:
     from indexer.collection.build import build  # noqa: PLC0415 - loads torch
     from indexer.encoding.arguments import BuildArguments  # noqa: PLC0415 - loads torch
     from models.annotator import load_annotator  # noqa: PLC0415
-    from models.types import unseen  # noqa: PLC0415
+    from models.types import ignore_progress  # noqa: PLC0415
 
     arguments = BuildArguments(encoder="minilm", device="cpu")
     annotator = load_annotator("minilm", device="cpu")
-    build([_DEMO], folder, annotator, arguments=arguments, on_progress=unseen)
+    build([_DEMO], folder, annotator, arguments=arguments, on_progress=ignore_progress)
     ids = [json.loads(line)["id"] for line in _DEMO.read_text(encoding="utf-8").splitlines()]
     variables = {"AKIN_RATE": "0", "AKIN_CACHE_MIB": "0", "AKIN_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
     with service_process(folder, **variables) as (_, client):
@@ -40,10 +40,10 @@ def rows(folder: Path) -> Iterator[Row]:
 
 def _clients(address: str, ids: list[str]) -> Iterator[Row]:
     """Yield searches per second by number of clients, in turns; answers other than 200 are counted."""
-    asked: dict[int, list[_Asked]] = {n_clients: [] for n_clients in CLIENTS}
+    asked: dict[int, list[_Window]] = {n_clients: [] for n_clients in CLIENTS}
     for _ in range(_WINDOWS):
         for n_clients, windows in asked.items():
-            windows.append(_asked_by(address, ids, n_clients))
+            windows.append(_measure_window(address, ids, n_clients))
     alone = [window.rate for window in asked[1]]
     for n_clients, windows in asked.items():
         ratios = [window.rate / one for window, one in zip(windows, alone, strict=True)]
@@ -90,7 +90,7 @@ def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Window:
     """One window: the seconds of each answer with 200, and the number of answers with each other status."""
 
     took: list[float] = field(default_factory=list)
@@ -102,9 +102,9 @@ class _Asked:
         return len(self.took) / SECONDS
 
 
-def _asked_by(address: str, ids: list[str], n_clients: int) -> _Asked:
+def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
     """Search with ``n_clients`` clients without pause, each on one connection."""
-    asked = _Asked()
+    asked = _Window()
     ends = time.perf_counter() + SECONDS
 
     def ask(first: int) -> None:

@@ -23,7 +23,7 @@ _NEIGHBOUR_WEIGHT = 0.5
 _MOST_ITERATIONS = 1_000
 
 
-class Labelled(NamedTuple):
+class LabelledPapers(NamedTuple):
     """Papers whose sentences have facets, with the vectors of each paper's first sentences."""
 
     papers: Sequence[Paper]
@@ -44,11 +44,13 @@ class Labelled(NamedTuple):
 class Baseline(NamedTuple):
     """The features of train and tested sentences for a regression, and its inverse regularisation."""
 
-    describe: Callable[[Labelled, Labelled], tuple[sparse.csr_array, sparse.csr_array]]
+    describe: Callable[[LabelledPapers, LabelledPapers], tuple[sparse.csr_array, sparse.csr_array]]
     inverse_strength: float
 
 
-def predict(baseline: Baseline, train: Labelled, tested: Labelled) -> Int64[np.ndarray, " n_rows"]:
+def predict(
+    baseline: Baseline, train: LabelledPapers, tested: LabelledPapers
+) -> Int64[np.ndarray, " n_rows"]:
     """Fit a regression to ``train`` and predict the facets of the sentences of ``tested``, as codes."""
     known, asked = baseline.describe(train, tested)
     machine = LogisticRegression(C=baseline.inverse_strength, max_iter=_MOST_ITERATIONS)
@@ -56,18 +58,20 @@ def predict(baseline: Baseline, train: Labelled, tested: Labelled) -> Int64[np.n
     return codes
 
 
-def _by_position(train: Labelled, tested: Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+def _by_position(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.csr_array, sparse.csr_array]:
     return _positions(train.lengths), _positions(tested.lengths)
 
 
-def _by_last_layer(train: Labelled, tested: Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+def _by_last_layer(
+    train: LabelledPapers, tested: LabelledPapers
+) -> tuple[sparse.csr_array, sparse.csr_array]:
     known, asked = (
         _in_place(sparse.csr_array(_rows(each)), each.lengths, weight=1.0) for each in (train, tested)
     )
     return known, asked
 
 
-def _by_ngrams(train: Labelled, tested: Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+def _by_ngrams(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.csr_array, sparse.csr_array]:
     vectoriser = TfidfVectorizer(
         ngram_range=(1, _LONGEST_NGRAM),
         min_df=min(_FEWEST_SENTENCES, len(train.papers)),
@@ -93,11 +97,11 @@ BASELINES = MappingProxyType(
 )
 
 
-def _texts(labelled: Labelled) -> list[str]:
+def _texts(labelled: LabelledPapers) -> list[str]:
     return [sentence.text for paper in labelled.papers for sentence in paper.sentences]
 
 
-def _rows(labelled: Labelled) -> Float32[np.ndarray, "n_rows dim"]:
+def _rows(labelled: LabelledPapers) -> Float32[np.ndarray, "n_rows dim"]:
     """Concatenate the vectors; a sentence beyond the encoder's token limit gets zeros."""
     missing = (n - len(own) for n, own in zip(labelled.lengths, labelled.vectors, strict=True))
     padded = [np.pad(own, ((0, n), (0, 0))) for n, own in zip(missing, labelled.vectors, strict=True)]

@@ -52,7 +52,7 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True)
-class _Duel:
+class _SystemPair:
     """The best system against another: the chart, the number of queries each wins, the mean difference."""
 
     best: str
@@ -92,7 +92,7 @@ def write_report(
         main_tables=main,
         more_tables=[table for table in tables if table not in main],
         facet_charts=_facet_charts(tables[0]) if tables else [],
-        duels=_duels(collection, runs, tables[0]) if tables else [],
+        duels=_system_pairs(collection, runs, tables[0]) if tables else [],
         rankings=[
             readable(collection, explained, name=f"ranking-{number}")
             for number, explained in enumerate(explanations[:MOST_RANKINGS])
@@ -188,7 +188,7 @@ def _facet_charts(table: _Table) -> list[tuple[str, int, Markup]]:
     return charts
 
 
-def _duels(collection: Collection, runs: Sequence[Run], table: _Table) -> list[_Duel]:
+def _system_pairs(collection: Collection, runs: Sequence[Run], table: _Table) -> list[_SystemPair]:
     """Compare the best system of ``table`` that has a run with each other one, in the table's order.
 
     Twenty systems make 190 pairs, which nobody reads; the question is whether the best one is better.
@@ -200,14 +200,16 @@ def _duels(collection: Collection, runs: Sequence[Run], table: _Table) -> list[_
     values = {run.system: per_query(shown, run)[table.measure] for run in ordered}
     axis = ticks([value for of_system in values.values() for value in of_system.values()])
     duels = [
-        _duel(shown, ordered[0], other, of=len(ordered), values=values, axis=axis, name=f"duel-{number}")
+        _system_pair(
+            shown, ordered[0], other, of=len(ordered), values=values, axis=axis, name=f"duel-{number}"
+        )
         for number, other in enumerate(ordered[1:])
     ]
     corrected = correct([duel.comparison for duel in duels], n_family=n_pairs(len(ordered)))
     return [replace(duel, comparison=found) for duel, found in zip(duels, corrected, strict=True)]
 
 
-def _duel(
+def _system_pair(
     collection: Collection,
     best: Run,
     other: Run,
@@ -216,13 +218,13 @@ def _duel(
     values: Mapping[str, Mapping[str, float]],
     axis: Sequence[float],
     name: str,
-) -> _Duel:
+) -> _SystemPair:
     """Compare ``best``, the best of ``of`` systems, with ``other``."""
     upwards, across = values[best.system], values[other.system]
     points = [Point(query.id, across[query.id], upwards[query.id]) for query in collection.queries]
     better = sum(point.upwards > point.across for point in points)
     worse = sum(point.upwards < point.across for point in points)
-    return _Duel(
+    return _SystemPair(
         best=best.system,
         other=other.system,
         chart=scatter(

@@ -92,35 +92,35 @@ def _number(value: Any, digits: int) -> Any:
     return None if math.isnan(value) else round(value, digits)
 
 
-def _section(told: Mapping[str, Any]) -> Section:
+def _section(record: Mapping[str, Any]) -> Section:
     figures = Figures(
-        told["papers"],
-        told["queries"],
-        tuple(Row(**_known(row)) for row in told["rows"]),
-        tuple(map(_read_compared, told["comparisons"])),
-        tuple(told["notes"]),
+        record["papers"],
+        record["queries"],
+        tuple(Row(**_known(row)) for row in record["rows"]),
+        tuple(map(_read_compared, record["comparisons"])),
+        tuple(record["notes"]),
     )
-    return Section(told["what"], told["day"], told["command"], told["packages"], figures)
+    return Section(record["what"], record["day"], record["command"], record["packages"], figures)
 
 
-def _read_compared(told: Mapping[str, Any]) -> Compared:
-    one = _known(told)
+def _read_compared(record: Mapping[str, Any]) -> Compared:
+    one = _known(record)
     difference = Difference(one["value"], one["low"], one["high"], one["n"], one["p"])
     return Compared(
         one["a"], one["b"], Comparison(one["measure"], one["facet"], difference, one["p_corrected"])
     )
 
 
-def _known(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: math.nan if value is None else value for name, value in told.items()}
+def _known(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in record.items()}
 
 
-def _lines(told: Any, indent: int = 0) -> str:
+def _lines(record: Any, indent: int = 0) -> str:
     """Write JSON with a line for each innermost object: a change of one figure changes one line."""
     inside = " " * (indent + 1)
-    if isinstance(told, dict) and any(isinstance(value, dict | list) for value in told.values()):
-        parts = [f"{inside}{json.dumps(name)}: {_lines(value, indent + 1)}" for name, value in told.items()]
+    if isinstance(record, dict) and any(isinstance(value, dict | list) for value in record.values()):
+        parts = [f"{inside}{json.dumps(name)}: {_lines(value, indent + 1)}" for name, value in record.items()]
         return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}" + "\n" * (indent == 0)
-    if isinstance(told, list) and told:
-        return "[\n" + ",\n".join(inside + _lines(each, indent + 1) for each in told) + f"\n{' ' * indent}]"
-    return json.dumps(told, ensure_ascii=False)
+    if isinstance(record, list) and record:
+        return "[\n" + ",\n".join(inside + _lines(each, indent + 1) for each in record) + f"\n{' ' * indent}]"
+    return json.dumps(record, ensure_ascii=False)

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from evaluation.systems.system import TEXT_SYSTEMS, TextSystem
 from evaluation.tasks.candidates import Candidates
 from evaluation.tasks.facets import Facets
-from evaluation.tasks.known_items import Items
-from evaluation.tasks.ranking import Ranking, Several
+from evaluation.tasks.known_items import KnownItemTask
+from evaluation.tasks.ranking import MultiSetRanking, Ranking
 from evaluation.tasks.task import Task
 from models.transport import Scorer
 
@@ -119,9 +119,11 @@ SUITE: Mapping[str, Part] = MappingProxyType(
             "DORIS-MAE: long questions of several aspects", "doris-mae", Ranking("doris-mae", _WHOLE, _ASPIRE)
         ),
         "beir": Part(
-            "BEIR: each collection in the folder, and their mean", "beir", Several(Ranking("beir", _WHOLE))
+            "BEIR: each collection in the folder, and their mean",
+            "beir",
+            MultiSetRanking(Ranking("beir", _WHOLE)),
         ),
         "candidates": Part("The candidate stage", "collection", Candidates(("hnsw",))),
-        "items": Part("Known papers, by their titles", "collection", Items()),
+        "items": Part("Known papers, by their titles", "collection", KnownItemTask()),
     }
 )

@@ -17,7 +17,7 @@ PACKAGES: Final = ("akin", "torch", "transformers", "numpy", "ir-measures", "bm2
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class SuiteRun:
     """The parts that a run of the suite measured, and those it skipped, with the reason."""
 
     measured: tuple[str, ...]
@@ -34,7 +34,7 @@ def run_suite(
     elsewhere: Mapping[str, Path] | None = None,
     parts: Mapping[str, Part] = SUITE,
     on_part: Callable[[str], None] = lambda _: None,
-) -> Ran:
+) -> SuiteRun:
     """Measure each part with a collection in ``folder``, or ``elsewhere`` by name, and write ``file``.
 
     The file is written after each part; sections of parts that are not measured are kept. ``only`` names the
@@ -67,7 +67,7 @@ def run_suite(
         sections[name] = Section(part.what, day, command, _packages(), figures)
         write_sections(file, {known: sections[known] for known in parts if known in sections})
         measured.append(name)
-    return Ran(tuple(measured), left)
+    return SuiteRun(tuple(measured), left)
 
 
 def _packages() -> dict[str, str]:

@@ -10,7 +10,7 @@ from evaluation.systems.system import Choice, DenseSystem
 from evaluation.systems.vectors import CollectionVectors
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import NO_WORDS, EncodedPaper, Facet, Paper, RankedPaper, Unit
-from service.search.aspect import Aspect, Part, focused
+from service.search.aspect import Aspect, Part, apply_focus
 from service.search.explain import explain as explain_plan
 from service.search.words import QueryVectors, QueryWords
 
@@ -115,7 +115,7 @@ def query_vectors(
     kept = chosen_sentences(query, len(encoded.sentences), choice)
     if not kept or query.selected is None or choice is not Choice.FOCUS:
         return encoded.sentences[kept]
-    return focused(encoded.sentences, kept, focus=_aspect(query).turn)
+    return apply_focus(encoded.sentences, kept, focus=_aspect(query).turn)
 
 
 def _aspect(query: EvalQuery) -> Aspect:

@@ -28,7 +28,7 @@ from models.checksums import hash64
 from models.errors import InputError
 from models.types import Paper, ProgressFn
 from service.match.affinity import N_NEAREST
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from service.match.papers import matched_papers
 from service.search.words import QueryVectors, QueryWords, default_weight
 
@@ -36,7 +36,7 @@ from service.search.words import QueryVectors, QueryWords, default_weight
 _MOST_EARLIER: Final = 20
 _LEAST_EARLIER: Final = 10
 _OF_GRADE: Final = 3
-_OWN, _OF_COAUTHORS, _OF_THEIRS, _OF_ANYBODY = 5.0, 4.0, 2.0, 1.0
+_AUTHOR_GRADE, _COAUTHOR_GRADE, _SECOND_COAUTHOR_GRADE, _OTHER_GRADE = 5.0, 4.0, 2.0, 1.0
 # How many nearest papers are averaged; 0: all.
 NEAREST: Final = (1, 3, 5, 0)
 _SAMPLE: Final = 100
@@ -139,9 +139,9 @@ def _rated(
     """Yield later papers with their grades, each paper once."""
     coauthors = _coauthors([name], papers, earlier)
     circles = (
-        (_OWN, [name]),
-        (_OF_COAUTHORS, sorted(coauthors - {name})),
-        (_OF_THEIRS, sorted(_coauthors(sorted(coauthors), papers, earlier) - coauthors - {name})),
+        (_AUTHOR_GRADE, [name]),
+        (_COAUTHOR_GRADE, sorted(coauthors - {name})),
+        (_SECOND_COAUTHOR_GRADE, sorted(_coauthors(sorted(coauthors), papers, earlier) - coauthors - {name})),
     )
     seen: set[str] = set()
     for grade, people in circles:
@@ -151,7 +151,7 @@ def _rated(
         seen.update(theirs)
     others = [each for each in generator.permutation(everybody)[:1_000].tolist() if each not in seen]
     for paper in others[:_OF_GRADE]:
-        yield paper, _OF_ANYBODY
+        yield paper, _OTHER_GRADE
 
 
 def _coauthors(
@@ -167,7 +167,7 @@ class _Kinds:
 
     def __init__(self, snapshot: Snapshot, annotator: Annotator, papers: Mapping[str, Paper]) -> None:
         self._snapshot = snapshot
-        self._alone = Nearness(snapshot, words=0.0)
+        self._alone = PaperDistances(snapshot, words=0.0)
         self._weight = default_weight(snapshot.manifest.encoder)
         self._sample = snapshot.sample(_SAMPLE)
         encoded = annotator.encoder.encode(list(papers.values()))

@@ -158,6 +158,6 @@ def _with_backend(snapshot: Snapshot, backend: str, *, device: str) -> Snapshot:
     """Return a copy of the snapshot with the same papers and vectors under another index, built here."""
     other = copy.copy(snapshot)
     # ``index`` is computed once and kept on the instance; set here, it is never loaded from the snapshot.
-    rows, _ = snapshot.gather(np.arange(len(snapshot.living)))
+    rows, _ = snapshot.gather(np.arange(len(snapshot.live)))
     other.index = build_index(rows, backend, device=device)
     return other

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64, Real
 
-from evaluation.baselines.facets import BASELINES, Labelled, predict
+from evaluation.baselines.facets import BASELINES, LabelledPapers, predict
 from evaluation.sets.files import is_there, locate
 from evaluation.sets.functions import FunctionsSet
 from evaluation.statistics.bootstrap import Difference, bounds
@@ -109,7 +109,7 @@ def measure_facets(
             f"{tagger} has the name of another system in this table; choose another name for the file."
         )
     predicted[surface.spec.name] = _codes(surface.tag(papers, []))
-    tested = Labelled(papers, [each.encoded.sentences for each in annotated])
+    tested = LabelledPapers(papers, [each.encoded.sentences for each in annotated])
     notes, file = list(collection.notes), FunctionsSet().file(path)
     if file.name.startswith(_TRAIN):
         notes.append(
@@ -135,7 +135,7 @@ def compare_taggers(
     tables = {}
     for tagger in taggers:
         annotated = _annotate(Annotator(encoder, tagger=tagger), papers, on_progress)
-        tested = Labelled(papers, [each.encoded.sentences for each in annotated])
+        tested = LabelledPapers(papers, [each.encoded.sentences for each in annotated])
         codes = _codes([each.probabilities for each in annotated])
         tables[tagger.spec.name] = confusions(tested.codes, codes, tested.lengths)
     rows, differences = summarise_confusions(tables)
@@ -219,15 +219,17 @@ def _annotate(annotator: Annotator, papers: Sequence[Paper], on_progress: Progre
     return annotated
 
 
-def _train_side(folder: Path, encoder: Encoder, cache: Path | None, on_progress: ProgressFn) -> Labelled:
+def _train_side(
+    folder: Path, encoder: Encoder, cache: Path | None, on_progress: ProgressFn
+) -> LabelledPapers:
     reader = FunctionsSet()
     papers = list(reader.load(locate(reader, folder, _TRAIN)).papers.values())
     source = VectorSource(encoder, cache=cache, on_progress=on_progress)
-    return Labelled(papers, [each.sentences for each in source.of(papers, stage="train side")])
+    return LabelledPapers(papers, [each.sentences for each in source.of(papers, stage="train side")])
 
 
 def _of_baselines(
-    train: Labelled, tested: Labelled, on_progress: ProgressFn
+    train: LabelledPapers, tested: LabelledPapers, on_progress: ProgressFn
 ) -> dict[str, Int64[np.ndarray, " n_rows"]]:
     predicted = {}
     for number, (name, baseline) in enumerate(BASELINES.items(), start=1):

@@ -23,11 +23,11 @@ from service.settings import Settings, settings_of
 DEPTH: Final = 10
 # The service's default, and the default without each of the scores it adds to sentence vectors.
 _DEFAULT: Final = "text, the service's default"
-_ASKED: Final = SearchQuery((), limit=DEPTH, include=frozenset())
+_BASE_QUERY: Final = SearchQuery((), limit=DEPTH, include=frozenset())
 _WAYS: Final[Mapping[str, SearchQuery]] = {
-    _DEFAULT: _ASKED,
-    "text, all sentences alike": replace(_ASKED, specificity=0.0),
-    "text, without words": replace(_ASKED, words=0.0),
+    _DEFAULT: _BASE_QUERY,
+    "text, all sentences alike": replace(_BASE_QUERY, specificity=0.0),
+    "text, without words": replace(_BASE_QUERY, words=0.0),
 }
 _BY_TITLE: Final = "find by title"
 _MEASURES: Final[Mapping[str, Callable[[int | None], float]]] = {
@@ -70,7 +70,7 @@ class ItemMeasurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class KnownItemTask:
     """The task that searches papers of an indexed collection by their titles."""
 
     def measure(self, path: Path, how: How) -> Figures:

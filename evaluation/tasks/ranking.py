@@ -67,7 +67,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class MultiSetRanking:
     """A ranking on each subfolder of a folder, such as BEIR's; the overall figure is the mean of theirs."""
 
     ranking: Ranking

@@ -27,7 +27,7 @@ from models.counts import counted
 from models.errors import InputError
 from models.types import ProgressFn
 from service.match.affinity import Affinities
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from service.match.papers import matched_papers
 
 # Measures over all pairs, the main one first. For the loss, lower is better.
@@ -128,7 +128,7 @@ def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: ReviewerDataset) -
         for paper in rated:
             if dataset.profiles.get(reviewer) and paper in dataset.papers:
                 rated_by.setdefault(paper, []).append(reviewer)
-    nearness = Nearness(snapshot)
+    nearness = PaperDistances(snapshot)
     profiles = {name: snapshot.find_all(ids) for name, ids in dataset.profiles.items() if ids}
     affinities = Affinities(nearness, profiles)
     place = {name: number for number, name in enumerate(affinities.names)}

@@ -15,16 +15,16 @@ from sqlalchemy import Connection, func, select
 from indexer.catalog.quarantine import (
     Quarantine,
     QuarantinedPaper,
-    forget_outdated,
     note_outcome,
     read_quarantine,
     refused_papers,
+    remove_outdated,
 )
 from indexer.catalog.saved_queries import remove_queries_holding
 from indexer.catalog.staging import (
     Version,
-    forget_some,
     publish_staged,
+    remove_staged_batch,
     stage,
     staged_after,
     staged_hashes,
@@ -38,9 +38,9 @@ from indexer.catalog.versions import (
     in_batches,
     insert_papers,
     is_known,
+    make_hashes_current,
+    mark_deleted,
     names_of,
-    point,
-    point_nowhere,
     read_papers,
     remove_batches,
     remove_versions,
@@ -70,7 +70,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class PurgeCounts:
     """The numbers of versions, batches and saved queries removed for good, and the ``known`` ids purged."""
 
     n_versions: int
@@ -106,7 +106,7 @@ class Catalog(Store):
                 hashes = checked_hashes(batch)
                 n_new += insert_papers(connection, dict(zip(hashes, batch, strict=True)))
                 last = {paper.id: digest for paper, digest in zip(batch, hashes, strict=True)}
-                point(connection, list(last.values()), number)
+                make_hashes_current(connection, list(last.values()), number)
             return _change(connection, number, n_new=n_new)
 
     def stage(self, load: str, papers: Sequence[Paper]) -> None:
@@ -122,7 +122,7 @@ class Catalog(Store):
             with self.database.writing() as connection:
                 stage(connection, load, missing)
 
-    def forget_loads(self, *, but: str) -> None:
+    def remove_loads(self, *, but: str) -> None:
         """Remove the staged papers of all loads except ``but``, and the text that only those loads added.
 
         Each transaction removes one batch, so that other processes can write in between.
@@ -130,7 +130,7 @@ class Catalog(Store):
         is_left = True
         while is_left:
             with self.database.writing() as connection:
-                is_left = forget_some(connection, but=but)
+                is_left = remove_staged_batch(connection, but=but)
 
     def staged(self, load: str) -> Iterator[Version]:
         """Yield the staged versions of a load in the order their content was first stored, page by page."""
@@ -158,10 +158,10 @@ class Catalog(Store):
         """
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
-            point_nowhere(connection, _storable(paper_ids), number)
+            mark_deleted(connection, _storable(paper_ids), number)
             return _change(connection, number)
 
-    def purge(self, paper_ids: Iterable[str]) -> Purged:
+    def purge(self, paper_ids: Iterable[str]) -> PurgeCounts:
         """Delete papers and remove every version of them for good, and every batch, finished or not.
 
         Any batch may contain their text, compressed. Saved queries that contain a title or a sentence of them
@@ -170,12 +170,12 @@ class Catalog(Store):
         """
         with self.database.writing() as connection:
             present = [key for key in _storable(paper_ids) if is_known(connection, key)]
-            point_nowhere(connection, present, _last_change(connection) + 1)
+            mark_deleted(connection, present, _last_change(connection) + 1)
             n_queries = remove_queries_holding(connection, present)
             n_versions = remove_versions(connection, present)
             n_batches = remove_batches(connection) if present else 0
         self.database.clear_freed_pages()
-        return Purged(n_versions, n_batches, n_queries, tuple(present))
+        return PurgeCounts(n_versions, n_batches, n_queries, tuple(present))
 
     def names(self, paper_ids: Iterable[str]) -> set[str]:
         """Return the titles and DOIs of all versions of the papers."""
@@ -186,8 +186,10 @@ class Catalog(Store):
         """Make, for each paper id, the version with the given content hash current; ``None`` deletes it."""
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
-            point_nowhere(connection, [key for key, digest in versions.items() if digest is None], number)
-            point(connection, [digest for digest in versions.values() if digest is not None], number)
+            mark_deleted(connection, [key for key, digest in versions.items() if digest is None], number)
+            make_hashes_current(
+                connection, [digest for digest in versions.values() if digest is not None], number
+            )
             return _change(connection, number)
 
     def note_encoding(self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]) -> None:
@@ -292,7 +294,7 @@ def _last_change(connection: Connection) -> int:
 
 def _change(connection: Connection, number: int, *, n_new: int = 0) -> Change:
     """Return the effect of change ``number``; versions no longer current are taken out of quarantine."""
-    forget_outdated(connection)
+    remove_outdated(connection)
     of_this = select(func.count()).select_from(CurrentRow).where(CurrentRow.change == number)
     n_changed = connection.execute(of_this).scalar_one()
     return Change(number - 1, number if n_changed else number - 1, n_changed, n_new)

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
-from indexer.catalog.sqlite import configure, is_frozen, once_free
+from indexer.catalog.sqlite import configure, execute_when_unlocked, is_frozen
 from indexer.files.data_folder import DataFolder
 from models.errors import InputError, StorageError
 from models.extras import needed
@@ -118,7 +118,7 @@ class Database:
         # Never the whole URL: it may hold a password.
         self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
         self._n_closed = 0
-        self._close_what_comes_back_late()
+        self._close_late_connections()
         if url.get_backend_name() == "sqlite":
             configure(self.engine, frozen, busy_timeout_s)
         else:
@@ -167,7 +167,7 @@ class Database:
             pooled = self.engine.raw_connection()
         try:
             execute = cast(sqlite3.Connection, pooled.driver_connection).execute
-            once_free(execute, "VACUUM", self._busy_timeout_s)
+            execute_when_unlocked(execute, "VACUUM", self._busy_timeout_s)
             is_busy, *_ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise StorageError(
@@ -190,7 +190,7 @@ class Database:
         self.engine.dispose()
         self._n_closed += 1
 
-    def _close_what_comes_back_late(self) -> None:
+    def _close_late_connections(self) -> None:
         """Close connections that return after ``close``: an abandoned pool would keep them open for ever."""
 
         @event.listens_for(self.engine, "do_connect")

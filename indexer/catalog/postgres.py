@@ -11,7 +11,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.abc import RV, PQGen, PQGenConn
 
-from models.interruption import is_interrupted, most_silent_s
+from models.interruption import is_interrupted, silence_limit_s
 
 _OPTIONS: Final[dict[str, Any]] = {
     "connect_timeout": 5,
@@ -81,7 +81,7 @@ def _bounded(gen: Generator[Any, Any, RV], give_up: Callable[[], None]) -> Gener
             come = yield awaited
             if come:
                 heard_at = time.monotonic()
-            if is_interrupted() or time.monotonic() - heard_at > most_silent_s():
+            if is_interrupted() or time.monotonic() - heard_at > silence_limit_s():
                 give_up()
                 raise UnansweredError("the server did not answer in time")
             awaited = gen.send(come)

@@ -61,7 +61,7 @@ def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> 
         connection.execute(insert(QuarantineRow), rows)
 
 
-def forget_outdated(connection: Connection) -> None:
+def remove_outdated(connection: Connection) -> None:
     """Take out versions that are no longer current because their papers were replaced or deleted."""
     is_current = select(CurrentRow.paper_key).where(CurrentRow.paper_key == QuarantineRow.paper_key)
     connection.execute(delete(QuarantineRow).where(~is_current.exists()))

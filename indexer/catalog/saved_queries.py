@@ -10,7 +10,7 @@ from indexer.catalog.tables import PaperRow, SavedQueryRow, SentenceRow
 from indexer.catalog.versions import in_batches
 
 # Shorter sentences ("We test it.") occur in many papers.
-_TELLING_CHARACTERS: Final = 20
+_MIN_IDENTIFYING_CHARS: Final = 20
 
 
 def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
@@ -45,7 +45,7 @@ def _sentences(connection: Connection, of_these: ColumnElement[bool]) -> Iterato
     )
     for abstract, start, end in connection.execute(statement.where(of_these)):
         sentence = _plain(abstract[start:end])
-        if len(sentence) >= _TELLING_CHARACTERS:
+        if len(sentence) >= _MIN_IDENTIFYING_CHARS:
             yield sentence
 
 

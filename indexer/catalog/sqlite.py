@@ -13,7 +13,7 @@ from indexer.files.file_system import is_mounted_read_only, is_read_only
 from models.errors import StorageError
 from models.interruption import is_interrupted
 
-_LOOK_S: Final = 0.01
+_POLL_S: Final = 0.01
 
 
 def is_frozen(file: Path) -> bool:
@@ -54,7 +54,7 @@ def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> Non
     def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
         cursor = connection.cursor()
         if frozen is None:
-            once_free(cursor.execute, "PRAGMA journal_mode = WAL", busy_timeout_s)
+            execute_when_unlocked(cursor.execute, "PRAGMA journal_mode = WAL", busy_timeout_s)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -64,12 +64,12 @@ def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> Non
         # The driver alone would begin only before some statements. A transaction that starts as a reader
         # cannot wait for a writer later, so writing transactions take the lock at the start.
         if connection.get_execution_options().get("writes"):
-            once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE", busy_timeout_s)
+            execute_when_unlocked(connection.exec_driver_sql, "BEGIN IMMEDIATE", busy_timeout_s)
         else:
             connection.exec_driver_sql("BEGIN")
 
 
-def once_free(execute: Callable[[str], object], statement: str, busy_timeout_s: float) -> None:
+def execute_when_unlocked(execute: Callable[[str], object], statement: str, busy_timeout_s: float) -> None:
     """Execute a statement of SQLite as soon as no other process locks the file.
 
     SQLite itself would wait on after the request was interrupted, and for some statements not at all.
@@ -79,7 +79,7 @@ def once_free(execute: Callable[[str], object], statement: str, busy_timeout_s: 
     deadline = time.monotonic() + busy_timeout_s
     try:
         while not _executed(execute, statement, last=time.monotonic() > deadline or is_interrupted()):
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
     finally:
         execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
 

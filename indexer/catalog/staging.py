@@ -83,7 +83,7 @@ def publish_staged(connection: Connection, load: str, up_to: int, change: int, *
     connection.execute(delete(StagedRow).where(*of_these))
 
 
-def forget_some(connection: Connection, *, but: str) -> bool:
+def remove_staged_batch(connection: Connection, *, but: str) -> bool:
     """Remove a batch of staged papers of all loads except one, with versions that were never published.
 
     Returns whether there may be more.

@@ -127,7 +127,7 @@ def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
         yield batch
 
 
-def point(connection: Connection, digests: Sequence[str], change: int) -> None:
+def make_hashes_current(connection: Connection, digests: Sequence[str], change: int) -> None:
     """Make the versions with these content hashes current as of ``change``, unless they already are."""
     for batch in in_batches(digests):
         versions = select(PaperRow.paper_id, PaperRow.key).where(PaperRow.content_hash.in_(batch))
@@ -160,7 +160,7 @@ def make_current(connection: Connection, versions: Select[str, int], change: int
     )
 
 
-def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
+def mark_deleted(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
     """Delete papers as of ``change``, unless they are deleted already; their versions stay."""
     if not paper_ids:
         return

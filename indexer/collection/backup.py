@@ -13,11 +13,11 @@ from indexer.catalog.sqlite import sqlite_connection
 from indexer.collection.changes import expect_own_catalog
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
-from indexer.snapshot.folder import point_at, verify
+from indexer.snapshot.folder import verify, write_pointer
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
-from models.checksums import is_whole
+from models.checksums import matches_checksum
 from models.errors import InputError, StorageError
 
 _OF_A_BACKUP: Final = frozenset(
@@ -84,7 +84,7 @@ def _copied(
         copy_sqlite(file, DataFolder(unfinished).catalog)
         with Catalog.open(DataFolder(unfinished).catalog) as copied:
             expect_own_catalog(manifest, copied)
-    point_at(unfinished, manifest.generation)
+    write_pointer(unfinished, manifest.generation)
     publish_folder(unfinished, target)
     return manifest
 
@@ -96,7 +96,7 @@ def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
         if child.name not in files:
             child.unlink()
     for name, stated in files.items():
-        if not is_whole(target / name, stated):
+        if not matches_checksum(target / name, stated):
             shutil.copyfile(source / name, target / name)
 
 

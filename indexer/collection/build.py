@@ -23,7 +23,13 @@ from indexer.collection.publishing import remove_generations
 from indexer.collection.staging import Reading, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import EncodedVersions, KnownVersions, counting, encode_versions, none_encoded
+from indexer.encoding.versions import (
+    EncodedVersions,
+    KnownVersions,
+    cumulative_progress,
+    encode_versions,
+    none_encoded,
+)
 from indexer.files.data_folder import KEEP, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
@@ -95,7 +101,7 @@ def build(
         load = _Load(data, papers, annotator, encoder, arguments, replace, keep, bounds, on_progress, like)
         reading = load.stage(corpora)
         load.publish_all(reading.n_papers)
-        manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)
+        manifest = _publish_rest(data, annotator, papers, arguments.device, keep, on_progress)
         discard_folder(load.work)
     return BuildReport(
         manifest=manifest,
@@ -156,7 +162,7 @@ class _Load:
         note = read_note(self.work / _PUBLISHED)  # of a run that was interrupted
         added = {*note["segments"]} if note.get("load") == self.key else set()
         waiting: tuple[QuarantinedPaper, ...] = ()
-        tell = counting(self.on_progress, n_papers)
+        tell = cumulative_progress(self.on_progress, n_papers)
         for some, up_to in self._portions():
             encoded = encode_versions(
                 ((each.paper_id, each.content_hash) for each in some),
@@ -258,7 +264,7 @@ class _Load:
             return
 
 
-def _settled(
+def _publish_rest(
     data: Path, annotator: Annotator, catalog: Catalog, device: str, keep: int, on_progress: ProgressFn
 ) -> Manifest:
     """Publish the remaining changes of the catalog and merge segments; return the manifest served then."""

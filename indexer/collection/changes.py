@@ -15,7 +15,7 @@ from indexer.collection.growth import prepare_segments, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
 from indexer.encoding.parts import EncodeHere
-from indexer.encoding.versions import EncodedVersions, KnownVersions, counting, encode_versions
+from indexer.encoding.versions import EncodedVersions, KnownVersions, cumulative_progress, encode_versions
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest
@@ -30,7 +30,7 @@ AT_ONCE: Final = 50_000  # papers published together; the others wait for the ne
 
 
 @dataclass(frozen=True, slots=True)
-class Absorbed:
+class PublishedState:
     """The served manifest, and the last catalog ``change`` that the generation was compared with."""
 
     manifest: Manifest
@@ -48,7 +48,7 @@ def absorb(
     since: int = 0,
     wait_s: float = LOCK_WAIT_S,
     at_once: int = AT_ONCE,
-) -> Absorbed:
+) -> PublishedState:
     """Publish the changes of the catalog that the served generation lacks: ``at_once`` papers per generation.
 
     If ``base`` is the served generation, it need not be opened again. Changes up to ``since`` are taken as
@@ -71,8 +71,8 @@ def absorb(
                     base = served
                     continue
             if not differing:
-                _tidy(data, catalog)
-                return Absorbed(read.manifest, last)
+                _remove_published_work(data, catalog)
+                return PublishedState(read.manifest, last)
             encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
             encoded.note(catalog, read.manifest.models_key)
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
@@ -88,8 +88,8 @@ def absorb(
                     data, read, new, catalog, deleted=deleted, after=after, seen=last, keep=keep
                 )
                 if is_last:
-                    _tidy(data, catalog)
-                    return Absorbed(manifest, last)
+                    _remove_published_work(data, catalog)
+                    return PublishedState(manifest, last)
 
 
 def _encoded(
@@ -104,7 +104,7 @@ def _encoded(
     wanted = [(key, digest) for key, digest in differing.items() if digest is not None]
     like = base.manifest
     known = KnownVersions(data, like, base, into=_work(data))
-    tell = counting(on_progress, len(wanted))
+    tell = cumulative_progress(on_progress, len(wanted))
     encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known, on_done=tell)
     # Parts with versions that have changed again since.
     for outdated in {*_work(data).glob("part-*")} - encoded.folders:
@@ -117,7 +117,7 @@ def _shows(served: Snapshot, papers: Mapping[str, str | None], *, but: Collectio
     return all(served.content_hash(key) == digest for key, digest in papers.items() if key not in but)
 
 
-def _tidy(data: Path, catalog: Catalog) -> None:
+def _remove_published_work(data: Path, catalog: Catalog) -> None:
     """Remove encoded papers that are published, also those of a build that was killed before it did so."""
     discard_folder(_work(data))
     left = DataFolder(data).work(Work.CORPUS)

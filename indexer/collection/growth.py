@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.publishing import adopt_segment, publish, publishing
+from indexer.collection.publishing import move_segment, publish, publishing
 from indexer.encoding.parts import EncodeHere, entry_in
 from indexer.encoding.versions import PART_PAPERS, KnownVersions, encode_versions
 from indexer.files.data_folder import DataFolder
-from indexer.files.kept import keep
+from indexer.files.finished_folders import keep
 from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry
 from indexer.snapshot.opening import readable_snapshot
 from indexer.snapshot.segment import Segment
@@ -23,13 +23,13 @@ from models.annotator import Annotator
 from models.checksums import digest_of
 from models.errors import BuildLockedError, EncoderMismatchError
 from models.text.words import RULES
-from models.types import ProgressFn, Unit, unseen
+from models.types import ProgressFn, Unit, ignore_progress
 
 # Of a segment: bounds the memory and time to write it, and the work that a kill may lose:
 # docs/decisions/collections/segment-size.md.
 MOST_ROWS: Final = 1_000_000
 PUBLISH_EVERY: Final = 50_000  # papers
-NOTHING: Final = np.empty(0, dtype=np.int64)
+NO_POSITIONS: Final = np.empty(0, dtype=np.int64)
 _FEW_PAPERS: Final = 4  # this many may be encoded under the lock, while others wait to publish
 
 
@@ -85,7 +85,7 @@ def prepare_segments(
     like: Manifest,
     device: str,
     most_rows: int = MOST_ROWS,
-    on_progress: ProgressFn = unseen,
+    on_progress: ProgressFn = ignore_progress,
 ) -> list[NewSegment]:
     """Write segments of ``parts`` under ``work``, each with at most ``most_rows`` vectors, or of one part.
 
@@ -101,7 +101,7 @@ def prepare_segments(
         def write(target: Path, run: Sequence[SegmentPart] = run) -> dict[str, Any]:
             return asdict(write_segment(target, run, backend=backend, device=device, on_progress=on_progress))
 
-        prepared.append(NewSegment(folder, entry_in(keep(folder, write), folder), NOTHING))
+        prepared.append(NewSegment(folder, entry_in(keep(folder, write), folder), NO_POSITIONS))
     return prepared
 
 
@@ -124,17 +124,19 @@ def runs_that_fit(
         yield range(start, end)
 
 
-def adopted(data: Path, new: Sequence[NewSegment]) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
+def move_segments(
+    data: Path, new: Sequence[NewSegment]
+) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
     """Move the segments that show a paper into place in ``data``; return each with its hidden positions."""
-    return [(adopt_segment(data, each.folder, each.entry), each.gone) for each in new if not each.shows_none]
+    return [(move_segment(data, each.folder, each.entry), each.gone) for each in new if not each.shows_none]
 
 
-def grow(
+def publish_added(
     data: Path,
     base: Snapshot | None,
     new: Sequence[NewSegment],
     *,
-    gone: Int64[np.ndarray, " n_gone"] = NOTHING,
+    gone: Int64[np.ndarray, " n_gone"] = NO_POSITIONS,
     like: Manifest,
     keep: int,
 ) -> Manifest:
@@ -146,13 +148,13 @@ def grow(
     """
     segments: list[tuple[SegmentEntry, Int64[np.ndarray, ...]]] = []
     if base is not None:
-        living = base.living.copy()
-        living[gone] = False
+        live = base.live.copy()
+        live[gone] = False
         for each in new:
-            living[base.shared_with(each.open(), but=each.gone)] = False
-        places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
+            live[base.shared_with(each.open(), but=each.gone)] = False
+        places = zip(base.segments, base.of_segments(live), base.of_segments(~live), strict=True)
         segments = [(segment.entry, others) for segment, own, others in places if len(own)]
-    segments += adopted(data, new)
+    segments += move_segments(data, new)
     return publish(data, like, segments, keep=keep)
 
 
@@ -196,7 +198,7 @@ def publish_changes(
         if after is not None and after <= manifest.change:
             manifest = replace(manifest, change=max(seen, manifest.change))
         like = replace(manifest, catalog=catalog.identity())
-        return grow(data, served, new, gone=gone, like=like, keep=keep)
+        return publish_added(data, served, new, gone=gone, like=like, keep=keep)
 
 
 def publish_whole(
@@ -242,7 +244,7 @@ def publish_whole(
                 if newer and known is not None:
                     segments = with_changes(newer, known)
                 like = replace(like, change=last if shows_all else 0, catalog=catalog.identity())
-                return grow(data, None, segments, like=like, keep=keep)
+                return publish_added(data, None, segments, like=like, keep=keep)
         known = known or KnownVersions(data, like, readable_snapshot(data), into=into)
         segments, seen = with_changes(newer, known), last
         few *= 2  # so that the loop ends, however much others change

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments, runs_that_fit
+from indexer.collection.growth import MOST_ROWS, NewSegment, move_segments, prepare_segments, runs_that_fit
 from indexer.collection.publishing import publish, publishing, served_by
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder
@@ -26,7 +26,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
-from models.types import ProgressFn, unseen
+from models.types import ProgressFn, ignore_progress
 
 _KEPT_PAPERS: Final = 10_000  # copied from a segment at once
 
@@ -38,19 +38,19 @@ class Tiers:
     Segments of ``fewest ** n`` up to ``fewest ** (n + 1)`` vectors form a tier. ``fewest`` neighbours of one
     tier are merged, with the smaller ones between them, unless the result would exceed ``most_rows``. Fewer
     neighbours are merged if together they reach the share ``filled`` of ``most_rows``; the result is not
-    merged again. A segment is rewritten if less than the share ``living`` of its vectors is not deleted.
+    merged again. A segment is rewritten if less than the share ``live`` of its vectors is not deleted.
     """
 
     fewest: int = 8
     most_rows: int = MOST_ROWS
-    living: float = 0.5
+    live: float = 0.5
     filled: float = 0.5
 
     def due(self, snapshot: Snapshot) -> range | None:
         """Return the numbers of the segments to merge next, or ``None`` if no merge is due."""
-        alive = snapshot.living_rows
+        alive = snapshot.live_rows
         for number, (segment, n_rows) in enumerate(zip(snapshot.segments, alive, strict=True)):
-            if n_rows < self.living * segment.entry.n_rows:
+            if n_rows < self.live * segment.entry.n_rows:
                 return range(number, number + 1)
         return self.run(alive)
 
@@ -92,7 +92,7 @@ def merge(
     tiers: Tiers = TIERS,
     device: str = "cpu",
     keep: int,
-    on_progress: ProgressFn = unseen,
+    on_progress: ProgressFn = ignore_progress,
 ) -> Manifest | None:
     """Merge segments until none are due by ``tiers``; return the manifest, or ``None`` if none were merged.
 
@@ -101,7 +101,7 @@ def merge(
     SnapshotCorruptError; BuildLockedError if another process is merging.
     """
     merged = None
-    with _alone(data):
+    with _merge_lock(data):
         while True:
             base = open_snapshot(data, beside=base, reread=False)
             run = tiers.due(base)
@@ -122,7 +122,7 @@ def compact(
     device: str,
     keep: int,
     wait_s: float = 0.0,
-    on_progress: ProgressFn = unseen,
+    on_progress: ProgressFn = ignore_progress,
 ) -> Manifest:
     """Merge all segments of ``base``, or those in ``names``, into as few as possible, without deleted papers.
 
@@ -131,30 +131,30 @@ def compact(
     seconds.
     """
     wanted = frozenset(segment.entry.name for segment in base.segments) if names is None else frozenset(names)
-    with _alone(data, wait_s):
-        while run := next(_loose(base, wanted, most_rows), None):
+    with _merge_lock(data, wait_s):
+        while run := next(_mergeable_runs(base, wanted, most_rows), None):
             _merge(data, base, run, device, keep, on_progress, most_rows)
             base = open_snapshot(data, beside=base, reread=False)
     return base.manifest
 
 
-def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterator[range]:
+def _mergeable_runs(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterator[range]:
     """Yield runs of neighbours that fit into one segment and gain from a merge.
 
     A merge reduces their number, splits a too large segment, drops deleted papers, or adds current words.
     """
-    alive, kept = snapshot.living_rows, snapshot.of_segments(snapshot.living)
+    alive, kept = snapshot.live_rows, snapshot.of_segments(snapshot.live)
     numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
     for run in runs_that_fit(alive, numbers, most_rows):
         segment = snapshot.segments[run.start]
         is_too_large = sum(alive[run.start : run.stop]) > most_rows and len(segment) > _KEPT_PAPERS
         has_deleted = len(kept[run.start]) < len(segment)
-        if len(run) > 1 or is_too_large or has_deleted or not segment.has_words_of_today:
+        if len(run) > 1 or is_too_large or has_deleted or not segment.has_current_words:
             yield run
 
 
 @contextmanager
-def _alone(data: Path, wait_s: float = 0.0) -> Iterator[None]:
+def _merge_lock(data: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock on merging, and remove its folder at the end.
 
     Raises StorageError; BuildLockedError if another process is still merging after ``wait_s`` seconds.
@@ -181,7 +181,7 @@ def _merge(
 ) -> Manifest | None:
     """Publish a run of segments of ``base`` merged; return ``None``, unchanged, if others replaced them."""
     chosen = base.segments[run.start : run.stop]
-    taken = base.of_segments(base.living)[run.start : run.stop]
+    taken = base.of_segments(base.live)[run.start : run.stop]
     for segment in chosen:
         # Compare first: damage that is copied unnoticed would get a valid checksum.
         compare_files(DataFolder(data).segment(segment.entry.name), segment.entry.files)
@@ -200,7 +200,7 @@ def _merge(
         deleted = None if first is None else _deleted_since(now, first, taken)
         if first is not None and deleted is not None:
             served = served_by(now)
-            served[first : first + len(chosen)] = adopted(data, _without(written, deleted))
+            served[first : first + len(chosen)] = move_segments(data, _without(written, deleted))
             published = publish(data, now.manifest, served, keep=keep)
     return published
 
@@ -229,7 +229,7 @@ def _deleted_since(
 
     ``None`` if these segments now show papers that were not taken, as after a rollback.
     """
-    alive = now.of_segments(now.living)[first : first + len(taken)]
+    alive = now.of_segments(now.live)[first : first + len(taken)]
     if any(len(np.setdiff1d(own, was)) for own, was in zip(alive, taken, strict=True)):
         return None
     stays = [np.isin(was, own) for own, was in zip(alive, taken, strict=True)]

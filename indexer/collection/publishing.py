@@ -19,8 +19,8 @@ from jaxtyping import Int64
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import DataFolder, deleted_file, discard, next_name, numbered
 from indexer.files.durable import publish_folder, storage_errors, sync, write_array
-from indexer.files.kept import NOTE
-from indexer.snapshot.folder import current_generation, named_by_pointer, point_at, read_manifest
+from indexer.files.finished_folders import NOTE
+from indexer.snapshot.folder import current_generation, pointed_generation, read_manifest, write_pointer
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
@@ -47,7 +47,7 @@ def publishing(data: Path, beside: Snapshot) -> Iterator[Snapshot]:
         yield served_snapshot(data, beside=beside) or beside
 
 
-def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
+def move_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
     """Move the segment in the folder ``prepared`` to the other segments, under the next name."""
     name = next_name(DataFolder(data).segments)
     _make_folder(DataFolder(data).segments)
@@ -86,21 +86,21 @@ def publish(
     (prepared / "manifest.json").write_bytes(published.to_json())
     _make_folder(DataFolder(data).snapshots)
     publish_folder(prepared, DataFolder(data).snapshot(generation))
-    point_at(data, generation)
-    clear_away(data, keep=keep)
+    write_pointer(data, generation)
+    remove_old_generations(data, keep=keep)
     return published
 
 
 def served_by(snapshot: Snapshot) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
     """Return the segments of a generation, each with the positions of its deleted papers."""
-    deleted = snapshot.of_segments(~snapshot.living)
+    deleted = snapshot.of_segments(~snapshot.live)
     return [(segment.entry, gone) for segment, gone in zip(snapshot.segments, deleted, strict=True)]
 
 
 def _served(data: Path) -> str | None:
     """Return the name of the served generation, or ``None`` if there is none or CURRENT is damaged."""
     try:
-        name = named_by_pointer(data)
+        name = pointed_generation(data)
     except SnapshotCorruptError:
         return None
     return name if name in DataFolder(data).generations() else None
@@ -112,7 +112,7 @@ def _make_folder(folder: Path) -> None:
         sync(folder.parent)
 
 
-def clear_away(data: Path, *, keep: int) -> list[str]:
+def remove_old_generations(data: Path, *, keep: int) -> list[str]:
     """Remove all generations except ``keep`` of them, the served one, and those that a process is reading.
 
     The served generation is kept first, then the one it was made from, and so on, then the others, newest
@@ -216,7 +216,7 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
     folder = DataFolder(data)
     with storage_errors(data):
         known = folder.generations()
-        served = named_by_pointer(data) if known else current_generation(data)  # raises: nothing is there
+        served = pointed_generation(data) if known else current_generation(data)  # raises: nothing is there
         target = to or _base(data, served)
         if target is None or target not in known:
             raise SnapshotMissingError(
@@ -234,7 +234,7 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
         done = _restore(catalog, snapshot, shown)
         with folder.publishing():
-            point_at(data, target)
+            write_pointer(data, target)
     return done
 
 

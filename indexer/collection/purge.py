@@ -30,10 +30,10 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
 from models.checksums import hashes64
 from models.errors import SnapshotError, StorageError
-from models.types import ProgressFn, unseen
+from models.types import ProgressFn, ignore_progress
 
 # Other work that may hold text, and how many seconds to wait until it has ended.
-_OTHERS_AT_WORK: Final = {
+_BLOCKING_WORK: Final = {
     Work.CORPUS: 0.0,
     Work.REINDEX: 0.0,
     Work.CHANGES: LOCK_WAIT_S,
@@ -73,7 +73,7 @@ def purge_papers(
     catalog: Catalog,
     *,
     device: str = "cpu",
-    on_progress: ProgressFn = unseen,
+    on_progress: ProgressFn = ignore_progress,
 ) -> Purge:
     """Delete papers and remove everything stored of them: versions, segments, generations, unfinished work.
 
@@ -86,7 +86,7 @@ def purge_papers(
     wanted = list(dict.fromkeys(paper_ids))
     folder = DataFolder(data)
     with storage_errors(data), ExitStack() as locks:
-        for work, wait_s in _OTHERS_AT_WORK.items():
+        for work, wait_s in _BLOCKING_WORK.items():
             locks.enter_context(folder.working(work, wait_s=wait_s))
         before = folder.generations()
         deleted = delete_papers(data, wanted, catalog, keep=_ALL)

@@ -17,13 +17,20 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.changes import expect_catalog_of_served
-from indexer.collection.growth import BOUNDS, NOTHING, Bounds, NewSegment, prepare_segments, publish_whole
+from indexer.collection.growth import (
+    BOUNDS,
+    NO_POSITIONS,
+    Bounds,
+    NewSegment,
+    prepare_segments,
+    publish_whole,
+)
 from indexer.encoding.arguments import BuildArguments, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import KnownVersions, counting, encode_versions, none_encoded
+from indexer.encoding.versions import KnownVersions, cumulative_progress, encode_versions, none_encoded
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
-from indexer.files.kept import kept
+from indexer.files.finished_folders import kept
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.manifest import Manifest, SegmentEntry
@@ -38,7 +45,7 @@ _PREPARED: Final = "prepared.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCollection:
     """The collection encoded again but not served yet; ``reused_papers`` were encoded by an earlier run.
 
     ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them.
@@ -70,7 +77,7 @@ def prepare(
     on_progress: ProgressFn,
     bounds: Bounds = BOUNDS,
     encode: AbstractContextManager[Encode] | None = None,
-) -> Prepared:
+) -> PreparedCollection:
     """Encode every paper of ``catalog`` into new segments; the served generation stays unchanged.
 
     Papers are encoded within ``bounds``, by ``encode`` if given, else by ``annotator`` here. Raises
@@ -85,9 +92,9 @@ def prepare(
             )
         expect_catalog_of_served(data, catalog)
         like = new_manifest(annotator, arguments)
-        found = _found(data, like, catalog)
+        found = _load_prepared(data, like, catalog)
         if found is None:
-            found = _made(data, like, encoder, catalog, bounds, on_progress)
+            found = _encode_all(data, like, encoder, catalog, bounds, on_progress)
         like = replace(like, change=found.change)
         outdated = catalog.changed_since(found.change)
         segments = [each.without(outdated) for each in found.segments]
@@ -98,11 +105,11 @@ def prepare(
             [each.open(unit, device) for each in segments],
             [each.gone for each in segments],
         )
-    return Prepared(snapshot, segments, found.n_reused, found.quarantined)
+    return PreparedCollection(snapshot, segments, found.n_reused, found.quarantined)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _PreparedSegments:
     """Segments with all papers as of one ``change`` of the catalog."""
 
     change: int
@@ -111,14 +118,14 @@ class _Found:
     quarantined: tuple[QuarantinedPaper, ...]
 
 
-def _made(
+def _encode_all(
     data: Path,
     like: Manifest,
     encode: Encode,
     catalog: Catalog,
     bounds: Bounds,
     on_progress: ProgressFn,
-) -> _Found:
+) -> _PreparedSegments:
     """Encode the papers of the catalog; if one changes meanwhile, the outdated version is hidden later."""
     change, work = catalog.last_change(), _work(data)
     known = KnownVersions(data, like, readable_snapshot(data), into=work)
@@ -128,7 +135,7 @@ def _made(
         encode,
         like=like,
         known=known,
-        on_done=counting(on_progress, catalog.count()),
+        on_done=cumulative_progress(on_progress, catalog.count()),
         at_once=bounds.part,
     )
     if encoded.quarantined and not encoded.parts:
@@ -148,10 +155,10 @@ def _made(
         "quarantined": [asdict(paper) for paper in encoded.quarantined],
     }
     write_note(work / _PREPARED, content)
-    return _Found(change, segments, encoded.n_reused, encoded.quarantined)
+    return _PreparedSegments(change, segments, encoded.n_reused, encoded.quarantined)
 
 
-def _found(data: Path, like: Manifest, catalog: Catalog) -> _Found | None:
+def _load_prepared(data: Path, like: Manifest, catalog: Catalog) -> _PreparedSegments | None:
     """Return the segments that an earlier run prepared with the same models, if all files are intact."""
     work = _work(data)
     note = read_note(work / _PREPARED)
@@ -161,8 +168,8 @@ def _found(data: Path, like: Manifest, catalog: Catalog) -> _Found | None:
     if not all(kept(work / entry.name) for entry in entries):
         return None
     quarantined = tuple(QuarantinedPaper(**stated) for stated in note["quarantined"])
-    segments = [NewSegment(work / entry.name, entry, NOTHING) for entry in entries]
-    return _Found(note["change"], segments, sum(entry.n_papers for entry in entries), quarantined)
+    segments = [NewSegment(work / entry.name, entry, NO_POSITIONS) for entry in entries]
+    return _PreparedSegments(note["change"], segments, sum(entry.n_papers for entry in entries), quarantined)
 
 
 def _key(like: Manifest, catalog: Catalog) -> str:
@@ -171,7 +178,7 @@ def _key(like: Manifest, catalog: Catalog) -> str:
 
 def publish_prepared(
     data: Path,
-    prepared: Prepared,
+    prepared: PreparedCollection,
     annotator: Annotator,
     catalog: Catalog,
     *,

@@ -21,7 +21,7 @@ from models.text.language import other_language
 from models.text.sentences import SPLITTER_VERSION
 from models.types import Paper, ProgressFn
 
-_AT_ONCE: Final = 1_000  # papers of one transaction: other writers wait a tenth of a second
+_PAPERS_PER_TRANSACTION: Final = 1_000  # papers of one transaction: other writers wait a tenth of a second
 _SHOWN: Final = 3  # broken rows
 
 
@@ -74,7 +74,7 @@ def stage_corpora(
     staged again. Raises CorpusError, InputError, StorageError; with ``whole``, BrokenFileError if a file
     cannot be read to its end.
     """
-    catalog.forget_loads(but=load)
+    catalog.remove_loads(but=load)
     reading = Reading()
     read = partial(
         read_corpus,
@@ -86,7 +86,7 @@ def stage_corpora(
     )
     read_files = (_read_whole(read, path, reading) if whole else read(path) for path in corpora)
     papers = islice(chain.from_iterable(read_files), read_by.limit)
-    while some := list(islice(papers, _AT_ONCE)):
+    while some := list(islice(papers, _PAPERS_PER_TRANSACTION)):
         current = {} if base is None else catalog.current_hashes([paper.id for paper in some])
         new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
         catalog.stage(load, new)

@@ -18,7 +18,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
-from models.types import ProgressFn, unseen
+from models.types import ProgressFn, ignore_progress
 
 # Multiples of the usual effort, in steps of about the square root of two.
 EFFORTS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
@@ -32,7 +32,7 @@ _SEED: Final = 20_261_124
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class EffortTrial:
     """An effort, the mean share of true nearest sentences it finds, and the median milliseconds per query."""
 
     effort: float
@@ -41,14 +41,14 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class TuningResult:
     """The efforts tried, in ascending order, and the ``chosen`` one: ``None`` if none was enough.
 
     None are tried if every index compares all rows. ``manifest`` is the manifest served afterwards.
     """
 
-    tries: tuple[Tried, ...]
-    chosen: Tried | None
+    tries: tuple[EffortTrial, ...]
+    chosen: EffortTrial | None
     manifest: Manifest
 
 
@@ -60,8 +60,8 @@ def tune(
     device: str = "cpu",
     keep: int,
     store: bool = True,
-    on_progress: ProgressFn = unseen,
-) -> Tuned:
+    on_progress: ProgressFn = ignore_progress,
+) -> TuningResult:
     """Find the least effort that finds the share ``recall`` of the nearest sentences, and store it.
 
     The queries are ``n_queries`` sentences of the collection, drawn at random. With ``store``, a generation
@@ -76,14 +76,14 @@ def tune(
     snapshot = open_snapshot(data, device=device, reread=False)
     indexes = [segment.index for segment in snapshot.segments]
     if not any(isinstance(index, FaissCodesIndex) for index in indexes):
-        return Tuned((), None, snapshot.manifest)
+        return TuningResult((), None, snapshot.manifest)
     rows = [segment.vectors.rows for segment in snapshot.segments]
     queries = _sample(rows, n_queries)
     tries = list(tried_efforts(indexes, rows, queries, recall=recall, on_progress=on_progress))
     chosen = tries[-1] if tries[-1].recall >= recall else None
     if chosen is None or not store or chosen.effort == snapshot.manifest.effort:
-        return Tuned(tuple(tries), chosen, snapshot.manifest)
-    return Tuned(tuple(tries), chosen, _stored(data, snapshot, chosen.effort, keep))
+        return TuningResult(tuple(tries), chosen, snapshot.manifest)
+    return TuningResult(tuple(tries), chosen, _stored(data, snapshot, chosen.effort, keep))
 
 
 def tried_efforts(
@@ -92,8 +92,8 @@ def tried_efforts(
     queries: Float32[np.ndarray, "n_query dim"],
     *,
     recall: float,
-    on_progress: ProgressFn = unseen,
-) -> Iterator[Tried]:
+    on_progress: ProgressFn = ignore_progress,
+) -> Iterator[EffortTrial]:
     """Yield the recall of ``indexes`` over ``rows`` for ``queries``, by rising effort until it is enough.
 
     The indexes are left at the last effort tried.
@@ -116,7 +116,7 @@ def tried_efforts(
             scores = found.search(query[np.newaxis], k).scores[0]
             took.append(1000 * (time.perf_counter() - started))
             shares.append(np.count_nonzero(scores >= last - _SAME) / k)
-        tried = Tried(effort, min(float(np.mean(shares)), 1.0), median(took))
+        tried = EffortTrial(effort, min(float(np.mean(shares)), 1.0), median(took))
         yield tried
         if tried.recall >= recall:
             return

@@ -13,12 +13,12 @@ from typing import Any, Final
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate
 from indexer.collection.changes import expect_own_catalog
-from indexer.collection.growth import NOTHING, NewSegment
-from indexer.collection.publishing import adopt_segment, publish, publishing, served_by
+from indexer.collection.growth import NO_POSITIONS, NewSegment
+from indexer.collection.publishing import move_segment, publish, publishing, served_by
 from indexer.encoding.parts import entry_in
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, link_or_copy, storage_errors
-from indexer.files.kept import keep as keep_folder
+from indexer.files.finished_folders import keep as keep_folder
 from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
@@ -27,14 +27,14 @@ from indexer.snapshot.snapshot import Snapshot
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, sha256_of
 from models.text.words import RULES
-from models.types import ProgressFn, unseen
+from models.types import ProgressFn, ignore_progress
 
-_OTHERS_AT_WORK: Final = (Work.CORPUS, Work.REINDEX, Work.CHANGES, Work.MERGE)
-_OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
+_BLOCKING_WORK: Final = (Work.CORPUS, Work.REINDEX, Work.CHANGES, Work.MERGE)
+_CURRENT_WORK: Final = ("part-*", "segment-*", "prepared.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Upgraded:
+class UpgradeResult:
     """The result of an upgrade: the schema that the catalog had before, and how many segments got words.
 
     ``published`` says whether a new generation was published; ``manifest`` is the manifest served afterwards.
@@ -46,7 +46,9 @@ class Upgraded:
     published: bool
 
 
-def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn = unseen) -> Upgraded:
+def upgrade(
+    data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn = ignore_progress
+) -> UpgradeResult:
     """Bring the collection in ``data``, with its catalog at ``place``, to the current formats.
 
     Raises StorageError, SnapshotError; BuildLockedError if another process indexes, absorbs changes,
@@ -54,12 +56,12 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
     """
     schema, folder = migrate(place), DataFolder(data)
     with storage_errors(data), Catalog.open(place) as catalog, ExitStack() as locks:
-        for work in _OTHERS_AT_WORK:
+        for work in _BLOCKING_WORK:
             locks.enter_context(folder.working(work))
         _drop_older_work(folder.building)
         base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
-        lacking = [segment.entry for segment in base.segments if not segment.has_words_of_today]
+        lacking = [segment.entry for segment in base.segments if not segment.has_current_words]
         with_words: dict[str, NewSegment] = {}
         for number, entry in enumerate(lacking):
             on_progress("Counting words", number, len(lacking))
@@ -70,7 +72,7 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
             with publishing(data, base) as now:
                 manifest = _swapped(data, now, with_words, catalog, keep)
         discard_folder(folder.work(Work.UPGRADE))
-    return Upgraded(schema, len(lacking), manifest, published)
+    return UpgradeResult(schema, len(lacking), manifest, published)
 
 
 def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
@@ -87,7 +89,7 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
     folder = (
         DataFolder(data).work(Work.UPGRADE) / f"segment-{digest_of({**entry.files, 'rules': RULES})[:32]}"
     )
-    return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NOTHING)
+    return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NO_POSITIONS)
 
 
 def _swapped(
@@ -95,7 +97,7 @@ def _swapped(
 ) -> Manifest:
     """Publish a generation like ``now`` in which the segments ``with_words`` replace the old, by name."""
     served = [
-        (adopt_segment(data, new.folder, new.entry) if (new := with_words.get(entry.name)) else entry, gone)
+        (move_segment(data, new.folder, new.entry) if (new := with_words.get(entry.name)) else entry, gone)
         for entry, gone in served_by(now)
     ]
     return publish(data, replace(now.manifest, catalog=catalog.identity()), served, keep=keep)
@@ -107,7 +109,7 @@ def _drop_older_work(building: Path) -> None:
         if folder.name in {"segment", "segment.steps", "merge.steps"}:
             discard_folder(folder)
             continue
-        of_today = {path for pattern in _OF_TODAY for path in folder.glob(pattern)}
+        of_today = {path for pattern in _CURRENT_WORK for path in folder.glob(pattern)}
         for path in {*folder.iterdir()} - of_today | {*folder.glob("part-*.arrow")}:
             if path.is_dir():
                 discard_folder(path)

@@ -12,10 +12,10 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Literal, Protocol, cast, runtime_checkable
 
+from indexer.corpus.first_seen import FirstSeen
 from indexer.corpus.library.entries import Entry, entry_of
 from indexer.corpus.records import head_records
 from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, Row, clean, completed, to_paper
-from indexer.corpus.seen import FirstSeen
 from indexer.corpus.source import Lines, open_source, read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError, InputError
 from models.registry import resolve
@@ -174,14 +174,14 @@ def read_corpus(
     thousand, 0 included. A file that cannot be opened or has no known format always raises StorageError,
     CorpusFormatError or UnknownNameError at once.
     """
-    reader = _chosen(path, format_name)
+    reader = _select_reader(path, format_name)
     report = CorpusReport() if report is None else report
     return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
 
 
 def expect_corpus(path: Path, format_name: str = "auto") -> None:
     """Raise the errors of ``path`` that ``read_corpus`` raises at once, without reading any rows."""
-    _chosen(path, format_name)
+    _select_reader(path, format_name)
 
 
 def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[Entry]:
@@ -190,7 +190,7 @@ def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport)
     Rows that cannot be read, and a file that breaks off, go into ``report``. Raises the errors that
     ``read_corpus`` raises at once.
     """
-    return _entries(path, _chosen(path, format_name), report)
+    return _entries(path, _select_reader(path, format_name), report)
 
 
 def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator[Entry]:
@@ -206,7 +206,7 @@ def _lines(stream: BufferedReader, path: Path) -> Lines:
     return Lines(stream, path, reopen=lambda: open_source(path))
 
 
-def _chosen(path: Path, format_name: str) -> CorpusReader:
+def _select_reader(path: Path, format_name: str) -> CorpusReader:
     """Return the reader of a named format; for ``auto``, the reader that recognises the file."""
     head = read_head(path)
     own = path.name == OWN_NAME

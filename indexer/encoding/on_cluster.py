@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import structlog
 
-from indexer.cluster import HARDLY_ANY, connect, machines, placed
-from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, kept_part
+from indexer.cluster import ACTOR_CPUS, connect, machines, placement_strategy
+from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, read_part
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
 from models.encoders.device_names import checked_device
@@ -27,8 +27,8 @@ _TRIES = 3
 # Seconds that an actor of a lost machine has to start on another machine, including loading its models.
 LOST_S = 120.0
 # Seconds between two checks whether the machines are still there.
-_LOOK_S = 1.0
-_LOOKS = "looks"  # calls that an actor answers while it encodes
+_POLL_S = 1.0
+_PROBE_GROUP = "looks"  # calls that an actor answers while it encodes
 _FOLDER_REMEDY = "mount the data folder on every machine of the cluster, under the same path"
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ class Encoder:
 class _Worker:
     """An actor, the number of its unfinished parts, and whether it was given up.
 
-    ``look`` is a call that it has not answered yet, wherever it runs; ``silent_since`` is when it was first
+    ``probe`` is a call that it has not answered yet, wherever it runs; ``silent_since`` is when it was first
     found not to answer, ``None`` if it answers.
     """
 
@@ -63,7 +63,7 @@ class _Worker:
     machine: str
     n_begun: int = 0
     is_lost: bool = False
-    look: Any = None
+    probe: Any = None
     silent_since: float | None = None
 
 
@@ -91,14 +91,16 @@ class EncodeOnCluster:
         own = gpus if checked_device(device) != "cpu" else []
         places = own or [each for each in found for _ in range(max(1, int(resources[each]["CPU"])))]
         kind = self._ray.remote(
-            num_cpus=HARDLY_ANY,
+            num_cpus=ACTOR_CPUS,
             num_gpus=1 if own else 0,
             max_restarts=-1,
             max_task_retries=_TRIES,
-            concurrency_groups={_LOOKS: 1},
+            concurrency_groups={_PROBE_GROUP: 1},
         )(Encoder)
         self._workers = [
-            _Worker(kind.options(scheduling_strategy=placed(self._ray, machine)).remote(load), machine)
+            _Worker(
+                kind.options(scheduling_strategy=placement_strategy(self._ray, machine)).remote(load), machine
+            )
             for machine in places
         ]
         self.at_once = PARTS_PER_DEVICE * len(self._workers)
@@ -118,7 +120,7 @@ class EncodeOnCluster:
         def part() -> Part:
             folder = self._folder(given, *begun)
             on_progress(len(papers))
-            made = kept_part(into / folder.name)
+            made = read_part(into / folder.name)
             if made is None:
                 raise StorageError(
                     f"{into}: the files that the cluster encoded are not here; {_FOLDER_REMEDY}."
@@ -146,7 +148,7 @@ class EncodeOnCluster:
         """Wait for a part begun on an actor and return its folder; if the actor is lost, use another one."""
         errors = self._ray.exceptions
         try:
-            while not self._ray.wait([ref], timeout=_LOOK_S)[0] or worker.is_lost:
+            while not self._ray.wait([ref], timeout=_POLL_S)[0] or worker.is_lost:
                 if worker.is_lost or self._lost(worker):
                     worker, ref = self._begin(given)
             worker.n_begun -= 1
@@ -194,13 +196,13 @@ class EncodeOnCluster:
 
     def _answers(self, worker: _Worker) -> bool:
         """Return whether the actor has answered the open call; make a call if none is open."""
-        if worker.look is None:
-            worker.look = worker.actor.pid.options(concurrency_group=_LOOKS).remote()
-        if not self._ray.wait([worker.look], timeout=0)[0]:
+        if worker.probe is None:
+            worker.probe = worker.actor.pid.options(concurrency_group=_PROBE_GROUP).remote()
+        if not self._ray.wait([worker.probe], timeout=0)[0]:
             return False
-        look, worker.look = worker.look, None
+        probe, worker.probe = worker.probe, None
         try:
-            self._ray.get(look)
+            self._ray.get(probe)
         except self._ray.exceptions.RayError:
             return False
         return True

@@ -19,7 +19,7 @@ from models.annotator import Annotator
 from models.errors import AkinError, DeadlineError
 from models.types import Paper
 
-_LOOK_S: Final = 0.1
+_POLL_S: Final = 0.1
 _log = structlog.get_logger(__name__)
 
 
@@ -72,7 +72,7 @@ class EncodeOnDevices:
         def part() -> Part:
             # Progress is reported by the waiting thread: ``on_progress`` need not be thread-safe.
             while not future.done():
-                wait([future], timeout=_LOOK_S)
+                wait([future], timeout=_POLL_S)
                 self._tell(on_progress)
             self._tell(on_progress)
             return future.result()

@@ -1,8 +1,9 @@
 """Parts: segments without an index, of up to 1,000 encoded papers, in a folder that is complete or absent.
 
 DATA/building/WORK/part-DIGEST/     the digest covers the papers and every model; files as in
-                                    indexer/snapshot/segment.py, and kept.json (indexer/files/kept.py), which
-                                    also names the papers that could not be encoded
+                                    indexer/snapshot/segment.py, and kept.json
+                                    (indexer/files/finished_folders.py), which also names the papers that
+                                    could not be encoded
 """
 
 import shutil
@@ -20,7 +21,7 @@ from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.content_hash import content_hash
 from indexer.encoding.embed import EmbeddedPapers, embed
 from indexer.files.durable import link_or_copy
-from indexer.files.kept import keep, kept
+from indexer.files.finished_folders import keep, kept
 from indexer.snapshot.columns import SCHEMA, papers_to_table
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
@@ -81,7 +82,7 @@ class _NewPart:
         return table.set_column(field, SCHEMA.field(field), facets)
 
 
-def kept_part(folder: Path) -> Part | None:
+def read_part(folder: Path) -> Part | None:
     """Return the part in a folder, or ``None`` if it is not intact; every file's checksum is compared."""
     note = kept(folder)
     return None if note is None else _part(folder, note)

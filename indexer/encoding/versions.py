@@ -11,20 +11,20 @@ import numpy as np
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.encoding.parts import Encode, Part, kept_part, linked, refused_in
+from indexer.encoding.parts import Encode, Part, linked, read_part, refused_in
 from indexer.files.data_folder import DataFolder
-from indexer.files.kept import NOTE
+from indexer.files.finished_folders import NOTE
 from indexer.files.notes import read_note
+from indexer.snapshot.checksum_record import ChecksumRecord
 from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
-from indexer.snapshot.verified import Verified
-from models.checksums import hashes64, is_whole
+from models.checksums import hashes64, matches_checksum
 from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
-from models.types import ProgressFn, unseen
+from models.types import ProgressFn, ignore_progress
 
 PART_PAPERS: Final = 1_000  # encoded at once: the most work that a kill may lose
 
@@ -58,7 +58,7 @@ class EncodedVersions:
             yield from part.table()["content_hash"].to_pylist()
 
 
-def counting(on_progress: ProgressFn, n_papers: int) -> Callable[[int], None]:
+def cumulative_progress(on_progress: ProgressFn, n_papers: int) -> Callable[[int], None]:
     """Return a callback that adds up encoded papers and reports the total of ``n_papers``."""
     done = 0
 
@@ -92,7 +92,7 @@ class KnownVersions:
         self._served = served  # its files are not removed as long as it is open
         has_same = served is not None and served.manifest.models_key == like.models_key
         self._segments = served.segments if served is not None and has_same else ()
-        self._verified = Verified(data)
+        self._verified = ChecksumRecord(data)
         self._is_whole: dict[str, bool] = {}  # of a segment, by its name
         self._parts: dict[Path, Part | None] = {}
         self._refused: dict[str, QuarantinedPaper] = {}
@@ -102,7 +102,9 @@ class KnownVersions:
             note = read_note(folder / NOTE)
             if note.get("models") == like.models_key:
                 self._refused |= {paper.content_hash: paper for paper in refused_in(note)}
-                if is_whole(folder / IDS, note["files"].get(IDS, "")):  # other files once they are used
+                if matches_checksum(
+                    folder / IDS, note["files"].get(IDS, "")
+                ):  # other files once they are used
                     hashes.append(np.load(folder / IDS)["hash"])
                     self._folders.append(folder)
         numbers = np.repeat(np.arange(len(self._folders)), [len(own) for own in hashes[1:]])
@@ -142,7 +144,7 @@ class KnownVersions:
 
     def _part(self, folder: Path) -> Part | None:
         if folder not in self._parts:
-            self._parts[folder] = kept_part(linked(folder, self.into))
+            self._parts[folder] = read_part(linked(folder, self.into))
         return self._parts[folder]
 
     def _compared(self, segment: Segment) -> bool:
@@ -168,7 +170,7 @@ def encode_versions(
     *,
     like: Manifest,
     known: KnownVersions,
-    on_done: Callable[[int], None] = unseen,
+    on_done: Callable[[int], None] = ignore_progress,
     at_once: int = PART_PAPERS,
 ) -> EncodedVersions:
     """Encode versions as in the collection ``like``, except ``known`` ones, ``at_once`` papers per part.

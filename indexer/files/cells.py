@@ -4,11 +4,11 @@
 _FORMULA = tuple("=+-@\t\r\n\0＝＋－＠")
 
 
-def harmless(text: str) -> str:
+def escape_formulas(text: str) -> str:
     """Return ``text`` with an apostrophe before each formula, also after semicolons (cell separators)."""
-    return ";".join(map(_harmless_part, text.split(";")))
+    return ";".join(map(_escape_formula, text.split(";")))
 
 
-def _harmless_part(text: str) -> str:
+def _escape_formula(text: str) -> str:
     rest = text.lstrip(" ")
     return f"{text[: len(text) - len(rest)]}'{rest}" if rest.startswith(_FORMULA) else text

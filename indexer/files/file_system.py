@@ -6,7 +6,7 @@ from typing import Final
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 # Several machines may mount these at once; the server of NFS 4 provides its locks.
-_OF_THE_NETWORK: Final = frozenset(
+_NETWORK_FILE_SYSTEMS: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "gpfs", "afs"}
     | {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
 )
@@ -40,7 +40,7 @@ def network_kind(folder: Path, mounts: Path = _MOUNTS) -> str | None:
         place = fields.split()[4].encode().decode("unicode_escape")  # a space is \040
         if wanted.is_relative_to(place) and len(place) >= len(found[0]):  # the later of two mounts
             found = (place, of_kind.split()[0])
-    return found[1] if found[1] in _OF_THE_NETWORK else None
+    return found[1] if found[1] in _NETWORK_FILE_SYSTEMS else None
 
 
 def limits_of(folder: Path, mounts: Path = _MOUNTS) -> dict[str, str]:

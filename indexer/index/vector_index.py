@@ -17,7 +17,7 @@ from indexer.spare_cores import on_spare_cores
 from models.encoders.device_names import checked_device
 from models.errors import DeviceFullError
 from models.registry import resolve
-from models.types import Hits, unseen
+from models.types import Hits, ignore_progress
 
 BACKENDS = {
     "exact": "indexer.index.backends.exact:ExactIndex",
@@ -39,7 +39,7 @@ _MORE_THAN_SHARE, _SPARE_HITS = 2.0, 16
 # Starting a thread takes 0.1 ms, searching this many rows 5 ms.
 WORTH_THREADS = 200_000
 # The backends that can reside on a GPU.
-_OF_GPUS = ("flat", "ivfsq")
+_GPU_BACKENDS = ("flat", "ivfsq")
 _CHECK_GPU = "indexer.index.backends.gpu:check_gpu"
 _GPU_WITH_ROOM = "indexer.index.backends.gpu:gpu_with_room"
 _FLAT_BYTES = "indexer.index.backends.faiss_flat:flat_bytes"
@@ -189,7 +189,7 @@ class JoinedIndex:
         return [
             self._among_all(next(found), each.number)
             if each.k and len(each.queries)
-            else _nothing(1 if each.together else len(each.queries), each.k)
+            else _no_hits(1 if each.together else len(each.queries), each.k)
             for each in lookups
         ]
 
@@ -199,14 +199,14 @@ class JoinedIndex:
 
 def _replaced(hits: Hits, which: Int64[np.ndarray, " n"], wider: Hits) -> Hits:
     """Return ``hits`` with those of the queries ``which`` replaced by the longer lists of ``wider``."""
-    replaced = _nothing(len(hits.rows), wider.rows.shape[1])
+    replaced = _no_hits(len(hits.rows), wider.rows.shape[1])
     n = hits.rows.shape[1]
     replaced.rows[:, :n], replaced.scores[:, :n] = hits.rows, hits.scores
     replaced.rows[which], replaced.scores[which] = wider.rows, wider.scores
     return replaced
 
 
-def _nothing(n_query: int, k: int) -> Hits:
+def _no_hits(n_query: int, k: int) -> Hits:
     rows = np.full((n_query, k), -1, dtype=np.int64)
     return Hits(rows, np.full((n_query, k), -np.inf, dtype=np.float32))
 
@@ -218,7 +218,7 @@ def _share(k: int, n_own: int, n_all: int) -> int:
 
 def _merged(found: Sequence[Hits], n_query: int, k: int) -> Hits:
     """Return the best ``k`` of several lists for each query, equal scores in row order."""
-    none = _nothing(n_query, k)
+    none = _no_hits(n_query, k)
     rows = np.concatenate([*(hits.rows for hits in found), none.rows], axis=1)
     scores = np.concatenate([*(hits.scores for hits in found), none.scores], axis=1)
     best = np.lexsort((rows, -scores))[:, :k]
@@ -235,7 +235,7 @@ def serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
 
     There, comparing every row is exact and faster than any index on a CPU. The stored file suits both.
     """
-    if backend in _OF_GPUS or shape[0] <= MOST_EXACT_ROWS or checked_device(device) == "cpu":
+    if backend in _GPU_BACKENDS or shape[0] <= MOST_EXACT_ROWS or checked_device(device) == "cpu":
         return backend
     # Resolved by name, like the backends: FAISS is only loaded for large collections that may use a GPU.
     n_bytes = pkgutil.resolve_name(_FLAT_BYTES)(*shape)
@@ -247,12 +247,12 @@ def check_backend(backend: str, device: str) -> None:
     checked_device(device)
     if backend != "auto":
         resolve(BACKENDS, backend, "index backend")
-    if backend in _OF_GPUS:
+    if backend in _GPU_BACKENDS:
         pkgutil.resolve_name(_CHECK_GPU)(device)
 
 
 def build_index(
-    rows: np.ndarray, backend: str, *, device: str = "auto", on_rows: OnRows = unseen
+    rows: np.ndarray, backend: str, *, device: str = "auto", on_rows: OnRows = ignore_progress
 ) -> VectorIndex:
     """Index ``rows``, float16 or float32 of shape (n_rows, dim); they must outlive the index unchanged.
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import replace_file, storage_errors
+from indexer.snapshot.checksum_record import ChecksumRecord, stamp_of
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
-from indexer.snapshot.verified import Verified, stamp_of
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
@@ -26,7 +26,7 @@ def current_generation(data: Path) -> str:
             if not DataFolder(data).current.is_file():
                 raise _nothing_served(data)
         pointer = _pointer(data)
-        name = named_by_pointer(data)
+        name = pointed_generation(data)
         if name in DataFolder(data).generations():
             return name
         if _pointer(data) == pointer:  # else it was superseded and removed in between: try again
@@ -48,7 +48,7 @@ def _nothing_served(data: Path) -> SnapshotMissingError:
     )
 
 
-def named_by_pointer(data: Path) -> str:
+def pointed_generation(data: Path) -> str:
     """Return the generation that CURRENT names, whether it exists or not; empty if it names none.
 
     Raises StorageError; SnapshotCorruptError if CURRENT was written for another generation than it names.
@@ -63,7 +63,7 @@ def named_by_pointer(data: Path) -> str:
     return pointer.generation
 
 
-def point_at(data: Path, generation: str) -> None:
+def write_pointer(data: Path, generation: str) -> None:
     """Write CURRENT, so that this generation is served; the file is replaced in one step."""
     digest = sha256_of(DataFolder(data).manifest(generation))
     replace_file(DataFolder(data).current, f"{digest} {generation}\n".encode())
@@ -129,7 +129,7 @@ def verify(
     Without ``reread``, files that were compared before and have not changed since are not read again. Returns
     the manifest. Raises SnapshotCorruptError.
     """
-    manifest, verified = read_manifest(data, generation), Verified(data)
+    manifest, verified = read_manifest(data, generation), ChecksumRecord(data)
     for entry in manifest.segments:
         if not any(entry.is_same_as(other) for other in known):
             compare_files(DataFolder(data).segment(entry.name), entry.files, verified, reread=reread)
@@ -139,7 +139,7 @@ def verify(
 
 
 def compare_files(
-    folder: Path, files: Mapping[str, str], verified: Verified | None = None, *, reread: bool = True
+    folder: Path, files: Mapping[str, str], verified: ChecksumRecord | None = None, *, reread: bool = True
 ) -> None:
     """Compare files with their SHA-256 (hex); raises SnapshotCorruptError for the first that differs.
 
@@ -152,7 +152,7 @@ def compare_files(
             pass
 
 
-def compare_file(path: Path, expected: str, verified: Verified | None, *, reread: bool) -> None:
+def compare_file(path: Path, expected: str, verified: ChecksumRecord | None, *, reread: bool) -> None:
     """Compare one file with its SHA-256 (hex); raises SnapshotCorruptError, StorageError."""
     if not path.is_file():
         raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")

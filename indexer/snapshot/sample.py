@@ -19,19 +19,19 @@ _Papers = Bool[np.ndarray, " n_positions"]
 
 
 class Samples:
-    """The papers whose ids have the smallest hashes, of all ``living`` papers or of some of them.
+    """The papers whose ids have the smallest hashes, of all ``live`` papers or of some of them.
 
-    ``id_hashes`` has the array of each segment (ID_HASHES); ``living`` has a flag per paper of all segments.
+    ``id_hashes`` has the array of each segment (ID_HASHES); ``live`` has a flag per paper of all segments.
     """
 
-    def __init__(self, id_hashes: Sequence[np.ndarray], living: _Papers) -> None:
-        self._id_hashes, self._living = id_hashes, living
+    def __init__(self, id_hashes: Sequence[np.ndarray], live: _Papers) -> None:
+        self._id_hashes, self._live = id_hashes, live
         self._kept: dict[frozenset[frozenset[Facet]], Int64[np.ndarray, " k"]] = {}
 
     @cached_property
     def of_all(self) -> Int64[np.ndarray, " k"]:
         """The positions of MOST_SAMPLED papers, or of all if there are fewer."""
-        return self._of(self._living)
+        return self._of(self._live)
 
     def having(
         self, facets: Sequence[Collection[Facet]], papers_of: Callable[[Collection[Facet]], _Papers]
@@ -43,7 +43,7 @@ class Samples:
         key = frozenset(map(frozenset, facets))
         found = self._kept.get(key)
         if found is None:  # two threads may compute it at once, with the same result
-            found = self._of(np.logical_and.reduce([self._living, *map(papers_of, facets)]))
+            found = self._of(np.logical_and.reduce([self._live, *map(papers_of, facets)]))
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = found

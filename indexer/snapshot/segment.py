@@ -127,9 +127,9 @@ class Segment:
         return open_words(self._folder / WORDS) if WORDS in self.entry.files else None
 
     @property
-    def has_words_of_today(self) -> bool:
+    def has_current_words(self) -> bool:
         """Whether it has the words of its papers, counted by the current rules."""
-        return self.words is not None and self.words.is_of_today
+        return self.words is not None and self.words.has_current_rules
 
     @property
     def has_functions(self) -> bool:

@@ -32,7 +32,7 @@ from indexer.snapshot.segment import (
 )
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, hashes64, sha256_of
-from models.types import ProgressFn, rows_of, unseen
+from models.types import ProgressFn, ignore_progress, rows_of
 
 
 @runtime_checkable
@@ -139,7 +139,7 @@ def write_vectors(folder: Path, parts: Sequence[SegmentPart], batches: BatchBoun
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     write_array(folder / OFFSETS, [offsets], shape=offsets.shape, dtype=offsets.dtype)
     _write_papers(folder / PAPERS, (part.table() for part in parts), batches)
-    _write_hash64es(folder / IDS, folder / PAPERS)
+    _write_id_hashes(folder / IDS, folder / PAPERS)
     if parts[0].has_functions:
         _write_rows(folder / FUNCTIONS, (part.functions() for part in parts), n_rows)
 
@@ -157,7 +157,7 @@ def write_segment(
     *,
     backend: str,
     device: str,
-    on_progress: ProgressFn = unseen,
+    on_progress: ProgressFn = ignore_progress,
     batches: BatchBounds = _BATCHES,
 ) -> SegmentEntry:
     """Write all files of a segment into ``folder``, and return its entry.
@@ -166,7 +166,7 @@ def write_segment(
     """
     write_vectors(folder, parts, batches)
     write_words(folder / WORDS, folder / PAPERS)
-    _give_back()
+    _release_memory()
     n_rows = sum(part.n_rows for part in parts)
     n_papers = len(np.load(folder / OFFSETS, mmap_mode="r")) - 1
     indexes = {INDEX: (VECTORS, choose_backend(n_rows) if backend == "auto" else backend)}
@@ -186,13 +186,13 @@ def write_segment(
         )
         index.save(folder / name)
         del index
-        _give_back()
+        _release_memory()
     tell(len(indexes) * n_rows, 0)
     function_backend = indexes[FUNCTION_INDEX][1] if FUNCTION_INDEX in indexes else None
     return entry_of(folder, backend=indexes[INDEX][1], function_backend=function_backend)
 
 
-def _give_back() -> None:
+def _release_memory() -> None:
     """Return freed memory to the system; else it adds to later allocations (250 MiB from Arrow)."""
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError):  # the C library is not GNU's
@@ -210,10 +210,10 @@ def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         for batch in _even_batches(tables, bounds):
             writer.write_table(batch)
-    _give_back()
+    _release_memory()
 
 
-def _write_hash64es(path: Path, papers: Path) -> None:
+def _write_id_hashes(path: Path, papers: Path) -> None:
     """Write the sorted hashes of the paper ids in the file ``papers``, each with its position."""
     with pa.memory_map(str(papers)) as source:
         ids = pa.ipc.open_file(source).read_all()["id"]

@@ -39,11 +39,11 @@ class Snapshot:
         # Where the papers and the rows of each segment begin, and where the last ones end.
         self._starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *map(len, segments)])
         self._row_starts: Int64[np.ndarray, " n_segments_plus_1"] = np.cumsum([0, *self._n_rows_of_each])
-        self.living: Bool[np.ndarray, " n_positions"] = np.ones(self._starts[-1], dtype=bool)
+        self.live: Bool[np.ndarray, " n_positions"] = np.ones(self._starts[-1], dtype=bool)
         for start, positions in zip(self._starts, deleted, strict=False):
-            self.living[start + positions] = False
-        self.living.flags.writeable = False
-        self._n_papers = int(np.count_nonzero(self.living))
+            self.live[start + positions] = False
+        self.live.flags.writeable = False
+        self._n_papers = int(np.count_nonzero(self.live))
 
     @property
     def generation(self) -> str:
@@ -65,7 +65,7 @@ class Snapshot:
 
     def papers_of(self, numbers: Collection[int]) -> Bool[np.ndarray, " n_positions"]:
         """Return which papers are in the segments with these numbers."""
-        papers = np.zeros(len(self.living), dtype=bool)
+        papers = np.zeros(len(self.live), dtype=bool)
         for number in numbers:
             papers[self._starts[number] : self._starts[number + 1]] = True
         return papers
@@ -80,7 +80,7 @@ class Snapshot:
     @cached_property
     def paper_of_row(self) -> Int64[np.ndarray, " n_rows"]:
         """The position of the paper that owns each row."""
-        return np.repeat(np.arange(len(self.living)), np.diff(self.offsets))
+        return np.repeat(np.arange(len(self.live)), np.diff(self.offsets))
 
     def rows_of_papers(self, papers: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_rows"]:
         """Return which rows belong to ``papers``; a third of the time of indexing with ``paper_of_row``."""
@@ -91,9 +91,9 @@ class Snapshot:
         return np.diff(self.offsets)
 
     @cached_property
-    def living_rows(self) -> list[int]:
+    def live_rows(self) -> list[int]:
         """The number of rows of each segment that belong to papers that are not deleted."""
-        gone = self.of_segments(~self.living)
+        gone = self.of_segments(~self.live)
         lost = (
             own.vectors.offsets[places + 1] - own.vectors.offsets[places]
             for own, places in zip(self.segments, gone, strict=True)
@@ -103,7 +103,7 @@ class Snapshot:
     @cached_property
     def positions(self) -> Int64[np.ndarray, " n_papers"]:
         """The positions of all papers that are not deleted."""
-        return np.flatnonzero(self.living)
+        return np.flatnonzero(self.live)
 
     def paper(self, position: int, *, text: bool = True) -> Paper:
         """Return the paper at ``position``; without ``text``, its abstract and sentences are not read."""
@@ -115,7 +115,7 @@ class Snapshot:
         # Newest first: a paper that was replaced is in two segments.
         for number in range(len(self.segments) - 1, -1, -1):
             own = self.segments[number].position(paper_id)
-            if own is not None and self.living[self._starts[number] + own]:
+            if own is not None and self.live[self._starts[number] + own]:
                 return int(self._starts[number]) + own
         return None
 
@@ -134,8 +134,8 @@ class Snapshot:
         ids, starts = list(paper_ids), zip(self.segments, self._starts, strict=False)
         hashes = hashes64(ids) if len(ids) > FEW_IDS else None
         found = np.concatenate([_NONE, *(start + own.positions(ids, hashes) for own, start in starts)])
-        living: Int64[np.ndarray, " n_found"] = found[self.living[found]]
-        return living
+        live: Int64[np.ndarray, " n_found"] = found[self.live[found]]
+        return live
 
     def shared_with(
         self, segment: Segment, *, but: Int64[np.ndarray, " n_left_out"]
@@ -222,7 +222,7 @@ class Snapshot:
 
     @cached_property
     def _samples(self) -> Samples:
-        return Samples([segment.id_hashes for segment in self.segments], self.living)
+        return Samples([segment.id_hashes for segment in self.segments], self.live)
 
     def sample_vectors(
         self, n_papers: int
@@ -241,7 +241,7 @@ class Snapshot:
         """The words of the papers; ``None`` if a segment was made before words were stored."""
         own = [segment.words for segment in self.segments]
         known = [words for words in own if words is not None]
-        return CollectionWords(known, self._by_segment(self.living)) if len(known) == len(own) else None
+        return CollectionWords(known, self._by_segment(self.live)) if len(known) == len(own) else None
 
     @cached_property
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
@@ -250,7 +250,7 @@ class Snapshot:
 
     @cached_property
     def _facet_rows(self) -> FacetRows:
-        return FacetRows(self.row_facets, self.paper_of_row, len(self.living))
+        return FacetRows(self.row_facets, self.paper_of_row, len(self.live))
 
     def rows_of_facets(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_rows"]:
         """Return which rows have any of the ``facets``; read-only; stated aims count as background."""
@@ -263,9 +263,9 @@ class Snapshot:
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column of the papers by position, null for deleted papers; see ``columns.py``."""
         chunks: list[pa.Array] = []
-        for segment, living in zip(self.segments, self._by_segment(self.living), strict=True):
+        for segment, live in zip(self.segments, self._by_segment(self.live), strict=True):
             own = segment.column(name)
-            chunks += (own if living.all() else pa.compute.if_else(pa.array(living), own, None)).chunks
+            chunks += (own if live.all() else pa.compute.if_else(pa.array(live), own, None)).chunks
         return pa.chunked_array(chunks, type=None if chunks else pa.string())
 
     def values(self, name: str, positions: Int64[np.ndarray, " k"]) -> list[Any]:
@@ -280,9 +280,9 @@ class Snapshot:
     def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_positions"]:
         """Return which papers are not deleted and pass ``filters``; read-only, as callers may share it."""
         own = [segment.allowed_papers(filters) for segment in self.segments]
-        if len(own) == 1 and len(self) == len(self.living):
+        if len(own) == 1 and len(self) == len(self.live):
             return own[0]
-        allowed: Bool[np.ndarray, " n_positions"] = np.concatenate([np.empty(0, bool), *own]) & self.living
+        allowed: Bool[np.ndarray, " n_positions"] = np.concatenate([np.empty(0, bool), *own]) & self.live
         allowed.flags.writeable = False
         return allowed
 

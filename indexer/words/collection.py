@@ -60,7 +60,7 @@ class WordVector:
 
 
 class CollectionWords:
-    """The words of all segments; a word's rarity depends on its document frequency in all ``living`` papers.
+    """The words of all segments; a word's rarity depends on its document frequency in all ``live`` papers.
 
     To find papers by words, at most ``most_postings`` postings of a segment are read.
     """
@@ -68,7 +68,7 @@ class CollectionWords:
     def __init__(
         self,
         segments: Sequence[SegmentWords],
-        living: Sequence[Bool[np.ndarray, "..."]],
+        live: Sequence[Bool[np.ndarray, "..."]],
         *,
         most_postings: int = MOST_POSTINGS,
     ) -> None:
@@ -76,14 +76,14 @@ class CollectionWords:
         self._most_postings = most_postings
         self._known_norms: dict[int, Float64[np.ndarray, " n_papers"]] = {}
         self._norming = Lock()  # so that only one of several threads computes them
-        self._starts = np.cumsum([0, *map(len, living)])
-        self._n_papers = sum(int(np.count_nonzero(own)) for own in living)
+        self._starts = np.cumsum([0, *map(len, live)])
+        self._n_papers = sum(int(np.count_nonzero(own)) for own in live)
         every = np.concatenate([np.empty(0, np.uint64), *(segment.words for segment in segments)])
         self._words, places = np.unique(every, return_inverse=True)
         bounds = np.cumsum([0, *(len(segment.words) for segment in segments)])
         own_places = [places[start:end] for start, end in pairwise(bounds)]
         frequencies = np.zeros(len(self._words), dtype=np.int64)
-        for segment, own, own_living in zip(segments, own_places, living, strict=True):
+        for segment, own, own_living in zip(segments, own_places, live, strict=True):
             frequencies[own] += segment.frequencies(own_living)
         self._rarities = self._rarity(frequencies)
         # The rarities of each segment's stems, by their numbers.

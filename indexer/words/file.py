@@ -53,14 +53,14 @@ class SegmentWords:
             getattr(self, name).setflags(write=False)
 
     @property
-    def is_of_today(self) -> bool:
+    def has_current_rules(self) -> bool:
         """Whether the words were counted by the current rules."""
         return self.rules == RULES
 
-    def frequencies(self, living: Bool[np.ndarray, " n_papers"]) -> Int64[np.ndarray, " n_words"]:
-        """Return the document frequency of each stem, among the ``living`` papers."""
+    def frequencies(self, live: Bool[np.ndarray, " n_papers"]) -> Int64[np.ndarray, " n_words"]:
+        """Return the document frequency of each stem, among the ``live`` papers."""
         frequencies: Int64[np.ndarray, " n_words"] = np.diff(self.word_starts)
-        gone = np.flatnonzero(~living)
+        gone = np.flatnonzero(~live)
         if len(gone):
             cells, _ = rows_of(self.paper_starts, gone)
             frequencies = frequencies - np.bincount(self.numbers[cells], minlength=len(self.words))
@@ -109,7 +109,7 @@ def words_of(
     for _, cells in blocks:
         times += np.bincount(numbers[cells], minlength=len(order))
     word_starts = np.concatenate([[0], np.cumsum(times[order])])
-    by_word = [_room(len(numbers), np.dtype(dtype), folder) for dtype in (np.uint32, np.uint8)]
+    by_word = [_temporary_array(len(numbers), np.dtype(dtype), folder) for dtype in (np.uint32, np.uint8)]
     following = word_starts[:-1].copy()  # where the next paper of each stem goes
     for block, cells in blocks:
         own = _matrix(place[numbers[cells]], counts[cells], starts[block.start : block.stop + 1], len(order))
@@ -148,7 +148,7 @@ def _mapped(stream: IO[bytes], dtype: np.dtype[Any]) -> np.ndarray:
     return np.memmap(stream, dtype, "r+", shape=(n,)) if n else np.empty(0, dtype)
 
 
-def _room(n: int, dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
+def _temporary_array(n: int, dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
     """Map a temporary file of zeros; they are written first, as a full disk would else kill the process."""
     with TemporaryFile(dir=folder) as stream:
         for start in range(0, n, _CELLS_AT_ONCE):

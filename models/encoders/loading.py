@@ -42,7 +42,7 @@ def load_transformer(folder: Path) -> PreTrainedModel:
     try:
         with _quiet_transformers():
             config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-            model, report = _from_pretrained(folder, config) if _reads_both_ways(config) else (None, {})
+            model, report = _from_pretrained(folder, config) if _is_bidirectional(config) else (None, {})
     except Exception as error:  # a wrong value in the configuration can raise an error of any class
         reason = f"{type(error).__name__}: {error}"
         raise WeightsError(
@@ -119,7 +119,7 @@ def _n_positions(model: PreTrainedModel) -> int:
     return int(model.config.max_position_embeddings)
 
 
-def _reads_both_ways(config: Any) -> bool:
+def _is_bidirectional(config: Any) -> bool:
     one_way = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
     return type(config) in MODEL_FOR_MASKED_LM_MAPPING and type(config) in MODEL_MAPPING and not one_way
 

@@ -23,7 +23,7 @@ from torch import nn
 from models.encoders.wordpieces import plan_batches
 from models.errors import EncoderError, WeightsError
 from models.facets import FACETS, METADATA, TaggerSpec
-from models.taggers.description import POSITIONS, Batch, Describer
+from models.taggers.features import POSITIONS, Batch, FeatureExtractor
 from models.taggers.files import content_of, metadata_of, name_of
 from models.types import Paper
 
@@ -133,7 +133,9 @@ class SequenceTagger:
             self.spec = TaggerSpec(name_of(path), sha, told["encoder"], tuple(told["layers"]))
             names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
             shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
-            self.describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
+            self.extractor = FeatureExtractor(
+                {name: place for place, name in enumerate(names, start=1)}, *shared
+            )
             self.members = [
                 _member(tensors, number, Shape(**told["shape"]), len(names))
                 for number in range(told["n_members"])
@@ -160,7 +162,7 @@ class SequenceTagger:
         lengths = [len(paper.sentences) for paper in papers]
         tagged: dict[int, Float32[np.ndarray, "_ 5"]] = {}
         for places in plan_batches(lengths, batch_tokens=_SENTENCES_AT_ONCE):
-            batch = self.describer.batch(
+            batch = self.extractor.batch(
                 [papers[place] for place in places], [states[place] for place in places] if states else []
             )
             for place, own in zip(places, self._probabilities(batch).numpy(), strict=True):
@@ -180,18 +182,18 @@ class SequenceTagger:
 
 
 def weights_content(
-    members: Sequence[SequenceModel], describer: Describer, shape: Shape, metadata: Mapping[str, Any]
+    members: Sequence[SequenceModel], extractor: FeatureExtractor, shape: Shape, metadata: Mapping[str, Any]
 ) -> bytes:
     """Return the content of a weights file, members and idf in float16; equal arguments give equal bytes.
 
     ``metadata`` has at least ``encoder`` (fingerprint, or null for text only) and ``layers``.
     """
-    names = sorted(describer.vocabulary, key=lambda name: describer.vocabulary[name])
+    names = sorted(extractor.vocabulary, key=lambda name: extractor.vocabulary[name])
     tensors = {
         _VOCABULARY: torch.tensor(list("\n".join(names).encode()), dtype=torch.uint8),
-        "idf": torch.from_numpy(describer.idf).half(),
-        "mean": torch.from_numpy(describer.mean),
-        "scale": torch.from_numpy(describer.scale),
+        "idf": torch.from_numpy(extractor.idf).half(),
+        "mean": torch.from_numpy(extractor.mean),
+        "scale": torch.from_numpy(extractor.scale),
     }
     for number, member in enumerate(members):
         for name, tensor in member.state_dict().items():

@@ -6,7 +6,7 @@ import pycld2
 _CHARACTERS_READ = 500
 # The languages that papers are written in. The detector has a hundred more, and may take English with odd
 # words for one of those.
-_OF_PAPERS = frozenset(
+_PAPER_LANGUAGES = frozenset(
     {"ar", "bg", "bn", "ca", "cs", "da", "de", "el", "es", "et", "eu", "fa", "fi", "fr"}
     | {"gl", "he", "hi", "hr", "hu", "hy", "id", "it", "iw", "ja", "ka", "kk", "ko", "lt"}
     | {"lv", "mk", "ms", "nb", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sq", "sr"}
@@ -25,4 +25,4 @@ def other_language(text: str) -> str | None:
         read = "".join(char if char.isprintable() else " " for char in read)
     reliable, _, languages = pycld2.detect(read)
     code: str = languages[0][1]
-    return code if reliable and code in _OF_PAPERS else None
+    return code if reliable and code in _PAPER_LANGUAGES else None

@@ -117,7 +117,7 @@ def plain(text: str) -> str:
     return f" {_BETWEEN.sub(' ', folded).strip()} "
 
 
-def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
+def spellings_of(text: str, wanted: Collection[str]) -> dict[str, str]:
     """Return the most frequent spelling of each ``wanted`` stem in ``text``; the first if several tie."""
     # In ASCII a stem begins like its word, so most words need not be stemmed.
     begin = {first for stem in wanted for first in (stem[0], stem[0].upper())}
@@ -144,7 +144,7 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
 
 
 @lru_cache(maxsize=1)
-def everyday_stems() -> frozenset[str]:
+def common_stems() -> frozenset[str]:
     """Return the stems of words in abstracts on any topic: "we", "our", "propose", "results"."""
     return frozenset(_stemmed(f"{_OF_SENTENCES} {_OF_ABSTRACTS}".split()))
 

@@ -47,7 +47,7 @@ def assembled(vectors: Vectors, examples: Sequence[Example], sets: Sequence[Trai
 
 def _same(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> list[list[bool]]:
     """Return whether positive j must not count as a negative of query i, nor query i as one of positive j."""
-    akin = [(_akin(own.query, sets), _akin(own.positive, sets)) for own in examples]
+    akin = [(_related_texts(own.query, sets), _related_texts(own.positive, sets)) for own in examples]
     return [
         [
             own is other
@@ -68,11 +68,11 @@ def _known(examples: Sequence[Example], sets: Sequence[TrainingSet]) -> Bool[np.
         places[name].append(place)
     known = np.zeros((len(examples), sum(map(len, places.values()))), dtype=np.bool_)
     for row, example in enumerate(examples):
-        for name in _akin(example.query, sets) & places.keys():
+        for name in _related_texts(example.query, sets) & places.keys():
             known[row, places[name]] = True
     return known
 
 
-def _akin(text: str, sets: Sequence[TrainingSet]) -> set[str]:
+def _related_texts(text: str, sets: Sequence[TrainingSet]) -> set[str]:
     """Return the text and the texts that belong to it in an example of any of ``sets``."""
     return {text}.union(*(of.akin.get(text, ()) for of in sets))

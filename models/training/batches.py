@@ -24,7 +24,7 @@ class Mixing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class BatchDraw:
     """The examples of a batch as ``(set, example)`` numbers; the objective is that of the set ``leader``."""
 
     leader: int
@@ -68,12 +68,12 @@ class Schedule:
     def __len__(self) -> int:
         return len(self._takes)
 
-    def __getitem__(self, step: int) -> Drawn:
+    def __getitem__(self, step: int) -> BatchDraw:
         chosen: list[tuple[int, int]] = []
         for number, n_taken in enumerate(self._takes[step]):
             start = int(self._before[step, number])
             chosen += [(number, self._example(number, start + i)) for i in range(int(n_taken))]
-        return Drawn(int(self._takes[step].argmax()), tuple(chosen))
+        return BatchDraw(int(self._takes[step].argmax()), tuple(chosen))
 
     def drawn(self, n_batches: int) -> tuple[int, ...]:
         """Return how many examples the first ``n_batches`` draw from each set, including repeated ones."""

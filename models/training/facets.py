@@ -17,7 +17,7 @@ from models.checksums import hash64
 from models.encoder import PAPERS_PER_CALL, Encoder, states_of
 from models.errors import InputError
 from models.facets import FACETS
-from models.taggers.description import Batch, Describer, ngrams
+from models.taggers.features import Batch, FeatureExtractor, ngrams
 from models.taggers.sequence import SequenceModel, Shape, weights_content
 from models.types import Facet, Paper, ProgressFn
 
@@ -66,7 +66,7 @@ SURFACE = TaggerSettings(
 )
 
 
-def begun_later(papers: Sequence[Paper]) -> Iterator[Paper]:
+def drop_beginnings(papers: Sequence[Paper]) -> Iterator[Paper]:
     """Yield some of the labelled ``papers`` again, cut to begin with their aim, method or results."""
     for paper in papers:
         facets = [sentence.facet for sentence in paper.sentences]
@@ -120,8 +120,8 @@ def train_tagger(
     probabilities to learn; ``encoder`` is the fingerprint of the encoder of the states. The loss is the cross
     entropy of each sentence's marginal.
     """
-    describer = _describer(papers, states, settings)
-    shape = Shape(len(describer.mean), settings.projected, settings.ngram_dim, settings.hidden)
+    extractor = _feature_extractor(papers, states, settings)
+    shape = Shape(len(extractor.mean), settings.projected, settings.ngram_dim, settings.hidden)
     members = []
     with torch.random.fork_rng(devices=[]):
         for number in range(settings.n_members):
@@ -129,7 +129,7 @@ def train_tagger(
             rng = np.random.default_rng([settings.seed, number])
             member = SequenceModel(
                 shape,
-                n_ngrams=len(describer.vocabulary),
+                n_ngrams=len(extractor.vocabulary),
                 dropout=settings.dropout,
                 input_dropout=settings.input_dropout,
             )
@@ -137,7 +137,7 @@ def train_tagger(
             own = slice(n_own if number < settings.n_members // 2 else None)
             _train(
                 member,
-                describer,
+                extractor,
                 papers[own],
                 states[own],
                 targets[own],
@@ -152,12 +152,12 @@ def train_tagger(
         "n_papers": len(papers),
         "settings": asdict(settings),
     }
-    return weights_content(members, describer, shape, told)
+    return weights_content(members, extractor, shape, told)
 
 
 def _train(
     member: SequenceModel,
-    describer: Describer,
+    extractor: FeatureExtractor,
     papers: Sequence[Paper],
     states: Sequence[States],
     targets: Sequence[Float32[np.ndarray, "_ 5"]],
@@ -181,7 +181,7 @@ def _train(
     )
     for epoch in range(settings.n_epochs):
         for chosen in np.array_split(rng.permutation(len(papers)), n_batches):
-            batch = describer.batch(
+            batch = extractor.batch(
                 [papers[i] for i in chosen], [states[i] for i in chosen] if states else []
             )
             kept = torch.rand_like(batch.ngram_weights) >= settings.ngram_dropout
@@ -209,15 +209,17 @@ def _padded(
     return padded
 
 
-def _describer(papers: Sequence[Paper], states: Sequence[States], settings: TaggerSettings) -> Describer:
-    """Return the describer of training sentences: known n-grams, and mean and spread of the states."""
+def _feature_extractor(
+    papers: Sequence[Paper], states: Sequence[States], settings: TaggerSettings
+) -> FeatureExtractor:
+    """Return the extractor of training sentences: known n-grams, and mean and spread of the states."""
     sentences = [sentence.text for paper in papers for sentence in paper.sentences]
     counts = Counter(ngram for text in sentences for ngram in ngrams(text))
     known = sorted(ngram for ngram, count in counts.items() if count >= settings.rarest)
     idf = np.log(len(sentences) / np.array([len(sentences), *(counts[ngram] for ngram in known)]))
     mean, spread = mean_and_spread(states)
     # The idf is rounded to float16, as in the file, so that training uses the values of the loaded tagger.
-    return Describer(
+    return FeatureExtractor(
         {ngram: place for place, ngram in enumerate(known, start=1)},
         idf.astype(np.float16).astype(np.float32),
         mean.astype(np.float32),

@@ -15,7 +15,7 @@ import torch
 
 from models.errors import InputError
 from models.training.assembly import assembled, joined
-from models.training.batches import Drawn, Schedule
+from models.training.batches import BatchDraw, Schedule
 from models.training.examples import TrainingSet
 from models.training.objectives.batch import RetrievalObjective, Vectors
 from models.training.trainable import Trainable
@@ -131,7 +131,7 @@ class Training:
         if first == 0 and not history.measured:
             history.measured.append((0, dict(measure())))
         for step in range(first, settings.n_steps):
-            if self._is_spent(history):
+            if self._is_out_of_patience(history):
                 break
             history.losses.append(self._step(step))
             done = step + 1
@@ -143,7 +143,7 @@ class Training:
                 keep(State(done, self._tensors(), history), measures and history.best == done)
         return history
 
-    def _is_spent(self, history: History) -> bool:
+    def _is_out_of_patience(self, history: History) -> bool:
         patience = self._settings.patience
         highest = history.highest
         if patience is None or highest is None:
@@ -175,7 +175,7 @@ class Training:
         self._optimiser.step()
         return loss
 
-    def _accumulate(self, drawn: Drawn, number: int) -> float:
+    def _accumulate(self, drawn: BatchDraw, number: int) -> float:
         """Add the gradient of one batch and return its loss."""
         examples = [self._sets[of].examples[one] for of, one in drawn.chosen]
         own = [self._sets[of] for of, _ in drawn.chosen]

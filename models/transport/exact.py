@@ -103,7 +103,7 @@ def _shortest_path(
         for i in range(n):
             if fresh[i]:
                 fresh[i] = False
-                _look_from(i, row_distance[i], cost, f, g, closed, column_distance, parent_row)
+                _relax_from(i, row_distance[i], cost, f, g, closed, column_distance, parent_row)
         nearest = _nearest_open(column_distance, closed)
         if nearest < 0:
             return -1, parent_row, parent_column
@@ -134,7 +134,7 @@ def _nearest_open(distance: Float64[np.ndarray, " m"], closed: Bool[np.ndarray, 
 
 
 @compiled
-def _look_from(
+def _relax_from(
     row: int,
     distance: float,
     cost: Float64[np.ndarray, "n m"],

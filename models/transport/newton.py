@@ -103,14 +103,14 @@ def _work_slice(
 def _copy(
     packed: Float64[np.ndarray, " n_cells"],
     square: Float64[np.ndarray, "m n"],
-    turned: bool,
+    transposed: bool,
     unpack: bool,
 ) -> None:
-    """Copy packed cells to the solver's array (``unpack``) or back; ``turned`` if query sentences move."""
+    """Copy packed cells to the solver's array (``unpack``) or back; ``transposed`` if queries move."""
     m, n = square.shape
     for j in range(m):
         for i in range(n):
-            cell = i * m + j if turned else j * n + i
+            cell = i * m + j if transposed else j * n + i
             if unpack:
                 square[j, i] = packed[cell]
             else:

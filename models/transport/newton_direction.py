@@ -5,7 +5,9 @@ from jaxtyping import Float64
 
 from models.transport.compiled import compiled
 
-LEAK = 1e-14  # relative to a sentence's mass: rounding does not move a group without edges to the rest
+REGULARISATION = (
+    1e-14  # relative to a sentence's mass: rounding does not move a group without edges to the rest
+)
 
 
 @compiled
@@ -27,7 +29,7 @@ def newton_direction(
     edges = _edges(plan, exact)
     x, pivots = slope.copy(), np.zeros(n)
     for k in range(n - 1, 0, -1):
-        pivots[k] = LEAK * moved[k]
+        pivots[k] = REGULARISATION * moved[k]
         for i in range(k):
             pivots[k] += edges[k, i]
         if pivots[k] > 0.0:

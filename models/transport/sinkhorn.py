@@ -138,7 +138,7 @@ def _sweep_group(
 @compiled
 def _half_sweep(
     kernel: Float64[np.ndarray, "n_query width lanes"],
-    turned: bool,
+    transposed: bool,
     scaling: Float64[np.ndarray, "n lanes"],
     other: Float64[np.ndarray, "m lanes"],
     weights: Float64[np.ndarray, "n lanes"],
@@ -148,14 +148,14 @@ def _half_sweep(
 ) -> None:
     """Update one side's scaling in the live lanes; add its L1 error before the update to ``error``.
 
-    The side is the rows, or the columns if ``turned``.
+    The side is the rows, or the columns if ``transposed``.
     """
     n, m, lanes = len(scaling), len(other), kernel.shape[2]
     total = np.empty(lanes)
     for i in range(n):
         total[:] = 0.0
         for j in range(m):
-            cell = kernel[j, i] if turned else kernel[i, j]
+            cell = kernel[j, i] if transposed else kernel[i, j]
             for lane in range(lanes):
                 total[lane] += cell[lane] * other[j, lane]
         for lane in range(lanes):

@@ -15,7 +15,7 @@ _Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class QueuePlace:
     """The place of a running request in its queue: the deadline, and a function that frees the place."""
 
     deadline: Deadline
@@ -23,7 +23,7 @@ class Turn:
 
 
 async def read_then_compute(
-    turn: Turn, read: Callable[[], _Read], computing: Admission, compute: Callable[[_Read], _Made]
+    turn: QueuePlace, read: Callable[[], _Read], computing: Admission, compute: Callable[[_Read], _Made]
 ) -> _Made:
     """Return ``compute`` of what ``read`` gets from the database, each at a place of its own queue.
 

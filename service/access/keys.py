@@ -13,12 +13,12 @@ from starlette.requests import Request
 
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
 from service.access.api_keys import ApiKey, Keys, Scope, matching
-from service.background import Repeating
-from service.context import ASIDE_S, with_deadline
+from service.background import RepeatedTask
+from service.context import BACKGROUND_TIMEOUT_S, with_deadline
 from service.degradation import Degradation
 from service.settings import Keyless
 from service.store import LazyStore
-from service.timings import USUAL
+from service.timings import DEFAULTS
 
 _MAX_TOKEN_CHARS: Final = 200
 _MAKE_KEY: Final = "`akin keys create NAME --data DIR`"
@@ -28,12 +28,12 @@ _FORWARDED: Final = re.compile(
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 _UNKNOWN: Final = "The database of the keys cannot be reached, so requests are refused; try again later."
-NOT_READ: Final = Degradation(
+KEYS_NOT_READ: Final = Degradation(
     "keys",
     "The database of keys could not be read yet: every request that may need a key gets 503.",
     "Make the database reachable; its error is in the log.",
 )
-NOT_REFRESHED: Final = Degradation(
+KEYS_NOT_REFRESHED: Final = Degradation(
     "keys",
     "The database of keys cannot be read: new keys are refused, and keys revoked since are still accepted.",
     "Make the database reachable again; its error is in the log.",
@@ -68,7 +68,7 @@ class KeyRing:
         place: str | Path,
         *,
         keyless: Keyless = Keyless.READ,
-        refresh_s: float = USUAL.keys_refresh_s,
+        refresh_s: float = DEFAULTS.keys_refresh_s,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._place = place
@@ -78,7 +78,9 @@ class KeyRing:
         self._keys: dict[str, ApiKey] = {}
         self._known = False
         # In a thread of its own: revocation must not queue behind searches.
-        self._refreshing = Repeating(self.read, every_s=refresh_s, failure=NOT_REFRESHED, at_once=False)
+        self._refreshing = RepeatedTask(
+            self.read, every_s=refresh_s, failure=KEYS_NOT_REFRESHED, at_once=False
+        )
 
     @property
     def known(self) -> bool:
@@ -96,7 +98,7 @@ class KeyRing:
 
     def read(self) -> None:
         """Read the keys; raises StorageError."""
-        self._keys = {key.id: key for key in with_deadline(ASIDE_S, self._all)}
+        self._keys = {key.id: key for key in with_deadline(BACKGROUND_TIMEOUT_S, self._all)}
         self._known = True
 
     def _all(self) -> Sequence[ApiKey]:
@@ -119,7 +121,7 @@ class KeyRing:
         self._store.close()
 
     @contextmanager
-    def kept_fresh(self) -> Iterator[None]:
+    def refreshing(self) -> Iterator[None]:
         """Read the keys now, as ``read_if_reachable`` does, and then repeatedly until the context ends."""
         self.read_if_reachable()
         try:
@@ -129,12 +131,12 @@ class KeyRing:
             self.close()
 
     def stop(self) -> None:
-        """Begin nothing more; ``kept_fresh`` then ends soon."""
+        """Begin nothing more; ``refreshing`` then ends soon."""
         self._refreshing.stop()
 
     def degradations(self) -> list[Degradation]:
         """Return the degradation if the keys are outdated or were never read."""
-        return self._refreshing.degradations() if self._known else [NOT_READ]
+        return self._refreshing.degradations() if self._known else [KEYS_NOT_READ]
 
     def admit(self, request: Request, needed: Scope) -> Caller:
         """Return the caller of ``request``, who has the scope ``needed``.

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from service.access.api_keys import Scope
-from service.context import LESS_OF_A_SEARCH
+from service.context import SEARCH_TIMEOUT_ADVICE
 
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 MAX_BODY_BYTES: Final = 2_000_000
@@ -53,7 +53,7 @@ class Policy:
     identifies: bool = False
     by_address: bool = False
     quiet: bool = False
-    remedy: str = LESS_OF_A_SEARCH
+    remedy: str = SEARCH_TIMEOUT_ADVICE
     without_query: "Policy | None" = None
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from models.types import Precision
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
-from service.api.schemas.writing import Written
+from service.api.schemas.writing import JSONAnswer
 from service.cache.annotations import computing_on, fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache
@@ -46,7 +46,7 @@ class Answers:
         self,
         engine: SearchEngine,
         query: object,
-        compute: Callable[[], BaseModel | Written],
+        compute: Callable[[], BaseModel | JSONAnswer],
         *,
         reads_text: bool,
         headers: Mapping[str, str] | None = None,
@@ -59,7 +59,7 @@ class Answers:
         self,
         engine: SearchEngine,
         query: object,
-        compute: Callable[[], BaseModel | Written],
+        compute: Callable[[], BaseModel | JSONAnswer],
         *,
         reads_text: bool,
     ) -> bytes:
@@ -79,12 +79,12 @@ class Answers:
             type(query).__name__,
             query,
         )
-        made: Written | None = None
+        made: JSONAnswer | None = None
 
         def make() -> bytes:
             nonlocal made
             answer = compute()
-            made = answer if isinstance(answer, Written) else Written.of(answer)
+            made = answer if isinstance(answer, JSONAnswer) else JSONAnswer.of(answer)
             return made.content[: made.content.rindex(_TIME) + len(_TIME)]
 
         # An answer from a part of the collection is not cached: soon all of it may be available.
@@ -105,7 +105,9 @@ def answer_page(
     return out.of(answer, next_cursor=cursor)
 
 
-def write_page(out: type[RankedOut], engine: SearchEngine, cursors: Cursors, query: SearchQuery) -> Written:
+def write_page(
+    out: type[RankedOut], engine: SearchEngine, cursors: Cursors, query: SearchQuery
+) -> JSONAnswer:
     """Return the page of ``answer_page`` as JSON; raises what ``answer_page`` raises."""
     answer, cursor = cursors.answered(query, engine)
     return out.written(answer, next_cursor=cursor)

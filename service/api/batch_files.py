@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexer.files.cells import harmless
+from indexer.files.cells import escape_formulas
 from models.errors import BatchNotFoundError
 from service.api.answers import RankedOut
 from service.api.errors import described
@@ -47,7 +47,7 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ResultRange:
     """The results ``start`` to ``stop`` (exclusive) of a job; all of them are done."""
 
     job_id: str
@@ -55,7 +55,7 @@ class Stretch:
     stop: int
 
 
-def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
+def as_file(form: Format, jobs: Jobs, stretch: ResultRange) -> Iterator[bytes]:
     """Return the results in a format, chunk by chunk.
 
     Raises BatchNotFoundError if the job is removed meanwhile, StorageError.
@@ -68,13 +68,13 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
     return (b"".join(map(_line, chunk)) for chunk in chunks)
 
 
-def results_of(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
+def results_of(jobs: Jobs, stretch: ResultRange) -> Iterator[list[BatchResult]]:
     """Yield the results of one chunk after another; raises BatchNotFoundError, StorageError."""
     for stored, first, stop in _chunks_of(jobs, stretch):
         yield read_results(stored.results, first, stop)
 
 
-def queries_in(jobs: Jobs, stretch: Stretch) -> Iterator[SearchQuery]:
+def queries_in(jobs: Jobs, stretch: ResultRange) -> Iterator[SearchQuery]:
     """Yield the queries of these results; none for a match. Raises BatchNotFoundError, StorageError."""
     for stored, first, stop in _chunks_of(jobs, stretch, with_queries=True):
         shared = shared_of(stored)
@@ -84,7 +84,7 @@ def queries_in(jobs: Jobs, stretch: Stretch) -> Iterator[SearchQuery]:
 
 
 def _chunks_of(
-    jobs: Jobs, stretch: Stretch, *, with_queries: bool = False
+    jobs: Jobs, stretch: ResultRange, *, with_queries: bool = False
 ) -> Iterator[tuple[StoredResults, int, int]]:
     """Yield each stored chunk with the range of its queries to return, whose end may be past the chunk's."""
     at = stretch.start
@@ -129,10 +129,14 @@ def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[
 
 
 def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
-    head = [result.seed, harmless(result.paper_id or result.name or ""), harmless(problem_of(result) or "")]
+    head = [
+        result.seed,
+        escape_formulas(result.paper_id or result.name or ""),
+        escape_formulas(problem_of(result) or ""),
+    ]
     if result.matched is not None:
         rows = [
-            [harmless(value) if isinstance(value, str) else value for value in row.values()]
+            [escape_formulas(value) if isinstance(value, str) else value for value in row.values()]
             for row in _profiles(result.matched)
         ]
     else:

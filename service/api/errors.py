@@ -39,10 +39,10 @@ from models.errors import (
 )
 from service.access.policy import Dialect
 from service.api.formats import wants_page
-from service.api.middleware.routing import resolved_of
+from service.api.middleware.routing import route_of
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
-from service.observability.logging import raised_at
+from service.observability.logging import tracebacks_of
 from service.validation import Fault, faults_of, sentence, where
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
@@ -265,7 +265,7 @@ def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     headers = (
-        {"Allow": ", ".join(resolved_of(request.scope).allow)} if error.status_code == 405 else error.headers
+        {"Allow": ", ".join(route_of(request.scope).allow)} if error.status_code == 405 else error.headers
     )
     title, detail = _HTTP_WORDS.get(error.status_code, ("HTTP error", ""))
     return problem(
@@ -291,10 +291,10 @@ def _dialect(request: Request) -> Dialect:
 
 
 def _declared_dialect(request: Request) -> Dialect:
-    policy = resolved_of(request.scope).policy
+    policy = route_of(request.scope).policy
     return Dialect.PROBLEM if policy is None else policy.dialect
 
 
 def _log_raised(error: Exception) -> None:
     # Formatted here: a logger that is not configured would add local variables, including keys.
-    _log.error("unexpected_error", error=type(error).__name__, exception=raised_at(error))
+    _log.error("unexpected_error", error=type(error).__name__, exception=tracebacks_of(error))

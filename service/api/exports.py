@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
 from indexer.corpus.library.names import is_suffix
-from indexer.files.cells import harmless
+from indexer.files.cells import escape_formulas
 
 _PAPER_COLUMNS = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
 CSV_COLUMNS = ("rank", "score", "strength", "nearer_than", *_PAPER_COLUMNS)
@@ -117,7 +117,7 @@ def papers_csv(papers: Sequence[ExportedPaper]) -> str:
 
 def _cells(paper: ExportedPaper) -> list[str]:
     head = [paper.id, paper.title, "; ".join(paper.authors), paper.year, paper.venue, paper.doi, paper.url]
-    return [harmless(str(text or "")) for text in (*head, "; ".join(paper.fields), paper.abstract)]
+    return [escape_formulas(str(text or "")) for text in (*head, "; ".join(paper.fields), paper.abstract)]
 
 
 def to_bibtex(papers: Sequence[ExportedPaper], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:

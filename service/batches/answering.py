@@ -13,13 +13,13 @@ from service.collection.cursors import Cursors
 from service.context import advise
 from service.match.answer import Matcher
 from service.match.query import MatchedSubmission
-from service.observability.logging import raised_at
+from service.observability.logging import tracebacks_of
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery
 
 # Submissions x papers that are compared together: the papers are then read only once.
 _MOST_COMPARISONS: Final = 400_000
-_LESS_OF_A_MATCH: Final = "match with fewer profiles at a time"
+_MATCH_TIMEOUT_ADVICE: Final = "match with fewer profiles at a time"
 # Errors of an outage: the chunk is done again, and none of its queries gets a problem.
 _OUTAGES: Final = (AkinError, OSError, MemoryError)
 _log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ class Answerer:
         self._cursors = cursors
         self._matcher: tuple[str, Matcher] | None = None
 
-    def let_go(self) -> None:
+    def release_last(self) -> None:
         """Release the match worked on last, and with it its generation."""
         self._matcher = None
 
@@ -51,7 +51,7 @@ class Answerer:
     def _ranked(
         self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
     ) -> Iterator[BatchResult]:
-        self.let_go()
+        self.release_last()
         for seed, asked in enumerate(queries_of(chunk, shared), start=chunk.first):
             result = BatchResult(seed, asked.paper_id, name=asked.name)
             try:
@@ -61,7 +61,7 @@ class Answerer:
             except _OUTAGES:
                 raise
             except Exception as error:  # noqa: BLE001 - else one query would fail all of its batch
-                yield result.with_error(_unforeseen(error, chunk, seed))
+                yield result.with_error(_internal_error(error, chunk, seed))
             else:
                 following = self._cursors.following(answer.next_page, asked.query, engine)
                 yield replace(result, answer=answer, next_cursor=following)
@@ -72,7 +72,7 @@ class Answerer:
         submissions = list(submissions_of(chunk))
         first, most = 0, len(submissions)
         while first < len(submissions):
-            advise(_LESS_OF_A_MATCH)
+            advise(_MATCH_TIMEOUT_ADVICE)
             lot = submissions[first : first + most]
             outcomes: Sequence[MatchedSubmission | AkinError]
             try:
@@ -87,7 +87,7 @@ class Answerer:
                 most = 1  # the others of the lot are compared one by one
                 if len(lot) > 1:
                     continue
-                outcomes = [_unforeseen(error, chunk, chunk.first + first)]
+                outcomes = [_internal_error(error, chunk, chunk.first + first)]
             for number, (submission, outcome) in enumerate(zip(lot, outcomes, strict=True), start=first):
                 result = BatchResult(chunk.first + number, submission.seed.paper_id, of_match=True)
                 if isinstance(outcome, MatchedSubmission):
@@ -115,13 +115,13 @@ def _whole(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
     return answer
 
 
-def _unforeseen(error: Exception, chunk: LeasedChunk, number: int) -> InternalError:
+def _internal_error(error: Exception, chunk: LeasedChunk, number: int) -> InternalError:
     """Return the problem of a query for an unexpected error, and log where it was raised."""
     _log.error(
         "unexpected_error",
         job=chunk.job_id,
         query=number,
         error=type(error).__name__,
-        exception=raised_at(error),
+        exception=tracebacks_of(error),
     )
     return InternalError("Something went wrong on our side. The log has the details under the batch's id.")

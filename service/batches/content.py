@@ -25,7 +25,7 @@ _MATCH_KEY: Final = "match"  # the key of what the submissions of a match share
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BatchContent:
     """The content of a batch: ``queries``, or the first of them for each paper of ``seeds``.
 
     ``names`` are the names of recommendations, one per query; without names, the queries are searches.
@@ -84,7 +84,9 @@ _SUBMISSION: Final = TypeAdapter(Submission)
 _RESULT: Final = TypeAdapter(BatchResult)
 
 
-def new_job(asked: Asked | MatchQuery, *, owner: str, idempotency_key: str | None, generation: str) -> NewJob:
+def new_job(
+    asked: BatchContent | MatchQuery, *, owner: str, idempotency_key: str | None, generation: str
+) -> NewJob:
     """Return the job of a batch; equal requests have the same hash, however they are written."""
     chunks: Iterator[Sequence[object]]
     if isinstance(asked, MatchQuery):
@@ -123,7 +125,7 @@ def _cut_seeds(seeds: Sequence[str], limit: int) -> Iterator[Sequence[str]]:
         yield seeds[start : start + size]
 
 
-def _cut(asked: Asked) -> Iterator[Sequence[dict[str, Any]]]:
+def _cut(asked: BatchContent) -> Iterator[Sequence[dict[str, Any]]]:
     chunk: list[dict[str, Any]] = []
     n_papers = 0
     for number, query in enumerate(asked.queries):

@@ -19,7 +19,7 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import JobChunkRow, JobRow
 from models.errors import BatchNotFoundError, IdempotencyError
 from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
-from service.batches.room import Held, Kept, expect_room
+from service.batches.limits import StorageLimits, StoredBytes, expect_room
 from service.batches.turns import (
     ACTIVE,
     end_turns_of_the_future,
@@ -52,7 +52,7 @@ class Jobs(Store):
         self.lease_s = lease_s
         self._clock = clock
 
-    def add(self, new: NewJob, *, most: int, most_of_owner: int, kept: Kept | None = None) -> Job:
+    def add(self, new: NewJob, *, most: int, most_of_owner: int, kept: StorageLimits | None = None) -> Job:
         """Store a job, or return the owner's earlier one with the same key and content, unless that failed.
 
         Raises:
@@ -61,7 +61,7 @@ class Jobs(Store):
             OverloadedError: there are ``most`` unfinished jobs.
         """
         with self.database.reading() as connection:  # no writer waits for this
-            held = None if kept is None else Held.by(connection, new.owner, but=new.idempotency_key)
+            held = None if kept is None else StoredBytes.by(connection, new.owner, but=new.idempotency_key)
         with self.database.writing() as connection:
             earlier = _earlier(connection, new)
             if earlier is not None and earlier.state is not JobState.FAILED:

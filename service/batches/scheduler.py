@@ -10,28 +10,28 @@ import structlog
 
 from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, StorageError
-from service.background import Repeating
+from service.background import RepeatedTask
 from service.batches.job import Job, NewJob
 from service.batches.jobs import Jobs
-from service.batches.room import Kept
+from service.batches.limits import StorageLimits
 from service.batches.worker import ChunkWorker
-from service.collection.leases import KeptGenerations
-from service.context import ASIDE_S, locked, with_deadline
+from service.collection.leases import GenerationLeases
+from service.context import BACKGROUND_TIMEOUT_S, locked, with_deadline
 from service.degradation import Degradation
 from service.settings import Settings
 from service.store import LazyStore
-from service.timings import USUAL, Timings
+from service.timings import DEFAULTS, Timings
 
 _POLL_S: Final = 1.0  # how often to look for work that another process left or started
 _EXPIRE_EVERY_S: Final = 600.0
 _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
-NOT_DONE: Final = Degradation(
+BATCHES_NOT_PROCESSED: Final = Degradation(
     "batches",
     "Batches are not processed because of an internal error.",
     "see the log; they are tried again every second",
 )
-NOT_KEPT: Final = Degradation(
+BATCHES_UNAVAILABLE: Final = Degradation(
     "batches",
     "The database cannot be used: batches are neither accepted nor processed.",
     "Make the database reachable again; its error is in the log.",
@@ -45,21 +45,24 @@ class Batches:
     Every method raises StorageError while the database is unavailable; the work waits for it.
     """
 
-    def __init__(self, settings: Settings, worker: ChunkWorker, timings: Timings = USUAL) -> None:
+    def __init__(self, settings: Settings, worker: ChunkWorker, timings: Timings = DEFAULTS) -> None:
         self._without_worker_s = timings.without_worker_s
         self.worker = worker
         self._most = settings.batches
-        self._kept_of_owner = Kept(settings.batch_mib, settings.batch_days)
+        self._kept_of_owner = StorageLimits(settings.batch_mib, settings.batch_days)
         self._left_to_workers = settings.workers
         self._store = LazyStore(
             settings.catalog, lambda place: Jobs(open_database(place), lease_s=timings.lease_s)
         )
-        self._kept = KeptGenerations(settings.data)
+        self._kept = GenerationLeases(settings.data)
         self._keeping = Lock()
         self._expire_at = 0.0
-        self._unattended_since: float | None = None
-        self._working = Repeating(
-            self._work_off, every_s=_POLL_S, failure=NOT_DONE, failures={StorageError: NOT_KEPT}
+        self._lacks_worker_since: float | None = None
+        self._working = RepeatedTask(
+            self._process_chunks,
+            every_s=_POLL_S,
+            failure=BATCHES_NOT_PROCESSED,
+            failures={StorageError: BATCHES_UNAVAILABLE},
         )
         self.degradations = self._working.degradations
 
@@ -81,7 +84,7 @@ class Batches:
         return self._store.get()
 
     @contextmanager
-    def worked_off(self) -> Iterator[None]:
+    def processing(self) -> Iterator[None]:
         """Work on the jobs until the context ends, including those of an earlier process."""
         with ExitStack() as ending:
             ending.callback(self._store.close)
@@ -94,7 +97,7 @@ class Batches:
             yield
 
     def stop(self) -> None:
-        """Begin nothing more, and end the work under way; ``worked_off`` then ends soon."""
+        """Begin nothing more, and end the work under way; ``processing`` then ends soon."""
         self._working.stop()
         self.worker.stop()
 
@@ -108,21 +111,21 @@ class Batches:
                     self._kept.keep_only(jobs.generations())
             return jobs
 
-        return with_deadline(ASIDE_S, looked_at)
+        return with_deadline(BACKGROUND_TIMEOUT_S, looked_at)
 
-    def _work_off(self) -> None:
+    def _process_chunks(self) -> None:
         """Work on one chunk, and then at once on another if there may be more."""
-        if self._store.is_there and self._see_to_jobs():
+        if self._store.is_there and self._process_jobs():
             self._working.wake()
         else:
             self.worker.rest()
 
-    def _see_to_jobs(self) -> bool:
+    def _process_jobs(self) -> bool:
         """Remove old jobs, answer one chunk if any waits, and return whether there may be more to do."""
         jobs = self._look()
         if time.monotonic() >= self._expire_at:
             self._expire(jobs)
-        if self._left_to_workers and not self._unattended(jobs):
+        if self._left_to_workers and not self._lacks_worker(jobs):
             return False
         return self.worker.work_one(jobs)
 
@@ -136,12 +139,12 @@ class Batches:
         if later:
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
 
-    def _unattended(self, jobs: Jobs) -> bool:
+    def _lacks_worker(self, jobs: Jobs) -> bool:
         """Return whether chunks have waited for a while without any worker taking one."""
         backlog = jobs.backlog()
         if not backlog.n_waiting or backlog.n_leased:
-            self._unattended_since = None
+            self._lacks_worker_since = None
             return False
-        if self._unattended_since is None:
-            self._unattended_since = time.monotonic()
-        return time.monotonic() - self._unattended_since > self._without_worker_s
+        if self._lacks_worker_since is None:
+            self._lacks_worker_since = time.monotonic()
+        return time.monotonic() - self._lacks_worker_since > self._without_worker_s

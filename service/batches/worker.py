@@ -10,19 +10,19 @@ from typing import Final
 import structlog
 
 from models.errors import EncoderMismatchError, ShardAwayError, SnapshotError
-from service.background import Repeating
+from service.background import RepeatedTask
 from service.batches.answering import Answerer
 from service.batches.content import BatchResult, stored_results
 from service.batches.job import LeasedChunk
 from service.batches.jobs import Jobs
 from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
-from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
+from service.context import BACKGROUND_TIMEOUT_S, Deadline, set_deadline, with_deadline
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
-from service.timings import USUAL
+from service.timings import DEFAULTS
 
-_LOOK_S: Final = 0.005
+_POLL_S: Final = 0.005
 _NOT_RENEWED: Final = Degradation(
     "lease",
     "The part of a batch that this worker processes may be given to another worker.",
@@ -75,7 +75,7 @@ class ChunkWorker:
         *,
         deadline_s: float,
         idle: Callable[[], bool] = lambda: True,
-        patience_s: float = USUAL.patience_s,
+        patience_s: float = DEFAULTS.patience_s,
     ) -> None:
         self._engines = engines
         self._answerer = Answerer(cursors)
@@ -93,8 +93,8 @@ class ChunkWorker:
 
     def rest(self) -> None:
         """Release the generation worked on last, as nothing is left to do for now."""
-        self._answerer.let_go()
-        self._engines.let_go()
+        self._answerer.release_last()
+        self._engines.release_last()
 
     def work_one(self, jobs: Jobs) -> bool:
         """Work on the next chunk; return whether there was one. If StorageError is raised, none of it counts.
@@ -144,7 +144,7 @@ class ChunkWorker:
     def _give_way(self, attempt: _Attempt) -> None:
         until = time.monotonic() + self._patience_s
         while not (self._idle() or attempt.given_up or time.monotonic() > until):
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
     @contextmanager
     def _attempt(self, jobs: Jobs, chunk: LeasedChunk) -> Iterator[_Attempt]:
@@ -152,14 +152,14 @@ class ChunkWorker:
         attempt = _Attempt(self._deadline_s)
 
         def renew() -> None:
-            if not attempt.lost and not with_deadline(ASIDE_S, lambda: jobs.renew(chunk)):
+            if not attempt.lost and not with_deadline(BACKGROUND_TIMEOUT_S, lambda: jobs.renew(chunk)):
                 attempt.give_up(lost=True)
 
         self.under_way.add(attempt)
         if self._stopping.is_set():
             attempt.give_up(lost=False)
         try:
-            with Repeating(renew, every_s=jobs.lease_s / 4, failure=_NOT_RENEWED, at_once=False):
+            with RepeatedTask(renew, every_s=jobs.lease_s / 4, failure=_NOT_RENEWED, at_once=False):
                 yield attempt
         finally:
             self.under_way.discard(attempt)

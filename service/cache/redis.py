@@ -24,12 +24,12 @@ _MOST_S: Final = 0.25
 _THREADS: Final = 8
 # Redis counts as away after this many failures in a row: a single one may be a busy moment.
 _MOST_FAILURES: Final = 3
-AWAY: Final = Degradation(
+REDIS_UNAVAILABLE: Final = Degradation(
     "redis",
     "Redis does not respond: each process caches answers and counts requests by itself.",
     "Make Redis reachable again; its error is in the log.",
 )
-REFUSES: Final = Degradation(
+REDIS_REFUSES_WRITES: Final = Degradation(
     "redis",
     "Redis refuses to store anything: each process caches answers and counts requests by itself.",
     "Give Akin a Redis that is no replica, has memory and disk left and the replicas it needs, and a user "
@@ -64,7 +64,7 @@ class RedisStore:
         self._clock = clock
         self._n_failures = 0  # in a row
         self._not_before = 0.0
-        self.outage = Outage(AWAY)
+        self.outage = Outage(REDIS_UNAVAILABLE)
         self._client = redis_client(url, timeout_s=timeout_s)
         exceptions = import_module("redis.exceptions")
         self._faults = (exceptions.RedisError, OSError)  # TimeoutError is an OSError
@@ -155,7 +155,7 @@ class RedisStore:
             self._not_before = self._clock() + self._pause_s
         if (refused := self._refused(error)) is not None:
             self._must_write = True
-            self.outage.begin(refused, REFUSES)
+            self.outage.begin(refused, REDIS_REFUSES_WRITES)
         elif isinstance(error, self._refusals):
             self._succeeded()
         elif self._n_failures >= _MOST_FAILURES and self.outage.problem is None:

@@ -7,7 +7,7 @@ from threading import Lock
 from models.errors import DeadlineError
 from service.context import check_deadline
 
-_LOOK_S = 0.05  # how often a waiting caller checks its deadline: clients that left end within 100 ms
+_POLL_S = 0.05  # how often a waiting caller checks its deadline: clients that left end within 100 ms
 
 
 class Flights:
@@ -32,24 +32,24 @@ class Flights:
                 else:
                     self.n_joined += 1
             if leads:
-                return self._lead(name, flight, work)
-            while not wait([flight], timeout=_LOOK_S).done:
+                return self._compute(name, flight, work)
+            while not wait([flight], timeout=_POLL_S).done:
                 check_deadline()
             if not isinstance(flight.exception(), DeadlineError):
                 return flight.result()
             check_deadline()
 
-    def _lead(self, name: str, flight: Future[bytes], work: Callable[[], bytes]) -> bytes:
+    def _compute(self, name: str, flight: Future[bytes], work: Callable[[], bytes]) -> bytes:
         try:
             value = work()
         except BaseException as error:
-            self._land(name)
+            self._end(name)
             flight.set_exception(error)
             raise
-        self._land(name)
+        self._end(name)
         flight.set_result(value)
         return value
 
-    def _land(self, name: str) -> None:
+    def _end(self, name: str) -> None:
         with self._lock:
             del self._under_way[name]

@@ -72,8 +72,8 @@ class Cache:
         ``keep`` is called after that and says whether to cache the value.
         Raises what ``make`` raises, and DeadlineError if it takes too long.
         """
-        kept = self._kept(name)
-        return kept if kept is not None else self._flights.run(name, lambda: self._made(name, make, keep))
+        kept = self._look_up(name)
+        return kept if kept is not None else self._flights.run(name, lambda: self._make(name, make, keep))
 
     def stats(self) -> CacheStats:
         """Return the current counters."""
@@ -108,7 +108,7 @@ class Cache:
         with self._lock, suppress(ValueError):  # larger than the whole cache
             self._memory[name] = value
 
-    def _kept(self, name: str) -> bytes | None:
+    def _look_up(self, name: str) -> bytes | None:
         value = self._recent(name)
         self._count("memory", hit=value is not None)
         if value is None and self.redis is not None:
@@ -118,7 +118,7 @@ class Cache:
                 self._keep(name, value)
         return value
 
-    def _made(self, name: str, make: Callable[[], bytes], keep: Callable[[], bool]) -> bytes:
+    def _make(self, name: str, make: Callable[[], bytes], keep: Callable[[], bool]) -> bytes:
         # Another caller may have made it between the look-up and now.
         value = self._recent(name)
         if value is not None:

@@ -30,12 +30,12 @@ def result_of(ray: Any, ref: Any, *, timeout_s: float = 0.0) -> Any:
             raise ShardAwayError(f"A shard fails: {error.cause}") from error
         if isinstance(error.cause, AkinError):
             raise error.cause from error
-        raise _unforeseen(error) from error
+        raise _internal_error(error) from error
     except (errors.RayError, OSError) as error:  # GetTimeoutError is one
         raise ShardAwayError(f"A shard does not answer: {type(error).__name__}") from error
 
 
-def _unforeseen(error: Any) -> InternalError:
+def _internal_error(error: Any) -> InternalError:
     """Return the error that a request gets for an unexpected error, and log where that was raised."""
     # Without the message of the error, which may hold what a reader sent.
     lines = [line for line in str(error).splitlines() if line.startswith("  ")]

@@ -10,7 +10,7 @@ from models.errors import AkinError, ShardAwayError
 from service.context import check_deadline
 
 # Between two checks of the deadline of a waiting caller.
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 @dataclass(slots=True)
@@ -20,13 +20,13 @@ class Placement:
     ``opening`` is done once the shards have opened the generation, or holds the error if they could not.
     """
 
-    homes: Mapping[str, int]
+    shard_by_segment: Mapping[str, int]
     n_users: int = 1
     opening: Future[None] = field(default_factory=Future)
 
     def names(self, shard: int) -> list[str]:
         """Return the names of the segments of one shard."""
-        return [name for name, home in self.homes.items() if home == shard]
+        return [name for name, home in self.shard_by_segment.items() if home == shard]
 
     def end_opening(self, error: BaseException | None = None) -> None:
         """End the wait of others: the generation is open, or could not be opened because of ``error``."""
@@ -42,23 +42,23 @@ class Placement:
         Raises what the opening raised, DeadlineError, ShardAwayError after ``timeout_s``.
         """
         until = time.monotonic() + timeout_s
-        while not wait([self.opening], timeout=_LOOK_S).done:
+        while not wait([self.opening], timeout=_POLL_S).done:
             check_deadline()
             if time.monotonic() > until:
                 raise ShardAwayError("The shards take too long to open; try again in a moment.")
         self.opening.result()
 
 
-def homes_of(manifest: Manifest, known: Iterable[Mapping[str, int]], *, n_shards: int) -> dict[str, int]:
+def assign_shards(manifest: Manifest, known: Iterable[Mapping[str, int]], *, n_shards: int) -> dict[str, int]:
     """Return a shard for each segment: the one in ``known``, or else the one with the fewest rows."""
-    before = {name: home for homes in known for name, home in homes.items()}
-    homes = {each.name: before[each.name] for each in manifest.segments if each.name in before}
+    before = {name: home for shard_by_segment in known for name, home in shard_by_segment.items()}
+    shard_by_segment = {each.name: before[each.name] for each in manifest.segments if each.name in before}
     n_rows = [0] * n_shards
     for entry in manifest.segments:
-        if entry.name in homes:
-            n_rows[homes[entry.name]] += entry.n_rows
+        if entry.name in shard_by_segment:
+            n_rows[shard_by_segment[entry.name]] += entry.n_rows
     for entry in sorted(manifest.segments, key=lambda each: -each.n_rows):
-        if entry.name not in homes:
-            homes[entry.name] = min(range(n_shards), key=n_rows.__getitem__)
-            n_rows[homes[entry.name]] += entry.n_rows
-    return homes
+        if entry.name not in shard_by_segment:
+            shard_by_segment[entry.name] = min(range(n_shards), key=n_rows.__getitem__)
+            n_rows[shard_by_segment[entry.name]] += entry.n_rows
+    return shard_by_segment

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from indexer.cluster import HARDLY_ANY, placed
-from service.cluster.places import Places
+from indexer.cluster import ACTOR_CPUS, placement_strategy
+from service.cluster.cluster_machines import ClusterMachines
 from service.cluster.shard import Generation, Shard
 
 # Calls that one process works on at once: more than a service lets compute.
@@ -38,7 +38,7 @@ class Replicas:
         self._on_gpu = device.startswith("cuda")
         # Restarted as often as it dies, on another machine if its own is gone.
         self._kind = ray.remote(
-            num_cpus=HARDLY_ANY,
+            num_cpus=ACTOR_CPUS,
             num_gpus=1 if self._on_gpu else 0,
             max_restarts=-1,
             max_task_retries=0,
@@ -47,7 +47,7 @@ class Replicas:
         )(Shard)
         # Ray shows a process only its own GPU, as number 0.
         self._given = (data.resolve(), "cuda" if self._on_gpu else "cpu")
-        places = Places.expected(
+        places = ClusterMachines.expected(
             ray, n_shards=n_shards, n_replicas=n_replicas, on_gpu=self._on_gpu, join_s=join_s
         )
         n_shards = n_shards or (places.n_places // n_replicas if self._on_gpu else places.n_places)
@@ -66,7 +66,7 @@ class Replicas:
         on = [[each.machine for each in twins] for twins in self.of]
         return any(len(set(each)) < len(each) for each in on)
 
-    def begin_anew(self, replica: Replica) -> None:
+    def restart_replica(self, replica: Replica) -> None:
         """Start another process instead of one that has died; raises InputError if no machine is left."""
         replica.machine = self._best(self._places(), replica.shard, but=replica) or replica.machine
         replica.actor = self._begun(replica.machine)
@@ -88,14 +88,16 @@ class Replicas:
         self._ray.kill(replica.actor)
         replica.machine, replica.actor = machine, self._begun(machine)
 
-    def _places(self) -> Places:
-        return Places.of(self._ray, on_gpu=self._on_gpu)
+    def _places(self) -> ClusterMachines:
+        return ClusterMachines.of(self._ray, on_gpu=self._on_gpu)
 
-    def _best(self, places: Places, shard: int, *, but: Replica | None = None) -> str | None:
+    def _best(self, places: ClusterMachines, shard: int, *, but: Replica | None = None) -> str | None:
         """Return the machine for one more process of a shard, or for one instead of ``but``."""
         twins = [each.machine for each in self.of[shard] if each is not but]
         return places.best(twins, [each.machine for each in self if each is not but])
 
     def _begun(self, machine: str) -> Any:
         data, device = self._given
-        return self._kind.options(scheduling_strategy=placed(self._ray, machine)).remote(data, device=device)
+        return self._kind.options(scheduling_strategy=placement_strategy(self._ray, machine)).remote(
+            data, device=device
+        )

@@ -11,11 +11,11 @@ from typing import Any, Final
 from indexer.cluster import LOCAL, connect
 from indexer.snapshot.manifest import Manifest
 from models.errors import AkinError, InternalError, ShardAwayError
-from service.background import Repeating
+from service.background import RepeatedTask
 from service.cache.digests import generation_digest
 from service.cluster.calls import cancel, ended, result_of
-from service.cluster.placement import Placement, homes_of
-from service.cluster.places import JOIN_S
+from service.cluster.cluster_machines import JOIN_S
+from service.cluster.placement import Placement, assign_shards
 from service.cluster.replicas import LOOKS, Replica, Replicas
 from service.cluster.shard import Generation
 from service.context import remaining_s
@@ -28,13 +28,13 @@ ANSWER_S: Final = 2.0
 OPEN_S: Final = 600.0
 # How often each process is checked, in seconds.
 LOOK_S: Final = 0.5
-AWAY: Final = Degradation(
+SHARD_AWAY: Final = Degradation(
     "shards",
     "A machine that holds a part of the collection does not respond: searches report the share that they "
     "cover.",
     "it is restarted automatically if the cluster has room; see the log of Ray",
 )
-TOGETHER: Final = Degradation(
+COLOCATED: Final = Degradation(
     "replicas",
     "Two processes of a shard are on one machine: if it fails, a part of the collection cannot be searched.",
     "add a machine to the cluster; one of them moves there",
@@ -73,7 +73,7 @@ class Shards:
         )
         self.n_shards = len(self.replicas.of)
         self._turns = itertools.count()
-        self._homes: dict[str, int] = {}
+        self._shard_by_segment: dict[str, int] = {}
         self._placements: dict[Generation, Placement] = {}
         self._lock = RLock()  # reentrant, as garbage collection may call ``drop`` in a thread that holds it
         self._watching = ExitStack()
@@ -119,7 +119,9 @@ class Shards:
             watched, self._watched = self._watched, True
         for replica in () if watched else self.replicas:
             look = partial(self._look, replica)
-            self._watching.enter_context(Repeating(look, every_s=self._look_s, failure=AWAY, at_once=False))
+            self._watching.enter_context(
+                RepeatedTask(look, every_s=self._look_s, failure=SHARD_AWAY, at_once=False)
+            )
 
     def drop(self, generation: Generation) -> None:
         """Remove one user of a generation; after the last one, the shards close it."""
@@ -129,9 +131,9 @@ class Shards:
             if not placement.n_users:
                 del self._placements[generation]
 
-    def homes(self, generation: Generation) -> Mapping[str, int]:
+    def shard_by_segment(self, generation: Generation) -> Mapping[str, int]:
         """Return the shard of each segment of a served generation, by the segment's name."""
-        return self._placements[generation].homes
+        return self._placements[generation].shard_by_segment
 
     def away(self, generation: Generation) -> frozenset[int]:
         """Return the shards without any process that can search a generation now."""
@@ -177,10 +179,10 @@ class Shards:
             failed[replica.shard] = replica
 
     def degradations(self) -> list[Degradation]:
-        """Return AWAY if a process lacks a served generation, TOGETHER if twins share a machine."""
+        """Return SHARD_AWAY if a process lacks a served generation, COLOCATED if twins share a machine."""
         served = list(self._placements)
         whole = all(generation in each.opened for each in self.replicas for generation in served)
-        return [AWAY] * (not whole) + [TOGETHER] * self.replicas.together
+        return [SHARD_AWAY] * (not whole) + [COLOCATED] * self.replicas.together
 
     def close(self) -> None:
         """Stop checking the processes, and kill them."""
@@ -190,9 +192,9 @@ class Shards:
 
     def _placed(self, manifest: Manifest) -> dict[str, int]:
         """Return a shard for each segment of one more generation; the caller holds the lock."""
-        known = [self._homes, *(each.homes for each in self._placements.values())]
-        self._homes = homes_of(manifest, known, n_shards=self.n_shards)
-        return self._homes
+        known = [self._shard_by_segment, *(each.shard_by_segment for each in self._placements.values())]
+        self._shard_by_segment = assign_shards(manifest, known, n_shards=self.n_shards)
+        return self._shard_by_segment
 
     def _open(self, generation: Generation, placement: Placement) -> None:
         """Open a generation in all processes; one of each shard must succeed, the others may follow later."""
@@ -243,7 +245,7 @@ class Shards:
         except ShardAwayError as error:
             self._note(replica, gone=replica.opened)
             if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # it will not restart
-                self.replicas.begin_anew(replica)
+                self.replicas.restart_replica(replica)
             raise
         self._spread(replica, served)
 

@@ -38,7 +38,7 @@ def _shards(address: str, data: Path, n_shards: int, n_replicas: int, device: st
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _ShardedGeneration:
     """A generation as shards hold it: by number, the name of each segment and the shard that has it.
 
     It has no reference to the snapshot, which is released as soon as nobody uses it.
@@ -47,7 +47,7 @@ class _Held:
     shards: Shards
     generation: Generation
     names: Sequence[str]
-    homes: Sequence[int]
+    shard_by_segment: Sequence[int]
 
     def look_up(self, lookups: Sequence[Lookup], *, by_function: bool) -> list[Hits]:
         """Return the hits of each look-up; every shard is called once, for all of its segments."""
@@ -67,10 +67,10 @@ class _Held:
         """Return the answers to calls for segments, in order."""
         by_home: dict[int, list[object]] = defaultdict(list)
         for number, each in zip(numbers, asked, strict=True):
-            by_home[self.homes[number]].append(each)
+            by_home[self.shard_by_segment[number]].append(each)
         answers = self.shards.call(method, self.generation, by_home)
         found = {home: iter(own) for home, own in answers.items()}
-        return [next(found[self.homes[number]]) for number in numbers]
+        return [next(found[self.shard_by_segment[number]]) for number in numbers]
 
 
 class ShardedSnapshot(Snapshot):
@@ -80,20 +80,20 @@ class ShardedSnapshot(Snapshot):
     """
 
     def __init__(self, whole: Snapshot, shards: Shards) -> None:
-        super().__init__(whole.manifest, whole.segments, whole.of_segments(~whole.living))
+        super().__init__(whole.manifest, whole.segments, whole.of_segments(~whole.live))
         self._whole = whole  # keeps the generation from being cleared away
         self.shards = shards
         generation = shards.serve(whole.manifest)
         weakref.finalize(self, shards.drop, generation)
         names = [entry.name for entry in whole.manifest.segments]
-        homes = shards.homes(generation)
-        self.held = _Held(shards, generation, names, [homes[name] for name in names])
+        shard_by_segment = shards.shard_by_segment(generation)
+        self.held = _ShardedGeneration(shards, generation, names, [shard_by_segment[name] for name in names])
 
     @property
     def away(self) -> frozenset[int]:
         """The numbers of the segments that cannot be searched now."""
         away = self.shards.away(self.held.generation)
-        return frozenset(number for number, home in enumerate(self.held.homes) if home in away)
+        return frozenset(number for number, home in enumerate(self.held.shard_by_segment) if home in away)
 
     @cached_property
     def index(self) -> JoinedIndex:

@@ -29,14 +29,14 @@ from service.cluster.snapshot import on_cluster
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
 from service.settings import Settings
-from service.timings import USUAL
+from service.timings import DEFAULTS
 
 # How long after its last use a superseded generation can still be paged through, and how many are kept: more
 # of small collections, as each takes about 8 bytes per sentence vector besides the segments they share.
 _PINNED_S: Final = 900.0
 _MOST_PINNED: Final = 64
 _MOST_PINNED_ROWS: Final = 20_000_000
-NOT_FOLLOWED: Final = Degradation(
+GENERATION_NOT_SERVED: Final = Degradation(
     "swap",
     "A newer generation was published and cannot be served; the older one stays in use.",
     "see the log, then run `akin snapshot verify`, and `akin reindex`, which loses nothing",
@@ -77,7 +77,7 @@ class Engines:
         *,
         reopen: OpenEngine | None,
         clock: Callable[[], float] = time.monotonic,
-        retry_s: float = USUAL.swap_retry_s,
+        retry_s: float = DEFAULTS.swap_retry_s,
     ) -> None:
         self.current = first
         self._data = data
@@ -98,7 +98,7 @@ class Engines:
 
     @classmethod
     def of(
-        cls, settings: Settings, first: SearchEngine, cache: Cache, *, retry_s: float = USUAL.swap_retry_s
+        cls, settings: Settings, first: SearchEngine, cache: Cache, *, retry_s: float = DEFAULTS.swap_retry_s
     ) -> "Engines":
         """Return the engines of a service that starts with ``first``; they follow a data folder, if any."""
         if not DataFolder(settings.data).current.is_file():
@@ -204,7 +204,7 @@ class Engines:
 class PinnedEngines:
     """Engines by generation: the one used last, the one ``served``, or one opened from the data folder.
 
-    The one used last stays until ``let_go``, whatever is published meanwhile. Threads may share it.
+    The one used last stays until ``release_last``, whatever is published meanwhile. Threads may share it.
     """
 
     def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
@@ -227,7 +227,7 @@ class PinnedEngines:
             self._last = open_engine(self._settings, generation=generation, beside=served)
             return self._last
 
-    def let_go(self) -> None:
+    def release_last(self) -> None:
         """Release the engine used last."""
         with self._lock:
             self._last = None

@@ -14,17 +14,17 @@ from indexer.collection.changes import absorb, expect_own_catalog
 from indexer.collection.merging import TIERS, merge
 from models.counts import counted
 from models.errors import BuildLockedError, InputError, StorageError
-from models.interruption import is_interrupted, silent_at_most
-from models.types import Paper, unseen
+from models.interruption import is_interrupted, limit_silence
+from models.types import Paper, ignore_progress
 from service.collection.generations import Engines
-from service.context import ASIDE_S, with_deadline
+from service.context import BACKGROUND_TIMEOUT_S, with_deadline
 from service.degradation import Degradation
 from service.store import LazyStore
 
 # How long an addition or deletion waits until answers show it, at most: usually a tenth of a second.
 _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.01
-NOT_ABSORBED: Final = Degradation(
+CHANGES_NOT_SERVED: Final = Degradation(
     "writes",
     "Papers that were added, replaced or deleted are stored, but searches do not show the changes yet.",
     "see the log; the service tries again every second",
@@ -35,7 +35,7 @@ OTHER_MODELS: Final = Degradation(
     "other models than the collection was made with.",
     "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and restart the service",
 )
-NOT_WRITABLE: Final = Degradation(
+CATALOG_NOT_WRITABLE: Final = Degradation(
     "writes",
     "The catalog or the data folder cannot be read or written: requests to add or delete papers get 503, "
     "and searches may not show stored changes yet. Searches work.",
@@ -127,16 +127,16 @@ class Ingest:
         """
         if not self._engines.follows:
             return
-        catalog, engine = with_deadline(ASIDE_S, self._look), self._engines.current
+        catalog, engine = with_deadline(BACKGROUND_TIMEOUT_S, self._look), self._engines.current
         if not self.pending:
             return
         try:
-            with silent_at_most(ASIDE_S):
+            with limit_silence(BACKGROUND_TIMEOUT_S):
                 done = absorb(
                     self._data,
                     engine.annotator,
                     catalog,
-                    on_progress=unseen,
+                    on_progress=ignore_progress,
                     keep=self._keep,
                     base=engine.snapshot,
                     since=self._shown,
@@ -146,7 +146,7 @@ class Ingest:
             return
         self._engines.follow()
         self._shown = done.change
-        with_deadline(ASIDE_S, self._look)
+        with_deadline(BACKGROUND_TIMEOUT_S, self._look)
 
     def merge(self) -> None:
         """Merge segments if there are many of similar size, without a time limit.

@@ -7,7 +7,7 @@ from pathlib import Path
 from indexer.snapshot.opening import lease_generation
 
 
-class KeptGenerations:
+class GenerationLeases:
     """Generations of a data folder that are not cleared away as long as this process leases them.
 
     A generation that is already gone is ignored. Raises StorageError if the folder cannot be read.

@@ -16,17 +16,17 @@ import structlog
 
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
+from indexer.snapshot.checksum_record import ChecksumRecord
 from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.verified import Verified
 from models.errors import SnapshotError
 from service.collection.generations import Engines
 from service.degradation import Degradation
-from service.timings import USUAL
+from service.timings import DEFAULTS
 
 EVERY_S: Final = 0.25  # between two steps
 _BLOCK_BYTES: Final = 1 << 20
-NOT_SCRUBBED: Final = Degradation(
+FILES_NOT_VERIFIED: Final = Degradation(
     "scrub",
     "The served files cannot be read to verify their checksums.",
     "check the disk",
@@ -62,8 +62,8 @@ class Scrub:
         *,
         mib_s: float,
         clock: Callable[[], float] = time.monotonic,
-        pause_s: float = USUAL.scrub_pause_s,
-        damaged_pause_s: float = USUAL.scrub_damaged_pause_s,
+        pause_s: float = DEFAULTS.scrub_pause_s,
+        damaged_pause_s: float = DEFAULTS.scrub_damaged_pause_s,
     ) -> None:
         self._engines = engines
         self._data = data
@@ -150,7 +150,7 @@ class Scrub:
         # A generation that is no longer served may be cleared away at any moment.
         elif file in self._served():
             self.files += 1
-            Verified(self._data).forget(file.path)  # the next to open it verifies it
+            ChecksumRecord(self._data).forget(file.path)  # the next to open it verifies it
             if file not in self._damaged:
                 _log.error("damaged", file=str(file.path))
                 self._damaged |= {file}

@@ -7,12 +7,18 @@ import structlog
 
 from indexer.files.file_system import limits_of
 from models.errors import EncoderMismatchError, StorageError
-from service.background import Repeating
+from service.background import RepeatedTask
 from service.cache.store import Cache
 from service.cluster.snapshot import ShardedSnapshot
-from service.collection.generations import NOT_FOLLOWED, OTHER_ENCODER, Engines, open_warm_engine
-from service.collection.ingest import NOT_ABSORBED, NOT_MERGED, NOT_WRITABLE, OTHER_MODELS, Ingest
-from service.collection.scrub import EVERY_S, NOT_SCRUBBED, Scrub
+from service.collection.generations import GENERATION_NOT_SERVED, OTHER_ENCODER, Engines, open_warm_engine
+from service.collection.ingest import (
+    CATALOG_NOT_WRITABLE,
+    CHANGES_NOT_SERVED,
+    NOT_MERGED,
+    OTHER_MODELS,
+    Ingest,
+)
+from service.collection.scrub import EVERY_S, FILES_NOT_VERIFIED, Scrub
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -50,20 +56,20 @@ class ServedCollection:
             pause_s=timings.scrub_pause_s,
             damaged_pause_s=timings.scrub_damaged_pause_s,
         )
-        self.following = Repeating(
+        self.following = RepeatedTask(
             self.engines.follow,
             every_s=timings.follow_every_s,
-            failure=NOT_FOLLOWED,
+            failure=GENERATION_NOT_SERVED,
             failures={EncoderMismatchError: OTHER_ENCODER},
         )
-        self.absorbing = Repeating(
+        self.absorbing = RepeatedTask(
             self.ingest.absorb,
             every_s=timings.absorb_every_s,
-            failure=NOT_ABSORBED,
-            failures={EncoderMismatchError: OTHER_MODELS, StorageError: NOT_WRITABLE},
+            failure=CHANGES_NOT_SERVED,
+            failures={EncoderMismatchError: OTHER_MODELS, StorageError: CATALOG_NOT_WRITABLE},
         )
-        self.scrubbing = Repeating(self.scrub.step, every_s=EVERY_S, failure=NOT_SCRUBBED)
-        self.merging = Repeating(self.ingest.merge, every_s=timings.merge_every_s, failure=NOT_MERGED)
+        self.scrubbing = RepeatedTask(self.scrub.step, every_s=EVERY_S, failure=FILES_NOT_VERIFIED)
+        self.merging = RepeatedTask(self.ingest.merge, every_s=timings.merge_every_s, failure=NOT_MERGED)
         upkeep = (self.absorbing, self.merging, self.scrubbing) if engines is None else ()
         self._working = (self.following, *upkeep)
         self._running = ExitStack()

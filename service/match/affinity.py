@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float64, Int64
 
 from models.errors import InputError
 from models.types import RankedPaper
-from service.match.nearness import Nearness
-from service.search.seeds import ReadPaper
+from service.match.paper_distances import PaperDistances
+from service.search.seeds import EncodedSeed
 
 N_NEAREST: Final = 5
 
@@ -42,7 +42,7 @@ class Reasons:
     rest: float
 
 
-def nearest_free(
+def nearest_without_conflicts(
     affinities: Float64[np.ndarray, " n_profiles"], conflicts: Bool[np.ndarray, " n_profiles"], n: int
 ) -> list[int]:
     """Return the numbers of the ``n`` profiles with the largest affinities, without conflicts, in order."""
@@ -52,7 +52,7 @@ def nearest_free(
     return numbers
 
 
-def itself(submission: ReadPaper) -> Sequence[int]:
+def own_position(submission: EncodedSeed) -> Sequence[int]:
     """Return the position of a submission that is in the collection; nothing for other submissions."""
     return () if submission.position is None else (submission.position,)
 
@@ -66,11 +66,11 @@ class Affinities:
 
     def __init__(
         self,
-        nearness: Nearness,
+        nearness: PaperDistances,
         profiles: Mapping[str, Int64[np.ndarray, "..."]],
         *,
         n_nearest: int = N_NEAREST,
-        copies: Callable[[ReadPaper], Sequence[int]] = itself,
+        copies: Callable[[EncodedSeed], Sequence[int]] = own_position,
     ) -> None:
         if not profiles:
             raise InputError("There is no profile to compare with; give at least one.")
@@ -93,7 +93,7 @@ class Affinities:
         self._places = [np.searchsorted(self._papers, own) for own in members.values()]
 
     def of(
-        self, submissions: Sequence[ReadPaper], among: Int64[np.ndarray, " n_profiles"] | None = None
+        self, submissions: Sequence[EncodedSeed], among: Int64[np.ndarray, " n_profiles"] | None = None
     ) -> Float64[np.ndarray, "n_submissions n_profiles"]:
         """Return the affinities of submissions with the profiles numbered ``among``, or with all.
 
@@ -111,7 +111,7 @@ class Affinities:
         return affinities
 
     def reasons(
-        self, submission: ReadPaper, profiles: Sequence[int], *, n_told: int | None = None
+        self, submission: EncodedSeed, profiles: Sequence[int], *, n_told: int | None = None
     ) -> list[Reasons]:
         """Return, for each of the ``profiles`` by number, the papers of its affinity, nearest first.
 
@@ -126,7 +126,7 @@ class Affinities:
 
     def _reasons(
         self,
-        submission: ReadPaper,
+        submission: EncodedSeed,
         places: Int64[np.ndarray, " n_own"],
         distances: Float64[np.ndarray, " n_papers"],
         usual: float,
@@ -143,7 +143,7 @@ class Affinities:
         )
 
     def _distances(
-        self, submissions: Sequence[ReadPaper], places: Sequence[Int64[np.ndarray, "..."]]
+        self, submissions: Sequence[EncodedSeed], places: Sequence[Int64[np.ndarray, "..."]]
     ) -> Float64[np.ndarray, "n_submissions n_papers"]:
         """Return distances from submissions to the papers at ``places``; inf for copies of a submission."""
         wanted = np.unique(np.concatenate([*places, np.empty(0, np.int64)]))

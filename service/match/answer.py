@@ -9,22 +9,22 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from models.errors import DeadlineError, InputError
-from service.match.affinity import Affinities, nearest_free
+from service.match.affinity import Affinities, nearest_without_conflicts
 from service.match.assignment import assign
-from service.match.nearness import Nearness
-from service.match.program.people import People
+from service.match.paper_distances import PaperDistances
+from service.match.program.names import NameIndex
 from service.match.query import (
     MatchAnswer,
     MatchedProfile,
     MatchedSubmission,
+    MatchOptions,
     MatchQuery,
     Profile,
     Submission,
-    Told,
 )
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from service.search.seeds import ReadPaper
+from service.search.seeds import EncodedSeed
 
 
 class Matcher:
@@ -39,17 +39,22 @@ class Matcher:
     """
 
     def __init__(
-        self, engine: SearchEngine, profiles: Sequence[Profile], told: Told, *, own_conflicts: bool = True
+        self,
+        engine: SearchEngine,
+        profiles: Sequence[Profile],
+        told: MatchOptions,
+        *,
+        own_conflicts: bool = True,
     ) -> None:
         self._same = lru_cache(maxsize=100)(engine.names.titles.same)  # by title
         self._reader = engine.reader
-        self._told = told
+        self._options = told
         self._members, self.unresolved = _members(engine, profiles)
         self._affinities = Affinities(
-            Nearness(engine.snapshot), self._members, n_nearest=told.n_nearest, copies=self._copies
+            PaperDistances(engine.snapshot), self._members, n_nearest=told.n_nearest, copies=self._copies
         )
         self._columns = {name: column for column, name in enumerate(self._affinities.names)}
-        self._people = People(self._columns if own_conflicts else ())
+        self._people = NameIndex(self._columns if own_conflicts else ())
         # For the position of a paper, the numbers of the profiles that it is never matched with.
         self._barred: dict[int, list[int]] = {}
         conflicts = [(column, name) for column, each in enumerate(profiles) for name in each.conflicts]
@@ -69,15 +74,19 @@ class Matcher:
         """The number of papers that each submission is compared with, counted once per profile."""
         return sum(map(len, self._members.values()))
 
-    def read(self, submission: Seed) -> ReadPaper:
+    def read(self, submission: Seed) -> EncodedSeed:
         """Return the paper of a submission; raises the errors of ``SeedReader.read``."""
         return self._reader.read(submission)
 
-    def affinities(self, submissions: Sequence[ReadPaper]) -> Float64[np.ndarray, "n_submissions n_profiles"]:
+    def affinities(
+        self, submissions: Sequence[EncodedSeed]
+    ) -> Float64[np.ndarray, "n_submissions n_profiles"]:
         """Return the affinity of each profile with each submission; raises DeadlineError."""
         return self._affinities.of(submissions)
 
-    def conflicts(self, submission: ReadPaper, names: Iterable[str] = ()) -> Bool[np.ndarray, " n_profiles"]:
+    def conflicts(
+        self, submission: EncodedSeed, names: Iterable[str] = ()
+    ) -> Bool[np.ndarray, " n_profiles"]:
         """Return which profiles conflict with a submission, including ``names``; raises InputError."""
         marked = np.zeros(len(self._columns), dtype=bool)
         for position in self._copies(submission):
@@ -94,22 +103,22 @@ class Matcher:
                 "A conflict names a profile that is not in this request; give the name of one of them."
             ) from error
 
-    def _copies(self, submission: ReadPaper) -> Sequence[int]:
+    def _copies(self, submission: EncodedSeed) -> Sequence[int]:
         """Return the collection's papers that are the submission itself, by position or by title."""
         same = self._same(submission.paper.title)
         return same if submission.position is None else [submission.position, *same]
 
     def matched(
         self,
-        submission: ReadPaper,
+        submission: EncodedSeed,
         affinities: Float64[np.ndarray, " n_profiles"],
         conflicts: Bool[np.ndarray, " n_profiles"],
         assigned: Sequence[int] = (),
     ) -> MatchedSubmission:
         """Return a submission with its ``assigned`` and nearest profiles, and why; raises DeadlineError."""
-        nearest = nearest_free(affinities, conflicts, self._told.limit)
+        nearest = nearest_without_conflicts(affinities, conflicts, self._options.limit)
         columns = list(dict.fromkeys([*assigned, *nearest]))
-        reasons = self._affinities.reasons(submission, columns, n_told=self._told.n_reasons)
+        reasons = self._affinities.reasons(submission, columns, n_told=self._options.n_reasons)
         names = self._affinities.names
         profiles = tuple(
             MatchedProfile(
@@ -128,16 +137,16 @@ class Matcher:
         self, submissions: Sequence[Submission]
     ) -> list[MatchedSubmission | InputError | DeadlineError]:
         """Match submissions together; returns for each its profiles, or its error. Raises DeadlineError."""
-        read: list[ReadPaper | InputError | DeadlineError] = []
+        read: list[EncodedSeed | InputError | DeadlineError] = []
         for each in submissions:
             try:
                 read.append(self.read(each.seed))
             except (InputError, DeadlineError) as error:
                 read.append(error)
-        rows = iter(self.affinities([each for each in read if isinstance(each, ReadPaper)]))
+        rows = iter(self.affinities([each for each in read if isinstance(each, EncodedSeed)]))
         return [
             self.matched(own, next(rows), self.conflicts(own, each.conflicts))
-            if isinstance(own, ReadPaper)
+            if isinstance(own, EncodedSeed)
             else own
             for each, own in zip(submissions, read, strict=True)
         ]

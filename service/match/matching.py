@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float64, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.types import ProgressFn
-from service.match.affinity import N_NEAREST, Affinities, Reasons, nearest_free
+from service.match.affinity import N_NEAREST, Affinities, Reasons, nearest_without_conflicts
 from service.match.assignment import Aim, Assignment, assign
 from service.match.matrix import affinity_matrix
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from service.match.program.program import Program
 
 
@@ -45,7 +45,7 @@ class Match:
     ) -> None:
         self.program = program
         self.submissions = tuple(program.submissions)
-        self._nearness = Nearness(snapshot, n_threads=n_threads)
+        self._nearness = PaperDistances(snapshot, n_threads=n_threads)
         profiles = {name: snapshot.find_all(ids) for name, ids in program.profiles.items()}
         self._affinities = Affinities(self._nearness, profiles, n_nearest=n_nearest)
         self.names = self._affinities.names
@@ -59,7 +59,7 @@ class Match:
 
     def best(self, submission: int, n: int) -> list[int]:
         """Return the numbers of the ``n`` profiles nearest to a submission, without conflicts, in order."""
-        return nearest_free(self.values[submission], self.conflicts[submission], n)
+        return nearest_without_conflicts(self.values[submission], self.conflicts[submission], n)
 
     def assigned(self, quotas: Quotas) -> Assignment:
         """Return reviewers for each submission; raises InputError if quotas and conflicts leave too few."""

@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from indexer.files.durable import storage_errors, write_array
 from models.types import ProgressFn
 from service.match.affinity import Affinities
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 
 # The version of the definition of affinity: raised with every change, so that rows of an older one are not
 # used.
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE: Final = 32
 
 
 def affinity_matrix(
-    nearness: Nearness,
+    nearness: PaperDistances,
     affinities: Affinities,
     submissions: Int64[np.ndarray, " n_submissions"],
     *,

@@ -26,7 +26,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class AssignmentLimits:
     """How many profiles each submission is assigned, and the most submissions of a profile."""
 
     per_submission: int
@@ -35,7 +35,7 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MatchOptions:
     """What to return for each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
 
     The ``n_nearest`` nearest papers of a profile determine its affinity.
@@ -57,8 +57,8 @@ class MatchQuery:
     submissions: tuple[Seed, ...]
     profiles: tuple[Profile, ...]
     conflicts: tuple[tuple[int, str], ...] = ()
-    shares: Shares | None = None
-    told: Told = Told()
+    shares: AssignmentLimits | None = None
+    told: MatchOptions = MatchOptions()
     own_conflicts: bool = True
 
     def conflicts_by_submission(self) -> list[tuple[str, ...]]:

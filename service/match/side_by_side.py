@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from models.text.words import everyday_stems, written_as
+from models.text.words import common_stems, spellings_of
 from models.transport.problem import nearest_distances
 from models.types import Alignment, Facet, Paper, RankedPaper
 from service.answer_warnings import AnswerWarning
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from service.search.seeds import ReadPaper
+from service.search.seeds import EncodedSeed
 from service.search.words import MAX_TERMS, QueryWords
 
 # The number of cells of a plan between two of the longest abstracts that are encoded whole.
@@ -86,7 +86,7 @@ def side_by_side(engine: SearchEngine, a: Seed, b: Seed) -> SideBySide:
     EncoderMismatchError, DeadlineError.
     """
     started = time.perf_counter()
-    nearness = Nearness(engine.snapshot)
+    nearness = PaperDistances(engine.snapshot)
     reader = engine.reader
     first, second = reader.read(a), reader.read(b)
     sides = _side(nearness, first, second), _side(nearness, second, first)
@@ -99,7 +99,7 @@ def side_by_side(engine: SearchEngine, a: Seed, b: Seed) -> SideBySide:
     )
 
 
-def _side(nearness: Nearness, own: ReadPaper, other: ReadPaper) -> Side:
+def _side(nearness: PaperDistances, own: EncodedSeed, other: EncodedSeed) -> Side:
     ranked = nearness.compared(own, other, max_alignments=_ALL_ALIGNMENTS)
     return Side(
         own.paper,
@@ -111,7 +111,7 @@ def _side(nearness: Nearness, own: ReadPaper, other: ReadPaper) -> Side:
     )
 
 
-def _nearest(nearness: Nearness, own: ReadPaper, other: ReadPaper) -> Iterator[NearestSentence]:
+def _nearest(nearness: PaperDistances, own: EncodedSeed, other: EncodedSeed) -> Iterator[NearestSentence]:
     snapshot = nearness.snapshot
     # Every sentence of the other paper is treated as a paper.
     distances = nearest_distances(own.vectors, other.vectors, np.arange(len(other.vectors) + 1))
@@ -124,19 +124,19 @@ def _nearest(nearness: Nearness, own: ReadPaper, other: ReadPaper) -> Iterator[N
         yield NearestSentence(int(row.argmin()), float(row.min()), from_others)
 
 
-def _only(nearness: Nearness, own: Paper, other: Paper) -> tuple[str, ...]:
+def _only(nearness: PaperDistances, own: Paper, other: Paper) -> tuple[str, ...]:
     words = nearness.snapshot.words
     if words is None:
         return ()
     vector, others = (words.vector(QueryWords(paper).bags()) for paper in (own, other))
-    there = everyday_stems().union(others.stems)
+    there = common_stems().union(others.stems)
     heaviest = sorted(
         (-weight, stem)
         for stem, weight in zip(vector.stems, vector.weights.tolist(), strict=True)
         if stem not in there
     )
     stems = [stem for _, stem in heaviest[:MAX_TERMS]]
-    written = written_as(f"{own.title} {own.abstract}", stems)
+    written = spellings_of(f"{own.title} {own.abstract}", stems)
     return tuple(written.get(stem, stem) for stem in stems)
 
 

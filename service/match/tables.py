@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexer.files.cells import harmless
+from indexer.files.cells import escape_formulas
 from indexer.files.durable import storage_errors
 from service.match.assignment import Assignment
 from service.match.matching import Match
@@ -80,7 +80,7 @@ def write_assignment(match: Match, assignment: Assignment, folder: Path) -> None
         entry = ET.SubElement(root, "submission", submissionId=submission)
         for column in reviewers:
             name = match.names[column]
-            cells = [harmless(each) for each in (submission, title, name)]
+            cells = [escape_formulas(each) for each in (submission, title, name)]
             rows.append((*cells, f"{match.values[row, column]:.6f}"))
             ET.SubElement(entry, "user", email=name)
     _write_rows(folder / ASSIGNMENTS, rows, ",")

@@ -32,7 +32,7 @@ def configure_logging(level: str) -> None:
     logging.basicConfig(handlers=[_ToStructlog()], level=_OTHERS_LEVEL, force=True)
 
 
-def raised_at(error: BaseException) -> str:
+def tracebacks_of(error: BaseException) -> str:
     """Return the tracebacks of an error and its causes, innermost cause first, without their messages.
 
     A message may contain a user's text, such as that of a failed conversion; so may variables.
@@ -58,7 +58,7 @@ class _ToStructlog(logging.Handler):
 
 
 def _exception(exc_info: tuple[type[BaseException], BaseException, TracebackType | None]) -> str:
-    return raised_at(exc_info[1])
+    return tracebacks_of(exc_info[1])
 
 
 def _renderer() -> Processor:

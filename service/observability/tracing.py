@@ -14,13 +14,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from models.extras import needed
 from service.degradation import Degradation, Outage
-from service.timings import USUAL
+from service.timings import DEFAULTS
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-LOST: Final = Degradation(
+SPANS_LOST: Final = Degradation(
     "traces",
     "Traces are lost: the OpenTelemetry endpoint does not accept them.",
     "Start the collector, or set AKIN_OTLP_ENDPOINT to its base URL.",
@@ -72,7 +72,7 @@ def describe(span: Span, attributes: Mapping[str, str | int]) -> None:
         span.set_status(StatusCode.ERROR)
 
 
-def open_spans(otlp_endpoint: str, *, timeout_s: float = USUAL.export_timeout_s) -> Spans:
+def open_spans(otlp_endpoint: str, *, timeout_s: float = DEFAULTS.export_timeout_s) -> Spans:
     """Return spans exported to an endpoint, given by its base URL such as ``http://127.0.0.1:4318``.
 
     Without an endpoint there are no spans. A batch is dropped after ``timeout_s`` seconds. Raises
@@ -99,7 +99,7 @@ class Exporter:
 
         # OpenTelemetry logs each lost batch, some with a traceback; the outage logs it once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        self.outage = Outage(LOST)
+        self.outage = Outage(SPANS_LOST)
         self.closing = False
         self._success, self._failure = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
         self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)

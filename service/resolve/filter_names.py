@@ -13,18 +13,18 @@ from service.context import check_deadline
 from service.resolve.titles import fold
 
 # The fields of ``Filters`` that are names.
-Named = Literal["authors", "venues", "fields"]
-NAMED: Final[tuple[Named, ...]] = ("authors", "venues", "fields")
+FilterKind = Literal["authors", "venues", "fields"]
+FILTER_KINDS: Final[tuple[FilterKind, ...]] = ("authors", "venues", "fields")
 # The singular of each field, for messages.
-ONE: Final[dict[Named, str]] = {"authors": "author", "venues": "venue", "fields": "field"}
-_COLUMNS: Final[dict[Named, str]] = {"authors": "authors", "venues": "venue", "fields": "fields"}
+ONE: Final[dict[FilterKind, str]] = {"authors": "author", "venues": "venue", "fields": "field"}
+_COLUMNS: Final[dict[FilterKind, str]] = {"authors": "authors", "venues": "venue", "fields": "fields"}
 _MOST_READ: Final = 3  # names that are looked for, as each is compared with all names
 _MOST_MEANT: Final = 3
 _MOST_CHARS: Final = 80  # of a name in a message
-_KEPT: WeakKeyDictionary[Snapshot, dict[Named, tuple[Any, Any]]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Snapshot, dict[FilterKind, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
-def names_called(snapshot: Snapshot, kind: Named, given: str) -> list[str]:
+def names_called(snapshot: Snapshot, kind: FilterKind, given: str) -> list[str]:
     """Return ``given`` if it exists, else the sorted names where each of its words begins a word."""
     check_deadline()
     if is_known(snapshot, kind, given):
@@ -43,7 +43,7 @@ def names_called(snapshot: Snapshot, kind: Named, given: str) -> list[str]:
     )
 
 
-def is_known(snapshot: Snapshot, kind: Named, name: str) -> bool:
+def is_known(snapshot: Snapshot, kind: FilterKind, name: str) -> bool:
     """Return whether a paper of the collection has this author, venue or field."""
     only: dict[str, Any] = {kind: (name,)}
     return bool(snapshot.allowed_papers(Filters(**only)).any())
@@ -51,10 +51,10 @@ def is_known(snapshot: Snapshot, kind: Named, name: str) -> bool:
 
 def no_such_name(snapshot: Snapshot, filters: Filters) -> str:
     """Return a message for filters with only unknown names of a kind, with similar names; otherwise empty."""
-    return next(filter(None, (_no_such(snapshot, kind, getattr(filters, kind)) for kind in NAMED)), "")
+    return next(filter(None, (_no_such(snapshot, kind, getattr(filters, kind)) for kind in FILTER_KINDS)), "")
 
 
-def _no_such(snapshot: Snapshot, kind: Named, names: tuple[str, ...]) -> str:
+def _no_such(snapshot: Snapshot, kind: FilterKind, names: tuple[str, ...]) -> str:
     if not names or any(is_known(snapshot, kind, given) for given in names):
         return ""
     called = [names_called(snapshot, kind, given) for given in names[:_MOST_READ]]
@@ -70,7 +70,7 @@ def _no_such(snapshot: Snapshot, kind: Named, names: tuple[str, ...]) -> str:
     return f"{said}did you mean {some}{more}? Give full names."
 
 
-def _names_of(snapshot: Snapshot, kind: Named) -> tuple[Any, Any]:
+def _names_of(snapshot: Snapshot, kind: FilterKind) -> tuple[Any, Any]:
     """Return all names of one kind in a snapshot, and the folded names; kept as long as the snapshot."""
     kept = _KEPT.setdefault(snapshot, {})
     if kind not in kept:

@@ -49,12 +49,12 @@ class TitleMatch:
 class Titles:
     """The titles of a collection, safe to share between threads.
 
-    ``living`` has, for each part, the places of the papers that are not deleted.
+    ``live`` has, for each part, the places of the papers that are not deleted.
     """
 
-    def __init__(self, parts: Sequence["SegmentTitles"], living: Sequence[Int64[np.ndarray, "_"]]) -> None:
+    def __init__(self, parts: Sequence["SegmentTitles"], live: Sequence[Int64[np.ndarray, "_"]]) -> None:
         self._parts = parts
-        self._living = living
+        self._live = live
         self._starts: list[int] = np.cumsum([0, *map(len, parts)]).tolist()
 
     @classmethod
@@ -63,7 +63,7 @@ class Titles:
         for segment in snapshot.segments:
             if segment not in _READ:
                 _READ[segment] = SegmentTitles(segment.column("title"))
-        return cls([_READ[segment] for segment in snapshot.segments], snapshot.of_segments(snapshot.living))
+        return cls([_READ[segment] for segment in snapshot.segments], snapshot.of_segments(snapshot.live))
 
     def like(self, title: str, *, limit: int) -> list[TitleMatch]:
         """Return the papers whose title, with or without subtitle, is most similar to ``title``, best first.
@@ -75,8 +75,8 @@ class Titles:
         asked = _folded_one(title)
         found = [
             (-similarity, short, start + position)
-            for part, living, start in zip(self._parts, self._living, self._starts, strict=False)
-            for similarity, short, position in part.like(asked, living, limit=limit)
+            for part, live, start in zip(self._parts, self._live, self._starts, strict=False)
+            for similarity, short, position in part.like(asked, live, limit=limit)
         ]
         return [TitleMatch(position, -negative) for negative, _, position in sorted(found)[:limit]]
 
@@ -97,8 +97,8 @@ class Titles:
         return next(self._all_named(asked), None)
 
     def _all_named(self, asked: str) -> Iterator[int]:
-        for part, living, start in zip(self._parts, self._living, self._starts, strict=False):
-            yield from (start + place for place in part.named(asked, living))
+        for part, live, start in zip(self._parts, self._live, self._starts, strict=False):
+            yield from (start + place for place in part.named(asked, live))
 
     def beginning(self, prefix: str, *, limit: int) -> list[int]:
         """Return the positions of papers in whose title each word of ``prefix`` begins a word, in any order.
@@ -109,8 +109,8 @@ class Titles:
         asked = _folded_one(prefix)
         found = [
             (not opens, length, start + position)
-            for part, living, start in zip(self._parts, self._living, self._starts, strict=False)
-            for opens, length, position in part.beginning(asked, living, limit=limit)
+            for part, live, start in zip(self._parts, self._live, self._starts, strict=False)
+            for opens, length, position in part.beginning(asked, live, limit=limit)
         ]
         return [position for _, _, position in sorted(found)[:limit]]
 
@@ -123,8 +123,8 @@ class Titles:
         asked = _folded_one(prefix)
         found = [
             (-similarity, length, start + position)
-            for part, living, start in zip(self._parts, self._living, self._starts, strict=False)
-            for similarity, length, position in part.opening_like(asked, living, limit=limit)
+            for part, live, start in zip(self._parts, self._live, self._starts, strict=False)
+            for similarity, length, position in part.opening_like(asked, live, limit=limit)
         ]
         return [position for _, _, position in sorted(found)[:limit]]
 
@@ -153,28 +153,28 @@ class SegmentTitles:
     def __len__(self) -> int:
         return self._n_papers
 
-    def named(self, asked: str, living: Int64[np.ndarray, " n_living"]) -> list[int]:
-        """Return the places of the living papers with this folded title, in order."""
+    def named(self, asked: str, live: Int64[np.ndarray, " n_live"]) -> list[int]:
+        """Return the places of the live papers with this folded title, in order."""
         key = self._folded.__getitem__
         first, last = (find(self._by_text, asked, key=key) for find in (bisect_left, bisect_right))
         if first == last:
             return []
         places = np.sort(self._by_text[first:last])
-        # Both ascend. A linear search in ``living`` would take as long as everything else for many titles.
-        at = np.searchsorted(living, places)
+        # Both ascend. A linear search in ``live`` would take as long as everything else for many titles.
+        at = np.searchsorted(live, places)
         return [
             place
             for place, number in zip(places.tolist(), at.tolist(), strict=True)
-            if number < len(living) and living[number] == place
+            if number < len(live) and live[number] == place
         ]
 
     def like(
-        self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
+        self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[float, bool, int]]:
         """Return the best titles: similarity, whether only without the subtitle, and place."""
         found = _similarities(asked, self._forms, least=LEAST_SIMILARITY)
         is_there = np.zeros(self._n_papers, dtype=bool)
-        is_there[living] = True
+        is_there[live] = True
         forms = np.flatnonzero((found >= LEAST_SIMILARITY) & is_there[self._paper_of_form])
         best: dict[int, tuple[float, bool, int]] = {}
         # Whole titles come before titles without subtitle, and the sort is stable.
@@ -186,11 +186,11 @@ class SegmentTitles:
         return list(best.values())
 
     def beginning(
-        self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
+        self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[bool, int, int]]:
         """Return, best first, whether a matching title begins with the text, its length and its place."""
         holds = np.zeros(self._n_papers, dtype=bool)
-        holds[living] = True
+        holds[live] = True
         for word in dict.fromkeys(asked.split()):
             holds &= self._holding(word)
         found = self._by_length[holds[self._by_length]]
@@ -201,14 +201,14 @@ class SegmentTitles:
         return [(bool(opens[place]), int(self._lengths[place]), place) for place in best]
 
     def opening_like(
-        self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
+        self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[float, int, int]]:
         """Return similarity, length and place of the titles that begin most like ``asked``, best first."""
-        openings = [self._folded[place][: len(asked)] for place in living.tolist()]
+        openings = [self._folded[place][: len(asked)] for place in live.tolist()]
         found = _similarities(asked, openings, least=LEAST_OF_OPENING)
-        best = np.lexsort((self._lengths[living], -found))[:limit]
+        best = np.lexsort((self._lengths[live], -found))[:limit]
         return [
-            (float(found[i]), int(self._lengths[living[i]]), int(living[i]))
+            (float(found[i]), int(self._lengths[live[i]]), int(live[i]))
             for i in best[found[best] >= LEAST_OF_OPENING].tolist()
         ]
 

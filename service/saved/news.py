@@ -9,7 +9,7 @@ from models.types import RankedPaper, StrengthLabel
 from service.answer_warnings import WarningCode, coverage_warning, warning
 from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
-from service.search.query import DETAILS, FIRST_PAGE, Reason, SearchAnswer, SearchQuery
+from service.search.query import FIRST_PAGE, REASON_DETAILS, Reason, SearchAnswer, SearchQuery
 
 _AWAY: Final = (
     "The papers added since are in a part of the collection that cannot be searched now; try again later."
@@ -134,7 +134,7 @@ def _without_weak(answer: SearchAnswer) -> SearchAnswer:
     answer = replace(answer, results=matching, warnings=told)
     if matching or answer.reason:
         return answer
-    detail = _NOT_MEASURED if unknown else DETAILS[Reason.NO_MATCH_ADDED]
+    detail = _NOT_MEASURED if unknown else REASON_DETAILS[Reason.NO_MATCH_ADDED]
     return replace(answer, reason=Reason.NO_MATCH_ADDED, detail=detail)
 
 
@@ -151,7 +151,7 @@ def _nothing_added(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
         next_page=None,
         generation=engine.snapshot.generation,
         reason=reason,
-        detail=DETAILS[reason],
+        detail=REASON_DETAILS[reason],
         warnings=(),
         took_ms=0.0,
     )

@@ -11,7 +11,7 @@ from indexer.catalog.database import Database
 from indexer.catalog.store import Store
 from indexer.catalog.tables import ProfileRow
 from models.errors import InputError, ProfileNotFoundError
-from service.match.program.people import check_name
+from service.match.program.names import check_name
 from service.match.query import Profile
 
 MOST_OF_OWNER: Final = 50_000

@@ -122,7 +122,7 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
     return Selection(like, away)
 
 
-def focused(
+def apply_focus(
     vectors: Float32[np.ndarray, "n_sentence dim"], selected: Sequence[int], *, focus: float
 ) -> Float32[np.ndarray, "n_query dim"]:
     """Return the ``selected`` vectors, turned away from the mean of the others by ``focus``; norms are kept.
@@ -214,7 +214,7 @@ def query_parts(
     """
     turn = 0.0 if negative or unit is Unit.DOCUMENT else aspect.turn
     kept = selection.like if unit is Unit.SENTENCE else (0,)
-    chosen = focused(vectors, kept, focus=turn)
+    chosen = apply_focus(vectors, kept, focus=turn)
     # The words of the whole paper would include those of the sentences to be unlike.
     apart = bool(selection.unlike) or (negative and aspect.chooses)
     words = QueryWords(paper, selection.like, 1.0 if apart else aspect.chosen_words)
@@ -228,7 +228,7 @@ def query_parts(
     return parts
 
 
-def of_one_seed(parts: Sequence[Part]) -> bool:
+def is_single_seed(parts: Sequence[Part]) -> bool:
     """Return whether all parts belong to one query paper."""
     return len({(part.seed, part.negative) for part in parts}) == 1
 

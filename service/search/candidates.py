@@ -13,7 +13,7 @@ from models.text.sentences import wording
 from models.text.words import plain
 from models.types import Candidate, Facet, Paper
 from service.context import check_deadline, stage
-from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
+from service.search.aspect import NO_ROWS, Part, Rows, is_single_seed
 from service.search.query import Strategy
 from service.search.words import WITHOUT_WORDS, QueryVectors, SharedWords
 
@@ -61,7 +61,7 @@ def depth_for(parts: Sequence[Part], limit: int, *, least: int, words: bool) -> 
     More for several parts, and if ``words`` count, because a paper may be similar by either.
     """
     n_papers = max(least, limit * CANDIDATES_PER_RESULT)
-    if not of_one_seed(parts):
+    if not is_single_seed(parts):
         n_papers = max(least * MORE_CANDIDATES, n_papers)
     elif len(parts) > 1:
         n_papers *= MORE_CANDIDATES
@@ -90,7 +90,7 @@ def list_candidates(
     title or abstract of one of ``omitted`` are left out, ignoring letter case and spacing. Raises
     DeadlineError.
     """
-    several = not of_one_seed(parts)
+    several = not is_single_seed(parts)
     queries = _by_rows(parts, strategy) if several else {parts[0].beside: parts[0].vectors}
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}

@@ -26,14 +26,14 @@ from service.search.query import (
     SearchAnswer,
     SearchQuery,
     Seed,
-    Stretch,
+    Window,
+    empty_page_reason,
     health_warnings,
-    none_allowed,
-    stretches,
+    windows,
 )
-from service.search.reach import Reach, within_reach
+from service.search.reachable import ReachablePapers, answer_reachable
 from service.search.rerank import Comparison, default_tau
-from service.search.seeds import ResolvedSeed, SeedReader, why_none
+from service.search.seeds import ResolvedSeed, SeedReader, reason_detail
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
 
@@ -121,12 +121,12 @@ class SearchEngine:
         Raises DeadlineError, ShardAwayError; EncoderMismatchError if a pasted seed cannot be compared with
         the collection; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
         """
-        return within_reach(self.snapshot, lambda reach: self._search(query, reach))
+        return answer_reachable(self.snapshot, lambda reachable: self._search(query, reachable))
 
-    def _search(self, query: SearchQuery, reach: Reach) -> SearchAnswer:
+    def _search(self, query: SearchQuery, reachable: ReachablePapers) -> SearchAnswer:
         started = time.perf_counter()
         seeds, unresolved = self.reader.resolve(query)
-        page = self._answer(query, seeds, reach)
+        page = self._answer(query, seeds, reachable)
         return SearchAnswer(
             seeds=tuple(seed.asked for seed in seeds),
             unresolved=tuple(unresolved),
@@ -135,14 +135,14 @@ class SearchEngine:
             next_page=page.next,
             generation=self.snapshot.generation,
             reason=page.reason,
-            detail=why_none(page.reason, seeds, self.snapshot, query),
-            warnings=tuple(self._warnings(query, seeds, page, reach)),
+            detail=reason_detail(page.reason, seeds, self.snapshot, query),
+            warnings=tuple(self._warnings(query, seeds, page, reachable)),
             took_ms=(time.perf_counter() - started) * 1000,
-            coverage=reach.coverage,
+            coverage=reachable.coverage,
         )
 
     def _warnings(
-        self, query: SearchQuery, seeds: Sequence[ResolvedSeed], page: _Page, reach: Reach
+        self, query: SearchQuery, seeds: Sequence[ResolvedSeed], page: _Page, reachable: ReachablePapers
     ) -> Iterator[AnswerWarning]:
         """Yield the warnings about the results, each once."""
         yield from dict.fromkeys(each for seed in seeds for each in seed.warnings)
@@ -154,16 +154,16 @@ class SearchEngine:
             yield warning(WarningCode.WORDS_NOT_INDEXED, lacking)
         if not query.page.offset:
             yield from no_good_match(page.results)
-        yield from coverage_warning(reach.coverage)
+        yield from coverage_warning(reachable.coverage)
 
-    def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed], reach: Reach) -> _Page:
-        """Return one page of the list: candidates, re-ranked one stretch at a time, and explained."""
+    def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed], reachable: ReachablePapers) -> _Page:
+        """Return one page of the list: candidates, re-ranked one window at a time, and explained."""
         snapshot = self.snapshot
         parts = [part for seed in seeds for part in seed.parts]
         if all(part.away for part in parts):
             unheard = Reason.NO_SENTENCE_OF_THAT_FACET if seeds and not parts else Reason.NO_SEED_RESOLVED
             return _Page(0, reason=unheard)
-        allowed = reach.within(snapshot.allowed_papers(query.filters)).copy()
+        allowed = reachable.within(snapshot.allowed_papers(query.filters)).copy()
         own = [seed.position for seed in seeds if seed.position is not None]
         allowed[own] = False
         among = {part.beside: snapshot.rows_of_facets(part.beside) for part in parts if part.beside}
@@ -179,8 +179,8 @@ class SearchEngine:
         n_allowed = int(np.count_nonzero(allowed))
         n_listed = min(n_allowed, self.longest_list)
         if page.offset >= n_listed:
-            return _Page(n_listed, reason=none_allowed(query.filters, page))
-        shown = list(stretches(page, min(page.offset + query.limit, n_listed)))
+            return _Page(n_listed, reason=empty_page_reason(query.filters, page))
+        shown = list(windows(page, min(page.offset + query.limit, n_listed)))
         omitted = [seed.asked.paper for seed in seeds if query.omit_pasted and seed.position is None]
         candidates = list_candidates(
             snapshot,
@@ -196,14 +196,14 @@ class SearchEngine:
         counted = not omitted  # how many papers are omitted is only seen at the end of the list
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
-        whole = reach.papers is None
+        whole = reachable.papers is None
         results = tuple(
             self._results(query, parts, words, among, candidates, shown, apart_from=own, whole=whole)
         )
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
-        reason = None if results else none_allowed(query.filters, page)
+        reason = None if results else empty_page_reason(query.filters, page)
         cut_at = n_listed if self.longest_list < n_allowed else None
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 
@@ -225,7 +225,7 @@ class SearchEngine:
         words: QueryVectors,
         among: Rows,
         candidates: Sequence[int],
-        shown: Sequence[Stretch],
+        shown: Sequence[Window],
         *,
         apart_from: Sequence[int],
         whole: bool,
@@ -244,15 +244,15 @@ class SearchEngine:
             apart_from=apart_from,
         )
         respect = Respect.of(query.seeds, query.scorer, words=words.weight > 0)
-        for stretch in shown:
-            positions = np.array(candidates[stretch.start : stretch.stop], dtype=np.int64)
-            last = min(stretch.skip + stretch.limit, len(positions))
+        for window in shown:
+            positions = np.array(candidates[window.start : window.stop], dtype=np.int64)
+            last = min(window.skip + window.limit, len(positions))
             with stage("rerank"):
                 ranked = comparison.rank(
                     positions, strategy=query.strategy, negative_weight=query.negative_weight, n_best=last
                 )
             with stage("explain"):
-                for place, plans in enumerate(comparison.plans(ranked, stretch.skip, last), stretch.skip):
+                for place, plans in enumerate(comparison.plans(ranked, window.skip, last), window.skip):
                     paper = snapshot.paper(int(ranked.positions[place]), text=bool(query.include))
                     yield explain(
                         paper,

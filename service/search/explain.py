@@ -83,7 +83,7 @@ def explain(
         if Detail.HIGHLIGHTS in include:
             highlights = _highlights(paper, cells.at(sides[0]), unit=unit)
     return RankedPaper(
-        _shown(paper, include),
+        _with_details(paper, include),
         score=_score(plans, weights, words),
         alignments=alignments,
         highlights=highlights,
@@ -126,7 +126,7 @@ def _score(
     return score - words.weight * words.distance if words.weight else score
 
 
-def _shown(paper: Paper, include: Collection[Detail]) -> Paper:
+def _with_details(paper: Paper, include: Collection[Detail]) -> Paper:
     """Return the paper with only the requested fields."""
     if Detail.ABSTRACT in include and Detail.SENTENCES in include:
         return paper

@@ -121,7 +121,7 @@ def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper
     check_deadline()
     snapshot = engine.snapshot
     positions = near_ids(snapshot.column("id"), name, limit=limit)
-    near = [position for position in positions if snapshot.living[position]]
+    near = [position for position in positions if snapshot.live[position]]
     if not near:
         try:
             near = [match.position for match in engine.names.titles.like(name, limit=limit)]

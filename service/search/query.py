@@ -1,10 +1,10 @@
 """The types of queries and answers.
 
 The ranked list stays the same however it is cut into pages after the first and however far it is read. It
-consists of stretches of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves,
+consists of windows of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves,
 then the next nearest, re-ranked, and so on. So no page changes the results of an earlier one, and a page deep
-in the list costs no more re-ranking than the first. Scores descend within a stretch, but may rise from one
-stretch to the next.
+in the list costs no more re-ranking than the first. Scores descend within a window, but may rise from one
+window to the next.
 """
 
 from collections.abc import Iterable, Iterator
@@ -56,7 +56,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The start of a page: after ``offset`` papers of the list with stretches of ``depth`` papers.
+    """The start of a page: after ``offset`` papers of the list with windows of ``depth`` papers.
 
     With ``depth`` 0 the first page chooses the depth; all further pages keep it.
     """
@@ -69,10 +69,10 @@ FIRST_PAGE = Page()
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """The papers of one stretch that are on a page: ``limit`` papers after the first ``skip``.
+class Window:
+    """The papers of one window that are on a page: ``limit`` papers after the first ``skip``.
 
-    The stretch itself has the candidates ``start`` to ``stop`` of the list.
+    The window itself has the candidates ``start`` to ``stop`` of the list.
     """
 
     start: int
@@ -81,11 +81,11 @@ class Stretch:
     limit: int
 
 
-def stretches(page: Page, stop: int) -> Iterator[Stretch]:
-    """Yield the stretches with the papers from ``page.offset`` up to ``stop``, in order."""
+def windows(page: Page, stop: int) -> Iterator[Window]:
+    """Yield the windows with the papers from ``page.offset`` up to ``stop``, in order."""
     for start in range(page.offset // page.depth * page.depth, stop, page.depth):
         first, last = max(page.offset, start), min(stop, start + page.depth)
-        yield Stretch(start, start + page.depth, first - start, last - first)
+        yield Window(start, start + page.depth, first - start, last - first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class SearchQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSeed:
+class UsedSeed:
     """Seed number ``number``, from 0, of its list (of the negatives if ``negative``), as it was understood.
 
     ``selected`` are the numbers of its sentences that count, ``unlike`` the numbers of those to be unlike;
@@ -198,7 +198,7 @@ class SearchAnswer:
     while a machine that holds some of them is away. ``took_ms`` is wall time in milliseconds.
     """
 
-    seeds: tuple[AskedSeed, ...]
+    seeds: tuple[UsedSeed, ...]
     unresolved: tuple[UnresolvedSeed, ...]
     results: tuple[RankedPaper, ...]
     total: int | None
@@ -212,7 +212,7 @@ class SearchAnswer:
 
 
 # The reasons in words, as far as they do not depend on the query.
-DETAILS = {
+REASON_DETAILS = {
     Reason.NO_SEED_RESOLVED: "None of the seeds can be used; the answer says why for each of them.",
     Reason.NO_SENTENCE_OF_THAT_FACET: "No paper that matches the filters has a sentence of this facet; "
     "choose another facet, or none.",
@@ -225,7 +225,7 @@ DETAILS = {
 }
 
 
-def none_allowed(filters: Filters, page: Page = FIRST_PAGE) -> Reason:
+def empty_page_reason(filters: Filters, page: Page = FIRST_PAGE) -> Reason:
     """Return why no paper may answer a query with these filters, or why a later page of its list is empty."""
     if page.offset:
         return Reason.END_OF_LIST

@@ -10,7 +10,7 @@ from jaxtyping import Float32, Float64, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_papers, score_in_blocks
 from models.types import EncoderSpec, Facet, MatchedWords, Paper, rows_of
-from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed, specificity_weights
+from service.search.aspect import NO_ROWS, Part, Rows, is_single_seed, specificity_weights
 from service.search.query import Strategy
 from service.search.seeds import own_weights, seed_weights
 from service.search.words import WITHOUT_WORDS, QueryVectors
@@ -121,7 +121,7 @@ class Comparison:
             scores = np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
         else:
             scores = self._scores(positions)
-        if of_one_seed(self._parts):
+        if is_single_seed(self._parts):
             weights = own_weights(self._parts, len(positions))
         else:
             weights = seed_weights(
@@ -145,7 +145,7 @@ class Comparison:
     def _is_bounded(self) -> bool:
         """Whether scores can be bounded before they are computed: a single part, compared by transport."""
         by_transport = self._scorer in {Scorer.OT, Scorer.EXACT_OT}
-        return by_transport and len(self._parts) == 1 and of_one_seed(self._parts)
+        return by_transport and len(self._parts) == 1 and is_single_seed(self._parts)
 
     def _rank_best(self, positions: Int64[np.ndarray, " k"], n_best: int) -> Ranked:
         """Return the first ``n_best`` papers of the full ranking, equal bit for bit."""

@@ -22,8 +22,7 @@ from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
 from service.search.query import (
-    DETAILS,
-    AskedSeed,
+    REASON_DETAILS,
     Reason,
     SearchQuery,
     Seed,
@@ -31,6 +30,7 @@ from service.search.query import (
     Strategy,
     Suggestion,
     UnresolvedSeed,
+    UsedSeed,
     facet_warnings,
     limit_warnings,
 )
@@ -63,7 +63,7 @@ class ResolvedSeed:
     seed lacks.
     """
 
-    asked: AskedSeed
+    asked: UsedSeed
     parts: tuple[Part, ...]
     position: int | None
     warnings: tuple[AnswerWarning, ...] = ()
@@ -71,7 +71,7 @@ class ResolvedSeed:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPaper:
+class EncodedSeed:
     """A paper with its vectors, before any sentence is chosen; a pasted paper has no ``position``."""
 
     paper: Paper
@@ -142,7 +142,7 @@ class SeedReader:
         # A collection without sentences has no facets to compare a text with.
         chosen = aspect if unit is Unit.SENTENCE else seed.aspect
         selection = select_sentences(chosen, read.paper, n_vectors=n_vectors, unit=unit)
-        asked = AskedSeed(
+        asked = UsedSeed(
             number, negative, read.paper, selection.like, selection.unlike, read.dropped_sentences
         )
         present = frozenset(sentence.facet for sentence in read.paper.sentences[:n_vectors])
@@ -168,7 +168,7 @@ class SeedReader:
             parts = [replace(part, beside=tuple(sorted(set(seed.aspect.facets)))) for part in parts]
         return ResolvedSeed(asked, tuple(parts), read.position, warnings)
 
-    def read(self, seed: Seed) -> ReadPaper:
+    def read(self, seed: Seed) -> EncodedSeed:
         """Return the paper of a seed with its vectors; a pasted paper or text is encoded.
 
         Raises PaperNotFoundError, SentenceSelectionError, EncoderMismatchError and DeadlineError.
@@ -177,12 +177,12 @@ class SeedReader:
         if seed.paper_id is not None:
             position = self._position(seed.paper_id)
             paper, vectors = snapshot.paper(position), snapshot.vectors(position)
-            return ReadPaper(paper, vectors, position, snapshot.dropped_sentences(position))
+            return EncodedSeed(paper, vectors, position, snapshot.dropped_sentences(position))
         if seed.text is not None:
             paper = text_paper(seed.text)
             with stage("encode"):
                 (encoded,) = self._annotator().encoder.encode([paper])
-            return ReadPaper(paper, encoded.sentences, warnings=text_warnings(paper.abstract))
+            return EncodedSeed(paper, encoded.sentences, warnings=text_warnings(paper.abstract))
         if seed.paper is None:
             raise SentenceSelectionError("The query is empty; give an id, a title and abstract, or a text.")
         paper, warnings = read_pasted(seed.paper)
@@ -193,7 +193,7 @@ class SeedReader:
         if seed.aspect.names_facets and annotator.tagger.spec.fingerprint != built_with.fingerprint:
             warnings += (warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, built_with.name),)
         encoded = annotated.encoded
-        return ReadPaper(annotated.paper, encoded.sentences, None, encoded.dropped_sentences, warnings)
+        return EncodedSeed(annotated.paper, encoded.sentences, None, encoded.dropped_sentences, warnings)
 
     def _unresolved(
         self, number: int, negative: bool, seed: Seed, error: Exception, *, among: list[UnresolvedSeed]
@@ -215,7 +215,7 @@ class SeedReader:
             found = pc.match_substring(snapshot.column("title"), title, ignore_case=True)
             positions = np.flatnonzero(pc.fill_null(found, False))[:_MAX_SUGGESTIONS].tolist()
         for position in positions:
-            if snapshot.living[position]:
+            if snapshot.live[position]:
                 paper = snapshot.paper(position)
                 yield Suggestion(paper.id, paper.title)
 
@@ -227,7 +227,7 @@ def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
             yield number, negative, seed
 
 
-def why_none(
+def reason_detail(
     reason: Reason | None, seeds: Sequence[ResolvedSeed], snapshot: Snapshot, query: SearchQuery
 ) -> str | None:
     """Return the ``reason`` in words, or ``None`` without a reason."""
@@ -235,7 +235,7 @@ def why_none(
         return seeds[0].missing
     if reason is Reason.FILTERED_OUT and (unknown := no_such_name(snapshot, query.filters)):
         return unknown
-    return None if reason is None else DETAILS[reason]
+    return None if reason is None else REASON_DETAILS[reason]
 
 
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:

@@ -18,8 +18,8 @@ from service.context import check_deadline, stage
 from service.resolve.filter_names import no_such_name
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
-from service.search.query import DETAILS, Reason, none_allowed
-from service.search.reach import Reach, within_reach
+from service.search.query import REASON_DETAILS, Reason, empty_page_reason
+from service.search.reachable import ReachablePapers, answer_reachable
 
 # The factor by which more rows are requested if repeated sentences leave too few, and the most rows: a
 # publisher's notice may be in every abstract, and reading a row's text takes 40 us.
@@ -82,7 +82,7 @@ class SentenceAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ResolvedQuery:
     """A resolved query: its sentence with the vector, and the filters for the papers of results."""
 
     paper: Paper
@@ -102,10 +102,14 @@ def search_sentences(
     the collection has no vectors of sentences, or of functions; EncoderMismatchError if a text cannot be
     compared with them; DeadlineError.
     """
-    return within_reach(engine.snapshot, lambda reach: _search(engine, query, reach, most_rows=most_rows))
+    return answer_reachable(
+        engine.snapshot, lambda reachable: _search(engine, query, reachable, most_rows=most_rows)
+    )
 
 
-def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_rows: int) -> SentenceAnswer:
+def _search(
+    engine: SearchEngine, query: SentenceQuery, reachable: ReachablePapers, *, most_rows: int
+) -> SentenceAnswer:
     started = time.perf_counter()
     snapshot = engine.snapshot
     if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
@@ -116,7 +120,7 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
     index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
     asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
-    allowed = _allowed_rows(snapshot, asked.filters, query.facets, reach)
+    allowed = _allowed_rows(snapshot, asked.filters, query.facets, reachable)
     some = snapshot.n_rows > 0 if allowed is None else allowed.any()
     reason, detail = (None, None) if some else _why_none(snapshot, asked.filters, query)
     results, repeated = _nearest(
@@ -131,13 +135,13 @@ def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_ro
         generation=snapshot.generation,
         reason=reason,
         detail=detail,
-        warnings=(*asked.warnings, *repeats, *coverage_warning(reach.coverage)),
+        warnings=(*asked.warnings, *repeats, *coverage_warning(reachable.coverage)),
         took_ms=(time.perf_counter() - started) * 1000,
-        coverage=reach.coverage,
+        coverage=reachable.coverage,
     )
 
 
-def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
+def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _ResolvedQuery:
     """Resolve an indexed sentence, with filters that keep its paper out of the answer."""
     snapshot = engine.snapshot
     position = engine.names.position(query.paper_id or "")
@@ -154,7 +158,7 @@ def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
             f"Sentence {query.sentence} lies past the encoder's token limit; it reads the first "
             f"{len(vectors)} of this abstract. Paste the sentence as text instead."
         )
-    return _Asked(
+    return _ResolvedQuery(
         paper,
         query.sentence,
         vectors[query.sentence : query.sentence + 1],
@@ -162,7 +166,7 @@ def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
     )
 
 
-def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
+def _of_text(engine: SearchEngine, query: SentenceQuery) -> _ResolvedQuery:
     if not query.text.strip():
         raise SentenceSelectionError(
             "The query text is blank; give a sentence, or a paper's id and a number."
@@ -174,7 +178,7 @@ def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
         vector = encoded.sentences
     else:
         vector = _function_vector(engine, paper)
-    return _Asked(paper, 0, vector, query.filters, text_warnings(paper.abstract))
+    return _ResolvedQuery(paper, 0, vector, query.filters, text_warnings(paper.abstract))
 
 
 def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:
@@ -191,10 +195,10 @@ def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, 
 
 
 def _allowed_rows(
-    snapshot: Snapshot, filters: Filters, facets: Sequence[Facet], reach: Reach
+    snapshot: Snapshot, filters: Filters, facets: Sequence[Facet], reachable: ReachablePapers
 ) -> Bool[np.ndarray, " n_rows"] | None:
     """Return which rows may be results; ``None`` for all."""
-    papers = reach.within(snapshot.allowed_papers(filters))
+    papers = reachable.within(snapshot.allowed_papers(filters))
     allowed = None if papers.all() else snapshot.rows_of_papers(papers)
     if facets:
         of_facet = snapshot.rows_of_facets(facets)
@@ -246,9 +250,9 @@ def _sentence_at(snapshot: Snapshot, row: int, *, distance: float) -> FoundSente
 
 def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> tuple[Reason, str]:
     """Return why there are no results, and the reason in words."""
-    reason = none_allowed(query.filters)
+    reason = empty_page_reason(query.filters)
     if snapshot.allowed_papers(filters).any():
         reason = Reason.NO_SENTENCE_OF_THAT_FACET
     elif unknown := no_such_name(snapshot, filters):
         return reason, unknown
-    return reason, DETAILS[reason]
+    return reason, REASON_DETAILS[reason]

@@ -68,7 +68,7 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
 # Keyed by the digest of a generation's content: if the same files are opened again for a cursor, or published
 # again, they are not measured again.
 _scales: Final[LRUCache[tuple[bytes, Respect], Float64[np.ndarray, " n_sampled"]]] = LRUCache(256)
-_at_scales: Final = Lock()
+_scales_lock: Final = Lock()
 
 
 class Strengths:
@@ -92,7 +92,7 @@ class Strengths:
         Raises DeadlineError; ShardAwayError if a part has gone away since the whole collection was searched.
         """
         key = (self._digest, respect)
-        with _at_scales:
+        with _scales_lock:
             scale = _scales.get(key)
         if scale is None and self._snapshot.away:
             # A scale measured now would be that of only a part of the collection.
@@ -101,7 +101,7 @@ class Strengths:
             return None
         if scale is None:
             scale = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
-            with _at_scales:
+            with _scales_lock:
                 _scales[key] = scale
         if len(scale) < _FEWEST:
             return None
@@ -122,7 +122,7 @@ class Strengths:
             parts = self._parts(position, respect.facets, text=text)
             if not parts:
                 continue
-            allowed = snapshot.living.copy()
+            allowed = snapshot.live.copy()
             allowed[position] = False
             near = find_candidates(
                 snapshot, parts[0].vectors, n_papers=_NEIGHBOURS, allowed=allowed, among=among

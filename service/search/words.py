@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.words.collection import CollectionWords, WordVector
-from models.text.words import WordCounts, count_words, everyday_stems, phrases, stems, written_as
+from models.text.words import WordCounts, common_stems, count_words, phrases, spellings_of, stems
 from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
 from service.context import check_deadline
 
@@ -170,20 +170,20 @@ class QueryVectors:
             check_deadline()
             for stem, product in self._words.shared(self._vectors[number], position).items():
                 added[stem] = added.get(stem, 0.0) + float(counts[number]) * product
-        return self._told(added, distance, paper)
+        return self._matched_words(added, distance, paper)
 
     def matched_text(self, paper: Paper) -> MatchedWords:
         """The same as ``matched``, but for a single part and a ``paper`` outside the collection."""
         if self._words is None or not self.weight:
             return NO_WORDS
         added = self._vectors[0].shared(self._words.vector(QueryWords(paper).bags()))
-        return self._told(added, max(1 - sum(added.values()), 0.0), paper)
+        return self._matched_words(added, max(1 - sum(added.values()), 0.0), paper)
 
-    def _told(self, added: Mapping[str, float], distance: float, paper: Paper) -> MatchedWords:
+    def _matched_words(self, added: Mapping[str, float], distance: float, paper: Paper) -> MatchedWords:
         total = sum(map(abs, added.values()))
-        telling = [stem for stem in added if added[stem] and stem not in everyday_stems()]
+        telling = [stem for stem in added if added[stem] and stem not in common_stems()]
         heaviest = sorted(telling, key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
-        written = written_as(f"{paper.title} {paper.abstract}", heaviest)
+        written = spellings_of(f"{paper.title} {paper.abstract}", heaviest)
         # If a text was indexed with other stemming rules, its stems may not be found in it today.
         terms = tuple(SharedWord(written.get(stem, stem), added[stem] / total) for stem in heaviest)
         return MatchedWords(self.weight, distance, terms)

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"^(?:\[\d{1,4}\]|\(?\d{1,3}[.)]|[-*+\u2022\u2013])\s{1,5}(
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingEntry:
     """An entry at ``line`` (from 1) that the collection does not have.
 
     ``words`` describe the entry, or say why it cannot be read; ``title`` and ``abstract`` may be empty.
@@ -50,7 +50,7 @@ class Library:
     """
 
     papers: tuple[Paper, ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingEntry, ...]
     n_entries: int
     n_missing: int
     is_cut: bool
@@ -70,7 +70,7 @@ def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int =
     found = _positions(engine, entries)
     papers = (engine.snapshot.paper(position) for position in dict.fromkeys(found) if position is not None)
     missing = [
-        Missing(entry.line, entry.words[:MAX_TITLE_CHARS], entry.title, entry.abstract)
+        MissingEntry(entry.line, entry.words[:MAX_TITLE_CHARS], entry.title, entry.abstract)
         for entry, position in zip(entries, found, strict=True)
         if position is None
     ]

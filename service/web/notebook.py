@@ -9,7 +9,7 @@ from markupsafe import Markup
 from models.counts import counted
 from service.api.schemas.search.recommendations import RecommendationOut
 from service.api.schemas.search.results import ResultOut
-from service.web.address.asked import Asked
+from service.web.address.page_query import PageQuery
 from service.web.assets import FOLDER
 from service.web.render import rendered
 from service.web.views.results.alignment import Source
@@ -59,7 +59,7 @@ def cards_of(
         "notebook.html",
         cards=make_cards(
             shown,
-            Asked(),
+            PageQuery(),
             ranks=range(1, len(shown) + 1),
             n_chosen=max(1, n_chosen),
             sources=sources,

@@ -13,19 +13,19 @@ from service.api.schemas.saved.queries import Kind, to_query
 from service.saved.saved_queries import SavedQuery
 from service.search.aspect import Contrast
 from service.search.query import SearchQuery
-from service.web.address.asked import DEFAULT_LIMIT, Asked
 from service.web.address.further import Further
+from service.web.address.page_query import DEFAULT_LIMIT, PageQuery
 
 _Body = Mapping[str, Any]
 
 
-def to_keep(asked: Asked) -> dict[str, Any]:
+def to_keep(asked: PageQuery) -> dict[str, Any]:
     """Return the body of ``POST /v1/queries`` that saves the query, except for its name."""
-    kind = Kind.RECOMMENDATIONS if asked.of_many else Kind.SEARCH
+    kind = Kind.RECOMMENDATIONS if asked.has_further_papers else Kind.SEARCH
     return {kind.value: replace(asked, cursor="").body()}
 
 
-def asked_again(saved: SavedQuery) -> Asked | None:
+def page_query_of_saved(saved: SavedQuery) -> PageQuery | None:
     """Return the page's query that equals ``saved``, or ``None`` if an address cannot express it.
 
     Programs may have saved more than an address can have: weights, other scorers, lists of ids. Raises
@@ -37,7 +37,7 @@ def asked_again(saved: SavedQuery) -> Asked | None:
     return next((asked for asked in tried if _query(asked) == wanted), None)
 
 
-def asked_of(query: SearchQuery, paper_id: str) -> Asked | None:
+def page_query_of(query: SearchQuery, paper_id: str) -> PageQuery | None:
     """Return the page's query that equals ``query``, which starts from this paper alone.
 
     Returns ``None`` if an address cannot express it: several seeds, negatives, other scorers, lists of ids.
@@ -46,7 +46,7 @@ def asked_of(query: SearchQuery, paper_id: str) -> Asked | None:
         return None
     seed, filters = replace(query.seeds[0], paper_id=paper_id), query.filters
     unlike = seed.aspect.unlike or Contrast()
-    asked = Asked(
+    asked = PageQuery(
         paper=paper_id,
         sentences=seed.aspect.sentences or (),
         facets=seed.aspect.facets,
@@ -65,10 +65,10 @@ def asked_of(query: SearchQuery, paper_id: str) -> Asked | None:
     return asked if _query(asked) == _as_shown(wanted) else None
 
 
-def _query(asked: Asked) -> SearchQuery | None:
+def _query(asked: PageQuery) -> SearchQuery | None:
     try:
         # Parse the query from its address, which also checks the address's limits.
-        return _as_shown(Asked.of(QueryParams(list(asked.parameters()))).request().to_query())
+        return _as_shown(PageQuery.of(QueryParams(list(asked.parameters()))).request().to_query())
     except QueryError:
         return None
 
@@ -79,11 +79,11 @@ def _as_shown(query: SearchQuery) -> SearchQuery:
     return replace(query, include=default.include, max_alignments=default.max_alignments)
 
 
-def _search(body: _Body) -> Asked:
+def _search(body: _Body) -> PageQuery:
     return replace(_filtered(body), **_start(body["query"]), **_like(body), **_unlike(body.get("unlike", {})))
 
 
-def _recommendations(body: _Body) -> Iterator[Asked]:
+def _recommendations(body: _Body) -> Iterator[PageQuery]:
     """Yield candidate queries: first seed as the paper, with or without sentences to be unlike; no paper."""
     seeds, negatives = (_named(body.get(side, ())) for side in ("seeds", "negatives"))
     asked = _filtered(body)
@@ -133,9 +133,9 @@ def _further(seeds: Sequence[_Body]) -> tuple[Further, ...]:
     return tuple(Further(seed.get("paper_id", ""), _facets(seed)) for seed in seeds)
 
 
-def _filtered(body: _Body) -> Asked:
+def _filtered(body: _Body) -> PageQuery:
     given = body.get("filters", {})
-    return Asked(
+    return PageQuery(
         year_from=given.get("year_from"),
         year_to=given.get("year_to"),
         venues=tuple(given.get("venues", ())),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from indexer.files.cells import harmless
+from indexer.files.cells import escape_formulas
 from service.api.exports import bibtex_keys, latex_text, one_line
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.results import ResultOut
@@ -49,7 +49,9 @@ def to_tsv(results: Sequence[ResultOut]) -> str:
         )
         for result in results
     ]
-    return "".join("\t".join(harmless(one_line(each)) for each in row) + "\n" for row in [_SHEET, *rows])
+    return "".join(
+        "\t".join(escape_formulas(one_line(each)) for each in row) + "\n" for row in [_SHEET, *rows]
+    )
 
 
 # The media type and writer of each table by its file extension.

@@ -27,7 +27,7 @@ BodyDep = Annotated[bytes, Depends(_body)]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class FormField:
     """A field of a form: its name, its content, and its file name if it is a file."""
 
     name: str
@@ -35,7 +35,7 @@ class Sent:
     filename: str | None = None
 
 
-def form_parts(body: bytes, content_type: str) -> list[Sent]:
+def form_parts(body: bytes, content_type: str) -> list[FormField]:
     """Return the fields of a form in order; raises InputError if it is not a form or has too many fields."""
     boundary = _BOUNDARY.match(content_type)
     if boundary is None:
@@ -49,14 +49,14 @@ def form_parts(body: bytes, content_type: str) -> list[Sent]:
     return [_part(part) for part in parts[:-1]]
 
 
-def _part(part: bytes) -> Sent:
+def _part(part: bytes) -> FormField:
     head, found, content = part.partition(b"\r\n\r\n")
     disposition = _DISPOSITION.search(head)
     given = dict(_PARAMETER.findall(disposition[1].decode(errors="replace"))) if disposition and found else {}
     if "name" not in given:
         raise InputError("A field of the form has no name; send the form of this page.")
     filename = given.get("filename")
-    return Sent(_unescaped(given["name"]), content, None if filename is None else _unescaped(filename))
+    return FormField(_unescaped(given["name"]), content, None if filename is None else _unescaped(filename))
 
 
 def _unescaped(name: str) -> str:

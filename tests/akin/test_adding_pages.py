@@ -70,7 +70,7 @@ def test_the_collection_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_backend_of_the_page_has_the_methods_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The example backend has the methods and parameters of every registered backend."""
-    monkeypatch.setattr("builtins.unseen", None, raising=False)  # the name that the page only calls
+    monkeypatch.setattr("builtins.ignore_progress", None, raising=False)  # the name that the page only calls
     mine = written("backend.md", "indexer.index.backends.mine", monkeypatch).MyIndex
     shown = {name: method for name, method in vars(mine).items() if not name.startswith("__")}
     assert {"build", "load", "save", "search"} == set(shown)

@@ -15,7 +15,7 @@ from akin.cli.serving.serve import LEAST_GRACE_S
 from service.access.keys import is_loopback
 from service.background import STOP_S
 from service.settings import Settings
-from service.timings import USUAL
+from service.timings import DEFAULTS
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.commands import parsed
 from tests.support.containers.compose import (
@@ -156,7 +156,7 @@ def test_there_is_time_to_finish_requests(profile: str) -> None:
     lasting = {name: each for name, each in ours(profile).items() if each["restart"] == "unless-stopped"}
     assert {"service", "worker"} == {name.removesuffix("-gpu") for name in lasting}
     # For requests past their deadline, for background work, and for the last spans.
-    beside_s = LEAST_GRACE_S + STOP_S + USUAL.export_timeout_s
+    beside_s = LEAST_GRACE_S + STOP_S + DEFAULTS.export_timeout_s
     for service in lasting.values():
         default, given = Settings.model_fields, environment_of(service)
         waits_ms = sum(

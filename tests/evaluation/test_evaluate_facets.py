@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from evaluation.baselines.facets import BASELINES, Labelled, predict
+from evaluation.baselines.facets import BASELINES, LabelledPapers, predict
 from evaluation.sets.functions import FunctionsSet
 from evaluation.statistics.bootstrap import bounds, intervals
 from evaluation.tasks.facets import (
@@ -146,7 +146,7 @@ def test_one_abstract_has_no_interval() -> None:
     assert np.isnan([bound for row in rows for bound in (row.low, row.high)]).all()
 
 
-def labelled(folder: Path, name: str, n: int, *, shuffled: bool, first: int = 0) -> Labelled:
+def labelled(folder: Path, name: str, n: int, *, shuffled: bool, first: int = 0) -> LabelledPapers:
     """Return invented abstracts whose vectors only show whether a sentence is a method."""
     write(folder, name, abstracts(n, first=first, shuffled=shuffled))
     papers: Sequence[Paper] = list(FunctionsSet().load(folder / name).papers.values())
@@ -154,7 +154,7 @@ def labelled(folder: Path, name: str, n: int, *, shuffled: bool, first: int = 0)
         np.array([[1.0, s.facet is Facet.METHOD] for s in paper.sentences], dtype=np.float32)
         for paper in papers
     ]
-    return Labelled(papers, vectors)
+    return LabelledPapers(papers, vectors)
 
 
 @pytest.mark.parametrize(

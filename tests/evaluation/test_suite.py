@@ -17,8 +17,8 @@ from evaluation.suite.running import run_suite
 from evaluation.systems.system import parse
 from evaluation.tasks.candidates import Candidates
 from evaluation.tasks.facets import Facets
-from evaluation.tasks.known_items import Items
-from evaluation.tasks.ranking import Ranking, Several, corrected
+from evaluation.tasks.known_items import KnownItemTask
+from evaluation.tasks.ranking import MultiSetRanking, Ranking, corrected
 from evaluation.tasks.task import How, Task
 from models.errors import InputError, UnknownNameError
 from tests.support.commands import flat, run
@@ -38,10 +38,10 @@ PARTS = {
         ),
     ),
     "grid": Part("Grid", "grid", Ranking("demo", ("bm25", "{encoder}:ot:focus"))),
-    "several": Part("Several", "several", Several(Ranking("beir", ("bm25",)))),
+    "several": Part("MultiSetRanking", "several", MultiSetRanking(Ranking("beir", ("bm25",)))),
     "gone": Part("Gone", "gone", Ranking("relish", ("bm25",))),
     "empty": Part("Empty", "empty", Ranking("relish", ("bm25",))),
-    "none": Part("None", "none", Several(Ranking("beir", ("bm25",)))),
+    "none": Part("None", "none", MultiSetRanking(Ranking("beir", ("bm25",)))),
 }
 
 
@@ -139,7 +139,7 @@ def test_every_part_names_systems_that_there_are() -> None:
     """The systems of every part parse, and compared ones are measured or published."""
     for part in SUITE.values():
         assert isinstance(part.task, Task)
-        task = part.task.ranking if isinstance(part.task, Several) else part.task
+        task = part.task.ranking if isinstance(part.task, MultiSetRanking) else part.task
         if not isinstance(task, Ranking):
             continue
         systems = {name.format(encoder="minilm") for name in task.systems}
@@ -302,7 +302,7 @@ def test_an_indexed_collection_and_labelled_sentences_are_parts(hashed_data: Pat
     """The candidate stage, known items, facets and functions are measured into the same file."""
     parts = {
         "candidates": Part("Candidates", "collection", Candidates(("hnsw",))),
-        "items": Part("Items", "collection", Items()),
+        "items": Part("KnownItemTask", "collection", KnownItemTask()),
         "facets": Part("Facets", "labels", Facets()),
         "functions": Part("Functions", "labels", Ranking("functions")),
     }

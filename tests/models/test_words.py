@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.text.words import MAX_WORD_CHARS, count_words, phrases, places, plain, stems, written_as
+from models.text.words import MAX_WORD_CHARS, count_words, phrases, places, plain, spellings_of, stems
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_title_counts_twice() -> None:
 def test_words_are_shown_as_they_are_written() -> None:
     """A word is shown in its most frequent form, the first one if several are; a missing word is left out."""
     text = "Training trains. We trained, trained and tested BERT."
-    assert {"train": "trained", "bert": "BERT"} == written_as(text, {"train", "bert", "flood"})
-    assert {"gpt": "GPT", "gpt4": "GPT-4"} == written_as("GPT-4 is no GPT-3.", {"gpt", "gpt4"})
+    assert {"train": "trained", "bert": "BERT"} == spellings_of(text, {"train", "bert", "flood"})
+    assert {"gpt": "GPT", "gpt4": "GPT-4"} == spellings_of("GPT-4 is no GPT-3.", {"gpt", "gpt4"})
     assert [(20, 27, "train"), (29, 36, "train")] == places(text, {"train"})[2:]
 
 
@@ -90,7 +90,7 @@ def test_words_stand_where_they_are_said_to(text: str) -> None:
     found = places(text, frozenset(stems(text)))
     assert sorted(stems(text)) == sorted(stem for _, _, stem in found)
     assert sorted(found, key=lambda each: (each[0], -each[1])) == found
-    assert {*stems(text)} == {*written_as(text, frozenset(stems(text)))}
+    assert {*stems(text)} == {*spellings_of(text, frozenset(stems(text)))}
     assert all(0 <= start < end <= len(text) and end - start <= MAX_WORD_CHARS for start, end, _ in found)
 
 
@@ -105,5 +105,5 @@ def test_words_of_plain_text_stand_where_they_are_said_to(text: str) -> None:
 def test_words_whose_stems_are_exceptions_are_found(text: str) -> None:
     """Words with an exceptional stem are found at their places."""
     assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
-    assert {*stems(text)} == {*written_as(text, frozenset(stems(text)))}
+    assert {*stems(text)} == {*spellings_of(text, frozenset(stems(text)))}
     assert [] == places(text, frozenset())

@@ -15,12 +15,12 @@ from indexer.files.data_folder import CATALOG_FILE
 from models.errors import EncoderError, SnapshotMissingError, StorageError
 from models.interruption import check_interruption
 from service.access.api_keys import Keys
-from service.background import Repeating
+from service.background import RepeatedTask
 from service.degradation import Degradation, Outage
 from service.store import LazyStore
 from tests.support.servers.patience import soon
 
-USUAL = Degradation("tested", "An older generation answers.", "look into the log")
+DEFAULTS = Degradation("tested", "An older generation answers.", "look into the log")
 AWAY = Degradation("tested", "The disk is away.", "mount it")
 
 
@@ -34,16 +34,16 @@ def logged(log_left_alone: None) -> Iterator[list[EventDict]]:
 
 def ours(logged: list[EventDict]) -> list[EventDict]:
     """Return the log lines of the tested part only; services of other tests may log meanwhile."""
-    return [line for line in logged if line.get("part") == USUAL.part]
+    return [line for line in logged if line.get("part") == DEFAULTS.part]
 
 
 def test_an_outage_is_logged_once(logged: list[EventDict]) -> None:
     """Each problem of an outage is logged once, and so is its end; users see the outage while it lasts."""
-    outage = Outage(USUAL)
+    outage = Outage(DEFAULTS)
     outage.end()
     for problem in ("one", "one", "another"):
         outage.begin(problem)
-    assert [USUAL] == outage.degradations()
+    assert [DEFAULTS] == outage.degradations()
     outage.begin("another", AWAY)
     assert [AWAY] == outage.degradations()
     outage.end()
@@ -67,12 +67,12 @@ def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
         if len(told) <= len(errors):
             raise errors[len(told) - 1]
 
-    repeating = Repeating(
-        work, every_s=0.001, failure=USUAL, failures={StorageError: AWAY, EncoderError: AWAY}
+    repeating = RepeatedTask(
+        work, every_s=0.001, failure=DEFAULTS, failures={StorageError: AWAY, EncoderError: AWAY}
     )
     with repeating:
         soon(lambda: len(told) > 5)
-    assert [[], [AWAY], [USUAL], [USUAL], [], []] == told[:6]
+    assert [[], [AWAY], [DEFAULTS], [DEFAULTS], [], []] == told[:6]
     assert ["failed", "failed", "failed", "works_again"] == [line["event"] for line in ours(logged)]
     assert ["warning", "warning", "error", "info"] == [line["log_level"] for line in ours(logged)]
     assert "of a reader" not in str(logged)
@@ -82,8 +82,8 @@ def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
     """Work begins at once, or only when woken with ``at_once=False``; both hold again on the next use."""
     done: list[float] = []
     for at_once in (True, False):
-        repeating = Repeating(
-            lambda: done.append(time.monotonic()), every_s=1e6, failure=USUAL, at_once=at_once
+        repeating = RepeatedTask(
+            lambda: done.append(time.monotonic()), every_s=1e6, failure=DEFAULTS, at_once=at_once
         )
         for _ in range(2):
             done.clear()
@@ -110,11 +110,11 @@ def test_what_is_under_way_at_the_end_is_interrupted(logged: list[EventDict]) ->
         finally:
             ended.set()
 
-    with Repeating(work, every_s=1e6, failure=USUAL, stop_s=0.1) as repeating:
+    with RepeatedTask(work, every_s=1e6, failure=DEFAULTS, stop_s=0.1) as repeating:
         assert begun.wait(60)
         assert not ended.is_set()
     assert ended.wait(60)
-    soon(lambda: not [each for each in threading.enumerate() if each.name == USUAL.part])
+    soon(lambda: not [each for each in threading.enumerate() if each.name == DEFAULTS.part])
     assert ([], []) == (ours(logged), repeating.degradations())
 
 

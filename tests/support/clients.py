@@ -10,7 +10,7 @@ from akin.client.client import Client
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
-from service.timings import USUAL, Timings
+from service.timings import DEFAULTS, Timings
 
 
 def client_of(
@@ -18,7 +18,7 @@ def client_of(
     engine: SearchEngine | None = None,
     *,
     address: str = "127.0.0.1",
-    timings: Timings = USUAL,
+    timings: Timings = DEFAULTS,
     **settings: object,
 ) -> TestClient:
     """Return a client at ``address`` of a service over ``data``, or over ``engine`` with keys in ``data``."""

@@ -10,7 +10,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.growth import Bounds, grow
+from indexer.collection.growth import Bounds, publish_added
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
@@ -136,7 +136,7 @@ class Grown:
             return publish(catalog, *given, **named)
 
         def then_others(*given: Any, **named: Any) -> Any:
-            manifest = grow(*given, **named)
+            manifest = publish_added(*given, **named)
             if len(portions) == 3 and not added:
                 added.extend(others)
                 with Catalog.open(self.data / CATALOG_FILE) as catalog:
@@ -147,7 +147,10 @@ class Grown:
         if not rows:
             return
         corpus = write_corpus(self._folder / "c.jsonl", rows)
-        with patch("indexer.collection.growth.grow", then_others), patch.object(Catalog, "publish", counted):
+        with (
+            patch("indexer.collection.growth.publish_added", then_others),
+            patch.object(Catalog, "publish", counted),
+        ):
             build_quietly(corpus, self.data, self._encoder, bounds=Bounds(publish_every=3, part=2))
         self.rows |= {row["id"]: row for row in rows + added}
 

@@ -9,7 +9,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
-from indexer.collection.growth import grow, prepare_segments
+from indexer.collection.growth import prepare_segments, publish_added
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
@@ -37,7 +37,7 @@ def test_any_size_of_abstracts_is_compacted(
     size = min(n_papers // 3, 10_000)
     parts = [MadePart(first, size, n_characters) for first in range(0, n_papers, size)]
     new = prepare_segments(data / "building" / "made", parts, like=report.manifest, device="cpu")
-    grow(data, None, new, like=report.manifest, keep=1)
+    publish_added(data, None, new, like=report.manifest, keep=1)
     made_s = time.perf_counter() - started
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, [f"p{number}" for number in range(0, 1_000, 10)], catalog, keep=1)

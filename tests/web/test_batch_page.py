@@ -19,7 +19,7 @@ from models.types import Facet
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
-from service.web.address.asked import Asked
+from service.web.address.page_query import PageQuery
 from service.web.library import MAX_LIBRARY_BYTES, MOST_LISTED
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
@@ -109,13 +109,16 @@ def test_results_are_read_on_the_page(visit: VisitFn, batch: str) -> None:
     [
         (
             {"seeds": [IDS[4]], "facet": "method", "filters": {"year_from": 2015, "venues": ["A", "B"]}},
-            Asked(paper=IDS[4], facets=(Facet.METHOD,), year_from=2015, venues=("A", "B")),
+            PageQuery(paper=IDS[4], facets=(Facet.METHOD,), year_from=2015, venues=("A", "B")),
         ),
         (
             {"queries": [{"query": {"paper_id": IDS[4]}, "unlike": {"facet": "background"}, "limit": 3}]},
-            Asked(paper=IDS[4], unlike_facets=(Facet.BACKGROUND,), limit=3),
+            PageQuery(paper=IDS[4], unlike_facets=(Facet.BACKGROUND,), limit=3),
         ),
-        ({"recommendations": [{"name": "a", "seeds": [IDS[4]], "words": 0}]}, Asked(paper=IDS[4], words=0.0)),
+        (
+            {"recommendations": [{"name": "a", "seeds": [IDS[4]], "words": 0}]},
+            PageQuery(paper=IDS[4], words=0.0),
+        ),
         ({"seeds": [IDS[4]], "scorer": "single"}, None),
         ({"seeds": [IDS[4]], "filters": {"exclude_ids": [IDS[5]]}}, None),
         ({"recommendations": [{"name": "a", "seeds": [IDS[4]], "negatives": [IDS[5]]}]}, None),
@@ -123,7 +126,7 @@ def test_results_are_read_on_the_page(visit: VisitFn, batch: str) -> None:
     ],
 )
 def test_a_result_leads_to_the_same_search(
-    hashed_data: Path, tmp_path: Path, body: dict[str, Any], expected: Asked | None
+    hashed_data: Path, tmp_path: Path, body: dict[str, Any], expected: PageQuery | None
 ) -> None:
     """A result links to the same search if the page can ask it, and otherwise has no link."""
     with client_of(Path(copytree(hashed_data, tmp_path / "data")), device="cpu") as client:
@@ -133,7 +136,7 @@ def test_a_result_leads_to_the_same_search(
     assert "Results 1 to 1 of 1" in page.text
     links = [asked_by(each["href"]) for each in page.all("a", class_="long") if "paper=" in each["href"]]
     # The links of the found papers start from those papers.
-    assert [expected] == links[:1] if expected else Asked(paper=IDS[4]) not in links
+    assert [expected] == links[:1] if expected else PageQuery(paper=IDS[4]) not in links
 
 
 def test_a_page_after_the_last_is_the_last(hashed_data: Path, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
 from models.types import Facet
-from service.web.address.asked import Asked, Order, View
 from service.web.address.further import Further
 from service.web.address.given import MAX_NAMES
+from service.web.address.page_query import Order, PageQuery, View
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
@@ -49,12 +49,12 @@ def box(page: Page) -> dict[str, str]:
     return page.all("input", id="find")[0]
 
 
-def mending(page: Page) -> Asked:
+def mending(page: Page) -> PageQuery:
     """Return the query of the main link of an error page."""
     return asked_by(page.all("a", class_="main")[0]["href"])
 
 
-def links(page: Page) -> list[Asked]:
+def links(page: Page) -> list[PageQuery]:
     """Return the queries of the links of a page."""
     return [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
 
@@ -72,14 +72,14 @@ def test_a_paper_that_is_not_here_may_be_pasted(client: TestClient, name: str) -
 def test_a_mistyped_id_leads_to_the_papers_near_it(client: TestClient) -> None:
     """A mistyped id gets links to papers with similar ids, with the same filters."""
     page = page_at(client, f"/?paper={PAPER}x&from=2000", status=404)
-    assert Asked(paper=PAPER, year_from=2000) in links(page)
+    assert PageQuery(paper=PAPER, year_from=2000) in links(page)
 
 
 def test_the_others_are_searched_for_without_a_paper_that_is_not_here(client: TestClient) -> None:
     """A link searches without the unknown paper, if there are further papers."""
     page = page_at(client, f"/?paper=nowhere&like={OTHER}&not={THIRD}&to=2020", status=404)
     assert "not in this collection: nowhere." in page.text
-    rest = Asked(like=(Further(OTHER),), not_like=(Further(THIRD),), year_to=2020)
+    rest = PageQuery(like=(Further(OTHER),), not_like=(Further(THIRD),), year_to=2020)
     assert "Search without this paper" in page.text
     assert rest == mending(page)
     assert "Search without this paper" not in page_at(client, "/?paper=nowhere&to=2020", status=404).text
@@ -105,7 +105,7 @@ def test_a_link_mends_what_is_wrong_alone(client: TestClient, wrong: str, words:
     """A link removes only the wrong values, and its words say which."""
     page = page_at(client, f"/?paper={PAPER}&{wrong}", status=422)
     assert f"{words}Start again" in page.text.replace("\n", "").replace("  ", "")
-    assert Asked(paper=PAPER) == mending(page)
+    assert PageQuery(paper=PAPER) == mending(page)
 
 
 @pytest.mark.parametrize("query", [f"paper={PAPER}&", ""])
@@ -124,14 +124,14 @@ def test_a_malformed_value_can_be_left_out(client: TestClient, wrong: str) -> No
     name = wrong.split("=", maxsplit=1)[0]
     assert f"Search without “{name}”" in page.text
     own = "" if name == "paper" else "one"
-    assert Asked(text="floods", paper=own, like=(Further(OTHER),), year_to=2020) == mending(page)
+    assert PageQuery(text="floods", paper=own, like=(Further(OTHER),), year_to=2020) == mending(page)
 
 
 def test_a_list_remains_without_a_malformed_value(client: TestClient) -> None:
     """Filters alone are an address that can be asked, too."""
     page = page_at(client, "/?from=abc&venue=J", status=422)
     assert "Search without “from”" in page.text
-    assert Asked(venues=("J",)) == mending(page)
+    assert PageQuery(venues=("J",)) == mending(page)
 
 
 def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
@@ -141,14 +141,14 @@ def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("asked", [
-    Asked(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),), year_from=2015),
-    Asked(text="floods", year_from=2015),
-    Asked(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),)),
+    PageQuery(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),), year_from=2015),
+    PageQuery(text="floods", year_from=2015),
+    PageQuery(paper=PAPER, like=(Further(THIRD),), not_like=(Further(OTHER),)),
 ])  # fmt: skip
-def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: Asked) -> None:
+def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: PageQuery) -> None:
     """Removing the first paper keeps papers to avoid and filters."""
     page = page_at(client, asked.address())
-    assert asked.without_own() == asked_by(page.all("a", id="part-1")[0]["href"])
+    assert asked.without_start() == asked_by(page.all("a", id="part-1")[0]["href"])
 
 
 @pytest.mark.parametrize("own", [f"paper={PAPER}", f"like={PAPER}", "text=floods"])
@@ -156,20 +156,20 @@ def test_papers_to_avoid_go_with_the_last_to_be_like(client: TestClient, own: st
     """They alone are no search, so the link that takes the last other paper away leaves only the filters."""
     page = page_at(client, f"/?{own}&not={OTHER}&from=2015")
     (away,) = page.all("a", id="part-1")
-    assert Asked(year_from=2015) == asked_by(away["href"])
+    assert PageQuery(year_from=2015) == asked_by(away["href"])
     assert ranked_ids(page_at(client, away["href"]))
 
 
 @pytest.mark.parametrize(
     ("query", "asked"),
     [
-        ("venue=rope", Asked(venues=("Journal of Rope", "Rope and Sail"))),
-        ("venue=kites", Asked(venues=("kites",))),
-        ("field=learn", Asked(fields=("Machine learning",))),
+        ("venue=rope", PageQuery(venues=("Journal of Rope", "Rope and Sail"))),
+        ("venue=kites", PageQuery(venues=("kites",))),
+        ("field=learn", PageQuery(fields=("Machine learning",))),
     ],
 )
 def test_a_part_of_the_name_of_a_venue_or_field_is_enough(
-    venues: TestClient, query: str, asked: Asked
+    venues: TestClient, query: str, asked: PageQuery
 ) -> None:
     """Part of the name of a venue or field is enough, and a whole name in any case is only that one."""
     page = page_at(venues, f"/?{query}")
@@ -186,9 +186,9 @@ def test_venues_that_are_too_many_are_linked(venues: TestClient) -> None:
     """If too many venues match, links choose one or none, with the rest of the query."""
     page = page_at(venues, "/?text=title&venue=work", status=422)
     assert f"{MAX_NAMES + 1} venues have this name, such as Workshop 00" in page.text
-    assert Asked(text="title", venues=("Workshop 00",)) in links(page)
+    assert PageQuery(text="title", venues=("Workshop 00",)) in links(page)
     assert "Search without the venue" in page.text
-    assert Asked(text="title") == mending(page)
+    assert PageQuery(text="title") == mending(page)
 
 
 @pytest.mark.parametrize("part", ["venue", "field", "author"])
@@ -219,15 +219,15 @@ def test_text_runs_its_own_way(venues: TestClient) -> None:
 
 def test_a_text_of_several_sentences_may_be_an_abstract(client: TestClient) -> None:
     """A text of several sentences gets a link to search it as an abstract, even if it is too long."""
-    asked = Asked(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
+    asked = PageQuery(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
     page = page_at(client, asked.address())
     pasted = asked_by(page.all("a", id="as-abstract")[0]["href"])
-    assert Asked(abstract=SEVERAL, year_from=2015, limit=25) == pasted
+    assert PageQuery(abstract=SEVERAL, year_from=2015, limit=25) == pasted
     assert 3 == len(page_at(client, pasted.address()).all("li", class_="choice"))
     assert [] == page_at(client, "/?text=We+count+floods.").all("a", id="as-abstract")
-    long = page_at(client, Asked(text=SEVERAL * 40).address(), status=422)
+    long = page_at(client, PageQuery(text=SEVERAL * 40).address(), status=422)
     assert "at most 2,000 characters" in long.text
-    assert Asked(abstract=SEVERAL * 40) == asked_by(long.all("a", id="as-abstract")[0]["href"])
+    assert PageQuery(abstract=SEVERAL * 40) == asked_by(long.all("a", id="as-abstract")[0]["href"])
     assert "maxlength" not in box(long)
 
 
@@ -235,14 +235,14 @@ def test_a_text_beside_further_papers_keeps_its_facets(client: TestClient) -> No
     """The facets of a text can be chosen next to further papers."""
     page = page_at(client, f"/?text=floods&like={OTHER}")
     (method,) = page.all("a", id="facet-method")
-    asked = Asked(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
+    asked = PageQuery(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
     assert asked == asked_by(method["href"])
     assert 10 == len(page_at(client, asked.address()).all("article"))
 
 
 def test_the_box_at_the_top_keeps_how_results_are_shown(client: TestClient) -> None:
     """The box at the top keeps filters, view, order and number of results, but not the query."""
-    asked = Asked(
+    asked = PageQuery(
         paper=PAPER,
         like=(Further(OTHER),),
         year_from=2000,

@@ -21,8 +21,8 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
-from service.web.address.asked import Asked
 from service.web.address.further import Further
+from service.web.address.page_query import PageQuery
 from service.web.saved import to_keep
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -43,22 +43,24 @@ SONGS = {"id": "w/2", "title": "Songs of whales", "abstract": ["Whales sing song
 ESTATES = {"id": "t/1", "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]}
 ABSTRACT = "Whales sing. We count whales."
 ASKED = (
-    Asked(text="whales sing", facets=(Facet.METHOD,), limit=25),
-    Asked(paper="w/1", sentences=(1,), unlike_sentences=(0,), year_from=2000, venues=("A", "B")),
-    Asked(paper="w/1", facets=(Facet.METHOD, Facet.RESULT), unlike_facets=(Facet.BACKGROUND,), words=0.0),
-    Asked(title="T", abstract=ABSTRACT, year_to=2020, fields=("F",), authors=("A",)),
-    Asked(paper="w/1", sentences=(0,), like=(Further("w/2", (Facet.METHOD,)),), not_like=(Further("t/1"),)),
-    Asked(paper="w/1", unlike_facets=(Facet.RESULT,), like=(Further("w/2"),), not_like=(Further("t/1"),)),
-    Asked(text="whales sing", like=(Further("w/2", (Facet.METHOD, Facet.RESULT)),)),
-    Asked(text="whales sing", facets=(Facet.METHOD,), like=(Further("w/2", (Facet.RESULT,)),)),
-    Asked(
+    PageQuery(text="whales sing", facets=(Facet.METHOD,), limit=25),
+    PageQuery(paper="w/1", sentences=(1,), unlike_sentences=(0,), year_from=2000, venues=("A", "B")),
+    PageQuery(paper="w/1", facets=(Facet.METHOD, Facet.RESULT), unlike_facets=(Facet.BACKGROUND,), words=0.0),
+    PageQuery(title="T", abstract=ABSTRACT, year_to=2020, fields=("F",), authors=("A",)),
+    PageQuery(
+        paper="w/1", sentences=(0,), like=(Further("w/2", (Facet.METHOD,)),), not_like=(Further("t/1"),)
+    ),
+    PageQuery(paper="w/1", unlike_facets=(Facet.RESULT,), like=(Further("w/2"),), not_like=(Further("t/1"),)),
+    PageQuery(text="whales sing", like=(Further("w/2", (Facet.METHOD, Facet.RESULT)),)),
+    PageQuery(text="whales sing", facets=(Facet.METHOD,), like=(Further("w/2", (Facet.RESULT,)),)),
+    PageQuery(
         text="whales sing",
         facets=(Facet.BACKGROUND, Facet.METHOD),
         unlike_facets=(Facet.RESULT,),
         like=(Further("w/2"), Further("p3", (Facet.RESULT,))),
         not_like=(Further("t/1", (Facet.METHOD,)),),
     ),
-    Asked(abstract=ABSTRACT, not_like=(Further("w/2"),)),
+    PageQuery(abstract=ABSTRACT, not_like=(Further("w/2"),)),
 )
 
 
@@ -111,7 +113,7 @@ def add(post: Callable[..., Any], *papers: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_what_is_kept_is_asked_again(client: TestClient, asked: Asked) -> None:
+def test_what_is_kept_is_asked_again(client: TestClient, asked: PageQuery) -> None:
     """Opening a saved search gives the same query, with likes, dislikes, facets and filters."""
     path = f"/saved/{save(client, to_keep(asked))}"
     opened = client.get(f"{path}/search", follow_redirects=False)
@@ -120,7 +122,7 @@ def test_what_is_kept_is_asked_again(client: TestClient, asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("asked", [ASKED[0], ASKED[4]])
-def test_the_form_holds_what_is_asked(client: TestClient, asked: Asked) -> None:
+def test_the_form_holds_what_is_asked(client: TestClient, asked: PageQuery) -> None:
     """The form on the results saves their query, but not how it is shown."""
     add(client.post, SONGS, ESTATES)
     page = page_at(client, asked.address(opened=1))
@@ -154,14 +156,14 @@ def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, An
     [
         (
             {"recommendations": {"seeds": ["w/1", "w/2"], "negatives": [{"paper_id": "t/1"}]}},
-            Asked(paper="w/1", like=(Further("w/2"),), not_like=(Further("t/1"),)),
+            PageQuery(paper="w/1", like=(Further("w/2"),), not_like=(Further("t/1"),)),
         ),
         ({"search": {"query": {"paper_id": "w/1"}, "fields": "brief"}}, None),
-        ({"search": {"query": {"paper_id": "w/1"}, "max_alignments": 3}}, Asked(paper="w/1")),
+        ({"search": {"query": {"paper_id": "w/1"}, "max_alignments": 3}}, PageQuery(paper="w/1")),
     ],
 )
 def test_what_a_program_saved_is_opened_where_it_asks_the_same(
-    client: TestClient, kept: dict[str, Any], asked: Asked | None
+    client: TestClient, kept: dict[str, Any], asked: PageQuery | None
 ) -> None:
     """A search saved by a program opens if the page can ask it, however it is written."""
     answer = client.post("/v1/queries", json={"name": "n", **kept})
@@ -174,7 +176,7 @@ def test_what_a_program_saved_is_opened_where_it_asks_the_same(
 
 def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
     """New papers are shown with their day until marked as seen, weak matches only if requested."""
-    query = save(client, to_keep(Asked(text="whales sing")))
+    query = save(client, to_keep(PageQuery(text="whales sing")))
     path = f"/saved/{query}"
     assert "No new papers" in page_at(client, path).text
     add(client.post, SONGS, ESTATES)
@@ -210,7 +212,7 @@ def test_each_sees_their_own(data: Path) -> None:
             for name in ("mine", "other")
         )
     with client_of(data, engine_of(data), timings=OFTEN, device="cpu", rate=0) as client:
-        query = save(client, to_keep(Asked(paper="w/1")), name="<b>mine</b>", headers=mine)
+        query = save(client, to_keep(PageQuery(paper="w/1")), name="<b>mine</b>", headers=mine)
         paths = ("/saved", f"/saved/{query}", f"/saved/{query}/search")
         for headers, statuses in (({}, [401] * 3), (other, [200, 404, 404]), (mine, [200, 200, 303])):
             found = [client.get(path, headers=headers, follow_redirects=False) for path in paths]
@@ -225,8 +227,8 @@ def test_each_sees_their_own(data: Path) -> None:
 
 def test_no_form_of_another_site_changes_anything(client: TestClient) -> None:
     """Requests that another site can send without permission, forms and plain text, change nothing."""
-    query = save(client, to_keep(Asked(paper="w/1")))
-    body = json.dumps({"name": "theirs", **to_keep(Asked(paper="w/1"))})
+    query = save(client, to_keep(PageQuery(paper="w/1")))
+    body = json.dumps({"name": "theirs", **to_keep(PageQuery(paper="w/1"))})
     types = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None)
     for content_type in types:
         headers = {"Origin": "https://elsewhere.example"}
@@ -247,12 +249,12 @@ def test_no_form_of_another_site_changes_anything(client: TestClient) -> None:
 
 def test_a_search_is_saved_followed_and_deleted(visit_at: VisitFn, address: str) -> None:
     """On the page a search is saved, read, marked as seen, followed by a feed, and deleted."""
-    page = visit_at(address, Asked(text="whales sing").address())
+    page = visit_at(address, PageQuery(text="whales sing").address())
     page.get_by_text("Save this search").click()
     page.get_by_label("Name").fill("Whale songs")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".keep .said")).to_have_text("Saved.")
-    page.goto(Asked(paper="w/1").address())
+    page.goto(PageQuery(paper="w/1").address())
     page.get_by_text("Save this search").click()
     page.get_by_label("Name").fill("Whale songs")
     page.get_by_role("button", name="Save", exact=True).click()

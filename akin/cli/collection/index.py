@@ -28,7 +28,7 @@ from akin.cli.options import (
     chosen_precision,
 )
 from akin.cli.progress import show_progress
-from akin.compiling import compile_beside
+from akin.compiling import compile_in_background
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BuildReport, build
 from indexer.collection.growth import PUBLISH_EVERY, Bounds
@@ -138,7 +138,7 @@ def index(
     check_backend(arguments.backend, arguments.device)
     for corpus in corpora:
         expect_corpus(corpus, corpus_format)
-    compile_beside()
+    compile_in_background()
     annotator = load_models(arguments)
     encode = _on_cluster(ray, arguments) if ray else encoding(annotator, arguments)
     with show_progress(stderr) as on_progress:

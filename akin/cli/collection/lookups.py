@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from indexer.corpus.lookup.look_up import LookupReport, look_up
-from indexer.corpus.lookup.polite import PoliteClient
+from indexer.corpus.lookup.throttled_client import ThrottledClient
 from indexer.corpus.read import CorpusReport
 from indexer.files.data_folder import DataFolder
 from models.counts import counted
@@ -21,7 +21,7 @@ def fetch(
     corpora: Sequence[Path], data: Path, *, format_name: str, contact: str, on_progress: ProgressFn
 ) -> Group:
     """Look up the entries without an abstract, and render the outcome."""
-    with PoliteClient(contact=contact) as client:
+    with ThrottledClient(contact=contact) as client:
         report = look_up(
             corpora, DataFolder(data).lookups, client, format_name=format_name, on_progress=on_progress
         )

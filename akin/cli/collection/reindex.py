@@ -25,7 +25,7 @@ from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import expect_existing
-from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
+from indexer.collection.reindex import PreparedCollection, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments, built_with, load_models
 from indexer.encoding.on_devices import encoding
 from indexer.files.data_folder import KEEP
@@ -105,7 +105,9 @@ def reindex(
     _report(data, prepared, comparison, manifest)
 
 
-def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: Manifest | None) -> None:
+def _report(
+    data: Path, prepared: PreparedCollection, comparison: Table | str, manifest: Manifest | None
+) -> None:
     if prepared.reused_papers:
         reused = counted(prepared.reused_papers, "paper was", "papers were")
         stdout.print(f"{reused} encoded by an earlier run and reused.")

@@ -19,9 +19,9 @@ from akin.cli.evaluation.scores import (
     seed_table,
     verdicts,
 )
-from akin.cli.evaluation.tables import Format, Json, Shown, show, write_files, write_json
+from akin.cli.evaluation.tables import FigureFormat, Format, Json, show, write_files, write_json
 from akin.cli.options import Device, chosen_precision, refuse_options
-from akin.cli.progress import make_room_for, show_progress
+from akin.cli.progress import create_parent_folders, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS
 from models.errors import InputError
 from models.transport import Scorer
@@ -94,7 +94,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
                 help="Weights of a function encoder (only for functions); repeatable.", dir_okay=False
             ),
         ] = None,
-        form: Format = Shown.TABLE,
+        form: Format = FigureFormat.TABLE,
         json_file: Json = None,
         runs: Annotated[
             Path | None,
@@ -112,7 +112,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             raise InputError("--data uses stored vectors; leave out --precision, or --data.")
         if precision is Precision.AUTO:
             precision = chosen_precision(precision, device) or precision
-        make_room_for(json_file, report)
+        create_parent_folders(json_file, report)
         from evaluation import measurement
 
         request = measurement.Request(
@@ -161,7 +161,7 @@ def compare(
     ],
     name: Set,
     path: SetFolder = None,
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Test whether the difference between runs is significant: A minus B, paired by query.
@@ -169,7 +169,7 @@ def compare(
     Each B is compared with A; p-values are corrected for the number of comparisons (Holm). Write runs with
     `akin evaluate SET PATH --runs DIR` or any other program.
     """
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     from evaluation.statistics.bootstrap import resamples_for
     from evaluation.statistics.multiple import correct
     from evaluation.statistics.summary import ALL, Compared
@@ -199,11 +199,11 @@ def runs(
     mean: Annotated[
         bool, typer.Option("--mean", help="Also show their mean, for example of several training runs.")
     ] = False,
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Measure runs of any program on a test collection, and their mean over the runs."""
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     from evaluation.statistics.summary import summarise
 
     collection, read = _runs(name, path, files)
@@ -229,7 +229,7 @@ def suite(
     cache: Annotated[Path | None, typer.Option(help="Cache vectors in this folder.", file_okay=False)] = None,
     device: Device = "auto",
     limit_queries: Annotated[int | None, typer.Option(min=1, help="Measure only this many queries.")] = None,
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
 ) -> None:
     """Measure every test collection in FOLDER and write one file; parts without a collection are kept.
 
@@ -241,7 +241,7 @@ def suite(
     from evaluation.suite.running import run_suite
     from evaluation.tasks.task import How
 
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     told = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]
     told += [] if limit_queries is None else ["--limit-queries", str(limit_queries)]
     with show_progress(stderr) as on_progress:

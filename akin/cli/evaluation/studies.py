@@ -8,9 +8,9 @@ import typer
 
 from akin.cli.consoles import stderr
 from akin.cli.evaluation.study_scores import candidate_table, facet_tables, item_tables, reviewer_tables
-from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
+from akin.cli.evaluation.tables import FigureFormat, Format, Json, show, write_json
 from akin.cli.options import Device
-from akin.cli.progress import make_room_for, show_progress
+from akin.cli.progress import create_parent_folders, show_progress
 from service.settings import settings_of
 
 app = typer.Typer()
@@ -29,14 +29,14 @@ def facets(
         typer.Option(help="Cache the vectors of the training sentences in this folder.", file_okay=False),
     ] = None,
     device: Device = "auto",
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Measure the facet tagger on labelled sentences, next to simple baselines.
 
     Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
     """
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     from models.encoder import load_encoder
 
     loaded = load_encoder(encoder, device=device)
@@ -65,14 +65,14 @@ def reviewers(
         typer.Option(help="Cache the encoded papers in this folder.", file_okay=False),
     ] = None,
     device: Device = "auto",
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Measure reviewer affinities on papers that researchers rated, next to published predictions.
 
     Uses the gold standard of Stelmakh et al.
     """
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     from models.annotator import load_annotator
 
     annotator = load_annotator(encoder, device=device)
@@ -97,14 +97,14 @@ def authors(
         typer.Option(help="Cache the encoded papers in this folder.", file_okay=False),
     ] = None,
     device: Device = "auto",
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Compare ways to compute an author's affinity to a paper from the author's earlier papers.
 
     The papers to rank are later papers of the author, of co-authors, of their co-authors, and of others.
     """
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     from models.annotator import load_annotator
 
     annotator = load_annotator(encoder, device=device)
@@ -134,11 +134,11 @@ def candidates(
     seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
     tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
     device: Device = "cpu",
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Measure the candidate stage's recall at each depth, against exact search and full re-ranking."""
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     from evaluation.tasks import candidates as stage
 
     with show_progress(stderr) as on_progress:
@@ -167,14 +167,14 @@ def items(
     ] = 500,
     seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
     device: Device = "cpu",
-    form: Format = Shown.TABLE,
+    form: Format = FigureFormat.TABLE,
     json_file: Json = None,
 ) -> None:
     """Measure how often a known paper is found by its title, or by questions of your own.
 
     Reports how often the paper is first or among the first ten, with and without shared words.
     """
-    make_room_for(json_file)
+    create_parent_folders(json_file)
     with show_progress(stderr) as on_progress:
         from evaluation.tasks.known_items import measure_items
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
     from evaluation.statistics.summary import Compared, Row
 
 
-class Shown(StrEnum):
+class FigureFormat(StrEnum):
     """The formats in which figures are printed."""
 
     TABLE = "table"
@@ -35,17 +35,17 @@ class Shown(StrEnum):
 Json = Annotated[
     Path | None, typer.Option("--json", help="Write the figures to this JSON file.", dir_okay=False)
 ]
-Format = Annotated[Shown, typer.Option("--format", help="Print tables, Markdown, LaTeX or JSON.")]
+Format = Annotated[FigureFormat, typer.Option("--format", help="Print tables, Markdown, LaTeX or JSON.")]
 
 
 def show(
-    tables: RenderableType, rows: Sequence["Row"], compared: Sequence["Compared"], *, form: Shown
+    tables: RenderableType, rows: Sequence["Row"], compared: Sequence["Compared"], *, form: FigureFormat
 ) -> None:
     """Print the figures in the format ``form``; ``tables`` are those for the terminal."""
-    if form is Shown.TABLE:
+    if form is FigureFormat.TABLE:
         stdout.print(tables)
         return
-    if form is Shown.JSON:
+    if form is FigureFormat.JSON:
         figures = {"rows": [asdict(row) for row in rows], "comparisons": [asdict(each) for each in compared]}
         stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), markup=False, soft_wrap=True)
         return

@@ -12,8 +12,8 @@ from akin.cli.consoles import stdout
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.output import as_json as json_line
 from akin.cli.render import notes
-from akin.cli.search.lost import naming_lost
-from akin.cli.search.query import is_file, opened, read_query
+from akin.cli.search.query import is_file, open_client, read_query
+from akin.cli.search.unresolved import naming_lost
 from akin.client.responses.matches import ComparedPapers, Side
 
 _MOST_FACETS = 6  # the most pairs of facets shown
@@ -34,7 +34,7 @@ def compare(
     --data, or sends a request to the running service at --url, which is faster.
     """
     first, second = _paper(a), _paper(b)
-    with opened(url, data, key=key, device=device) as collection, naming_lost(collection, first, second):
+    with open_client(url, data, key=key, device=device) as collection, naming_lost(collection, first, second):
         compared = collection.compare(first, second)
     if as_json:
         typer.echo(json_line(compared), nl=False)

@@ -25,7 +25,7 @@ from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim, Assignment
 from service.match.matching import Match, Quotas
 from service.match.papers import matched_papers
-from service.match.program.program import Program, Wanted, read_program
+from service.match.program.program import ProfileSelection, Program, read_program
 from service.match.report import REPORT, write_report
 from service.match.tables import TABLES, write_assignment, write_scores
 
@@ -101,7 +101,7 @@ def match(
         corpora=corpus or (),
         conflicts=conflicts,
         quotas=quotas,
-        wanted=Wanted(most, since),
+        wanted=ProfileSelection(most, since),
     )
     stderr.print(_read(program))
     aims = Quotas(reviewers, quota, aim) if reviewers else None

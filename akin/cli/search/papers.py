@@ -26,9 +26,9 @@ from akin.cli.options import (
     filters_of,
     form_of,
 )
-from akin.cli.output import as_json, written
+from akin.cli.output import as_json, format_answer
 from akin.cli.render import authors_of, title_line
-from akin.cli.search.query import opened
+from akin.cli.search.query import open_client
 from akin.client.client import Client
 from akin.client.params import ListFilters
 from akin.client.responses.papers import Paper, PaperHead, PaperList
@@ -69,7 +69,7 @@ def papers(
     first, output = (page - 1) * limit, form_of(output, as_json)
     if title is not None and not title.strip():
         raise InputError("--title is empty: give a title, or most of it.")
-    with opened(url, data, key=key, device=device) as collection:
+    with open_client(url, data, key=key, device=device) as collection:
         if title:
             if filters or n_only or first:
                 raise InputError("--title cannot be combined with filters, --count or --page.")
@@ -83,7 +83,7 @@ def papers(
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
         stderr.print(page_is_past if found.total else "No paper matches.", style="yellow")
     if output not in {Output.TEXT, Output.TITLES}:
-        typer.echo(written(output, found), nl=False)
+        typer.echo(format_answer(output, found), nl=False)
         return
     stdout.print(_lines(found.papers, with_authors=output is Output.TEXT))
     if output is Output.TEXT:

@@ -27,7 +27,7 @@ _MOST_SAVED: Final = 100  # the most papers of a page
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 
 
-def opened(
+def open_client(
     url: str, data: Path | None, *, key: str | None = None, device: str = "auto"
 ) -> "Client | Collection":
     """Return a client of the service at ``url``, or the collection in ``data``, in this process.

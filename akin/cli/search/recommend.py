@@ -27,9 +27,9 @@ from akin.cli.options import (
     filters_of,
     form_of,
 )
-from akin.cli.output import put_out
-from akin.cli.search.lost import expect_no_lost_file, left_out
-from akin.cli.search.query import given, is_file, lasting, opened, to_save
+from akin.cli.output import print_answer
+from akin.cli.search.query import given, is_file, lasting, open_client, to_save
+from akin.cli.search.unresolved import expect_no_lost_file, left_out
 from akin.client.library import LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
 from akin.client.responses.ranked import RecommendationsAnswer
@@ -97,7 +97,7 @@ def recommend(
     Results never include the seeds. Searches the collection in --data, or the running service at --url.
     """
     form = form_of(output, as_json)
-    with opened(url, data, key=key, device=device) as collection:
+    with open_client(url, data, key=key, device=device) as collection:
         asked = cast(
             RecommendationsRequest,
             {
@@ -119,7 +119,7 @@ def recommend(
         lost = left_out(answer.unresolved, asked)
         if answer.reason == "no_seed_resolved":
             _expect_seeds(form, answer, lost)
-        put_out(form, lasting(answer, data), lost=lost)
+        print_answer(form, lasting(answer, data), lost=lost)
         if save:
             saved = collection.save_query(save, recommendations=to_save(asked))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
@@ -128,7 +128,7 @@ def recommend(
 def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) -> NoReturn:
     """Print which seeds were left out, and raise InputError because none can be used."""
     if form is Output.JSON:
-        put_out(form, answer)
+        print_answer(form, answer)
     for line in lost:
         stderr.print(f"Left out: {line}", style="yellow", markup=False, soft_wrap=True)
     raise InputError("None of the papers to start from can be used.")

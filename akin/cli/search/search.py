@@ -27,9 +27,9 @@ from akin.cli.options import (
     filters_of,
     form_of,
 )
-from akin.cli.output import put_out
-from akin.cli.search.lost import naming_lost
-from akin.cli.search.query import given, is_file, lasting, opened, read_aspect, read_query, to_save
+from akin.cli.output import print_answer
+from akin.cli.search.query import given, is_file, lasting, open_client, read_aspect, read_query, to_save
+from akin.cli.search.unresolved import naming_lost
 from akin.client.params import ScorerName, SearchRequest
 from models.errors import InputError
 from models.types import Facet
@@ -107,10 +107,10 @@ def search(
             ),
         },
     )
-    with opened(url, data, key=key, device=device) as collection:
+    with open_client(url, data, key=key, device=device) as collection:
         with naming_lost(collection, {"paper_id": paper} if paper else {}):
             answer = collection.search(**asked)
-        put_out(form, lasting(answer, data))
+        print_answer(form, lasting(answer, data))
         if save:
             saved = collection.save_query(save, search=to_save(asked))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)

@@ -23,8 +23,8 @@ from akin.cli.options import (
 )
 from akin.cli.output import as_json as json_line
 from akin.cli.render import notes
-from akin.cli.search.lost import naming_lost
-from akin.cli.search.query import given, opened
+from akin.cli.search.query import given, open_client
+from akin.cli.search.unresolved import naming_lost
 from akin.client.params import SentenceRequest
 from akin.client.responses.sentences import SentenceAnswer
 from models.counts import counted
@@ -76,7 +76,7 @@ def sentences(
         },
     )
     with (
-        opened(url, data, key=key, device=device) as collection,
+        open_client(url, data, key=key, device=device) as collection,
         naming_lost(collection, {} if paper is None else {"paper_id": paper}),
     ):
         answer = collection.search_sentences(**asked)

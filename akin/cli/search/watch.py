@@ -11,8 +11,8 @@ from rich.text import Text
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.render import heading, notes
-from akin.cli.search.lost import lost_line
-from akin.cli.search.query import opened
+from akin.cli.search.query import open_client
+from akin.cli.search.unresolved import lost_line
 from akin.client.responses.saved import News, SavedQueryHead
 from models.counts import counted
 from models.errors import InputError
@@ -50,7 +50,7 @@ def watch(
     """
     if forget and not names:
         raise InputError("Name the saved queries that --forget should delete.")
-    with opened(url, data, key=key, device=device) as collection:
+    with open_client(url, data, key=key, device=device) as collection:
         wanted = _wanted(collection.saved_queries(), names or ())
         if forget:
             _expect_one_each(wanted, names or ())

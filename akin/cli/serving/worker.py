@@ -8,7 +8,7 @@ from typing import Final
 from akin.cli.consoles import stdout
 from akin.cli.options import Data, Device
 from indexer.snapshot.folder import current_generation
-from service.background import Repeating
+from service.background import RepeatedTask
 from service.batches.jobs import Jobs
 from service.batches.worker import ChunkWorker
 from service.collection.cursors import Cursors
@@ -41,7 +41,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     # After an error, the current chunk waits for its lease to expire, and other chunks go on.
-    with Repeating(partial(_work_off, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
+    with RepeatedTask(partial(_process_chunks, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
         stdout.print("Processing batches (stop with Ctrl-C)")
         stopped.wait()
         chunks.stop()
@@ -49,7 +49,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     stdout.print("Stopped.")
 
 
-def _work_off(chunks: ChunkWorker, jobs: Jobs) -> None:
+def _process_chunks(chunks: ChunkWorker, jobs: Jobs) -> None:
     """Process all waiting chunks."""
     while chunks.work_one(jobs):
         pass

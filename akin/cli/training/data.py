@@ -226,7 +226,7 @@ def _citing(
 ) -> tuple[LeakGuard, dict[str, Paper], Iterator[Citation]]:
     """Return the guard and papers of ``_guarded``, and citing sentences of papers that are not left out."""
     guard, texts = _guarded(papers, leave_out, ids)
-    return guard, texts, guard.of_others(read_citations(citations, texts))
+    return guard, texts, guard.without_leaked_citations(read_citations(citations, texts))
 
 
 def _guarded(

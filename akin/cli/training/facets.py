@@ -111,10 +111,11 @@ def train_facets(
 ) -> "FacetMeasurement | None":
     """Train a tagger with ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
 
-    With ``later``, copies of some abstracts that start at a later sentence are added (``begun_later``). Half
-    the ensemble is trained on the first source alone, unchanged, so that it stays as good there. ``encoder``
-    is ``None`` for a tagger of text alone. Returns figures on the held-out papers, next to those of Akin's
-    own tagger, or ``None`` without such papers. Raises InputError if ``out`` has the name of that tagger.
+    With ``later``, copies of some abstracts that start at a later sentence are added (``drop_beginnings``).
+    Half the ensemble is trained on the first source alone, unchanged, so that it stays as good there.
+    ``encoder`` is ``None`` for a tagger of text alone. Returns figures on the held-out papers, next to those
+    of Akin's own tagger, or ``None`` without such papers. Raises InputError if ``out`` has the name of that
+    tagger.
     """
     shipped = load_tagger((encoder or HashingEncoder()).spec)
     if papers.held_out and shipped.spec.name == out.stem:
@@ -123,7 +124,7 @@ def train_facets(
         )
     from models.training import facets as training
 
-    learnt = [*papers.learnt, *(training.begun_later(papers.learnt) if later else ())]
+    learnt = [*papers.learnt, *(training.drop_beginnings(papers.learnt) if later else ())]
     targets = [training.one_hot(paper) for paper in learnt]
     states, fingerprint = [], None
     if encoder is not None:

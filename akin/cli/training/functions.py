@@ -26,7 +26,7 @@ from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import InputError
 from models.functions import weights_content
-from models.training.rhetoric.phrases import Mined, PhraseList, mine, read_phrases
+from models.training.rhetoric.phrases import MinedExamples, PhraseList, mine, read_phrases
 from models.types import Paper, ProgressFn
 
 _MOST_SHOWN = 10
@@ -43,7 +43,7 @@ class FoundExamples:
 
     phrases: PhraseList
     phrases_sha256: str
-    mined: Mined
+    mined: MinedExamples
     per_function: int
     least_words: int
     report: CorpusReport

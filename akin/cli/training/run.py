@@ -29,13 +29,13 @@ from models.training.batches import Mixing, Schedule
 from models.training.examples import TrainingSet
 from models.training.export import averaged, write_encoder
 from models.training.facets import TaggerSettings
-from models.training.fitness import overlaps, require_fitting
 from models.training.held_out import measure_held_out
 from models.training.loop import History, LoopSettings, State, Training
 from models.training.objectives import OBJECTIVES
 from models.training.objectives.batch import RetrievalObjective
 from models.training.rhetoric.functions import HeadSettings
 from models.training.rhetoric.phrases import MIN_WORDS
+from models.training.set_checks import overlaps, require_learnable
 from models.training.storage import read_state, state_content
 from models.training.trainable import LowRank, Trainable
 from models.types import ProgressFn
@@ -120,7 +120,7 @@ class Run:
         self._measured_at = config.tau or self.tau or _TAU
         _require_possible(config)
         in_batch = config.mixing is Mixing.IN_BATCH
-        require_fitting(self.sets, self._objectives, batch=config.steps.batch, in_batch=in_batch)
+        require_learnable(self.sets, self._objectives, batch=config.steps.batch, in_batch=in_batch)
         self.overlaps = () if self.held_out is None else overlaps(self.held_out, self.sets)
         checkpoint = locate_checkpoint(config.encoder)
         base = fingerprint(checkpoint, verify_weights(checkpoint), max_tokens=config.max_tokens)

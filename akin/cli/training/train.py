@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from akin.cli.consoles import stderr, stdout
 from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.options import Device, refuse_options
-from akin.cli.progress import make_room_for, show_progress
+from akin.cli.progress import create_parent_folders, show_progress
 from akin.cli.training.config import read_config
 from akin.cli.training.data import app as data_app
 from akin.cli.training.facets import read_all_labelled, train_facets
@@ -186,7 +186,7 @@ def functions(
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
     if tune_encoder is not None:
         refuse_head_options(context)
-    make_room_for(out)
+    create_parent_folders(out)
     # torch takes seconds to import; and invalid settings are found before hours of encoding.
     from models.training.rhetoric import functions as training
 
@@ -279,7 +279,7 @@ def facets(
     """
     if text_alone:
         refuse_options(context, ("encoder",), "--text-alone reads no encoder's layers; leave out {given}.")
-    make_room_for(out)
+    create_parent_folders(out)
     from models.training import facets as training
 
     settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)

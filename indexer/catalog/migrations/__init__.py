@@ -19,7 +19,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, insert, insp
 from indexer.catalog.database import BUSY_TIMEOUT_S, Database, expect_existing
 from indexer.catalog.tables import Base, IdentityRow
 from models.errors import StorageError
-from models.interruption import however_long
+from models.interruption import without_interruption
 
 NEWEST: Final = "0009"  # the last of versions/
 # The table in which Alembic records the schema that was applied.
@@ -42,7 +42,7 @@ def open_database(url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEO
         with database.reading() as connection:
             found = applied(connection)
         if found is None:
-            with however_long(), database.writing() as connection:
+            with without_interruption(), database.writing() as connection:
                 if applied(connection) is None:  # else another process has made it meanwhile
                     make(connection)
         else:
@@ -62,7 +62,7 @@ def migrate(url_or_path: str | Path) -> str | None:
     expect_existing(url_or_path)
     database = Database(url_or_path)
     try:
-        with however_long(), database.writing() as connection:
+        with without_interruption(), database.writing() as connection:
             found = applied(connection)
             if found is None:
                 make(connection)

@@ -13,7 +13,7 @@ _BEGINS = re.compile(rb"PMID- ")
 _FIRST_LINE = re.compile(r"\s*+PMID-")
 _FIELD = re.compile(r"([A-Z]{2,4}) {0,2}- ?(.*)")
 _SUFFIX = re.compile(r" (?:Jr|Sr|[2-9](?:nd|rd|th))$")
-_GOES_ON = " " * 6
+_CONTINUATION = " " * 6
 _DOI = " [doi]"  # follows an id that is a DOI
 
 
@@ -44,7 +44,7 @@ def _fields(text: str) -> dict[str, list[str]]:
         if found := _FIELD.match(line):
             last = [found[2].strip()]
             fields.setdefault(found[1], []).append(last)
-        elif line.startswith(_GOES_ON):
+        elif line.startswith(_CONTINUATION):
             last.append(line.strip())
     return {tag: [" ".join(filter(None, parts)) for parts in values] for tag, values in fields.items()}
 

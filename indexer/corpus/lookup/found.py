@@ -11,7 +11,7 @@ import orjson
 
 from indexer.corpus.read import Unresolved
 from indexer.corpus.rows import RawPaper
-from indexer.files.cells import harmless
+from indexer.files.cells import escape_formulas
 from indexer.files.durable import replace_file, storage_errors
 
 FOUND_FILE: Final = "found.jsonl"
@@ -68,7 +68,7 @@ def forget(folder: Path, names: Collection[str]) -> None:
 
     Half a line is removed too, because its paper is unknown.
     """
-    wanted = {_name(each) for name in names for each in (name, harmless(name))}
+    wanted = {_name(each) for name in names for each in (name, escape_formulas(name))}
     found, unresolved = folder / FOUND_FILE, folder / UNRESOLVED_FILE
     with storage_errors(folder):
         if found.exists():
@@ -120,7 +120,8 @@ def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Ite
         before = _rows(path) if path.exists() else []
         rows = [row for row in before if row[2] not in read]
         rows += [
-            [harmless(each.lookup), harmless(each.title), each.path, str(each.line)] for each in unresolved
+            [escape_formulas(each.lookup), escape_formulas(each.title), each.path, str(each.line)]
+            for each in unresolved
         ]
         if not rows and not before:
             return None

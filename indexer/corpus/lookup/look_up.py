@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from indexer.corpus.lookup.found import FoundPapers
-from indexer.corpus.lookup.polite import PoliteClient
 from indexer.corpus.lookup.services import SERVICES, Service
+from indexer.corpus.lookup.throttled_client import ThrottledClient
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.rows import RawPaper
 from models.errors import ServiceError
 from models.types import ProgressFn
 
 # Statuses that do not depend on the name, so that the next requests would get them too.
-_OF_THE_SERVICE: Final = frozenset({401, 403, 408, 425, 429})
+_SERVICE_WIDE_STATUSES: Final = frozenset({401, 403, 408, 425, 429})
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class LookupReport:
 def look_up(
     corpora: Sequence[Path],
     folder: Path,
-    client: PoliteClient,
+    client: ThrottledClient,
     *,
     format_name: str = "auto",
     on_progress: ProgressFn,
@@ -75,7 +75,11 @@ def look_up(
 
 
 def _ask(
-    service: Service, lookups: Sequence[str], client: PoliteClient, found: FoundPapers, report: LookupReport
+    service: Service,
+    lookups: Sequence[str],
+    client: ThrottledClient,
+    found: FoundPapers,
+    report: LookupReport,
 ) -> None:
     """Look up these names; if a request for several is refused, request each half to isolate the bad name."""
     names = [service.known_as(each.partition(":")[2]) for each in lookups]
@@ -85,7 +89,12 @@ def _ask(
     except ServiceError as error:
         # A service that takes several names per request redirects all requests alike.
         is_elsewhere = service.at_once > 1 and error.status is not None and error.status < 400
-        if error.status is None or error.status >= 500 or error.status in _OF_THE_SERVICE or is_elsewhere:
+        if (
+            error.status is None
+            or error.status >= 500
+            or error.status in _SERVICE_WIDE_STATUSES
+            or is_elsewhere
+        ):
             raise
         if len(lookups) == 1:
             report.n_asked += 1

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float32
 
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows
 from indexer.index.vector_index import OnRows
-from models.types import Hits, unseen
+from models.types import Hits, ignore_progress
 
 
 class ExactIndex:
@@ -18,7 +18,9 @@ class ExactIndex:
         self._rows = rows
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unseen) -> "ExactIndex":
+    def build(
+        cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = ignore_progress
+    ) -> "ExactIndex":
         """See ``VectorIndex``."""
         return cls(rows)
 

@@ -14,7 +14,7 @@ from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
 from indexer.index.backends.nearest import best_together, check_rows, check_search, nearest_rows, rescored
 from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError
-from models.types import Hits, unseen
+from models.types import Hits, ignore_progress
 
 # Proposals beyond k in the first attempt, to allow for FAISS's rounding.
 _SPARE = 32
@@ -43,7 +43,9 @@ class FlatIndex:
                 self._index.add(added)
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unseen) -> "FlatIndex":
+    def build(
+        cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = ignore_progress
+    ) -> "FlatIndex":
         """See ``VectorIndex``; raises DeviceFullError if the GPU that ``device`` names has not the memory."""
         return _flat(cls, rows, device)
 
@@ -77,7 +79,7 @@ class FlatIndex:
             except DeviceFullError:
                 break
             hits = rescored(self._rows, queries, proposed=proposed, k=k)
-            if _settled(hits, squared[:, -1], queries):
+            if _is_exact(hits, squared[:, -1], queries):
                 return best_together(hits) if together else hits
             n_proposed *= 4
         return nearest_rows(self._rows, queries, k=k, together=together, allowed=allowed)
@@ -121,7 +123,7 @@ def flat_bytes(n_rows: int, dim: int) -> int:
     return 4 * n_rows * (dim + 1)
 
 
-def _settled(
+def _is_exact(
     hits: Hits, farthest: Float32[np.ndarray, " n_query"], queries: Float32[np.ndarray, "n_query dim"]
 ) -> bool:
     """Return whether every row not proposed is farther than the last hit, allowing for FAISS's rounding."""

@@ -32,7 +32,7 @@ _FREE_BYTES = "models.encoders.devices:free_bytes"  # by name, because it import
 _FULL = ("out of memory", "alloc fail")
 
 # Indexes of each GPU to free at its next call: freeing is a call too, but garbage is collected at any time.
-_dead: defaultdict[int, deque[Any]] = defaultdict(deque)
+_to_free: defaultdict[int, deque[Any]] = defaultdict(deque)
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class Gpu:
     def used(self) -> Iterator[None]:
         """Hold the GPU for one call of FAISS; raises DeviceFullError if its memory does not suffice."""
         with self.lock:
-            self._free_the_dead()
+            self._free_collected()
             try:
                 yield
             except RuntimeError as error:
@@ -64,10 +64,10 @@ class Gpu:
 
         Garbage may be collected in any thread, in the middle of a call, so no lock is taken then.
         """
-        weakref.finalize(owner, _dead[self.number].append, index).atexit = False
+        weakref.finalize(owner, _to_free[self.number].append, index).atexit = False
 
-    def _free_the_dead(self) -> None:
-        dead = _dead[self.number]
+    def _free_collected(self) -> None:
+        dead = _to_free[self.number]
         while dead:
             dead.pop()
 
@@ -159,7 +159,7 @@ def gpu_for(device: str, n_bytes: int) -> Gpu | None:
 
 def _free_bytes(number: int) -> float:
     """Return the free memory of a GPU; infinite if unknown: then FAISS raises an error when it is full."""
-    if _dead[number]:
+    if _to_free[number]:
         with gpu_at(number).used():  # frees the dead indexes
             pass
     free: int | None = pkgutil.resolve_name(_FREE_BYTES)(number)

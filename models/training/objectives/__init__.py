@@ -7,19 +7,19 @@ settings.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-_ROOM = "models.training.objectives"
+_PACKAGE = "models.training.objectives"
 
 # Each is built with its settings as keywords and called with an EncodedBatch (batch.RetrievalObjective).
 OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
-        "in-batch": f"{_ROOM}.in_batch:InBatch",  # Akin's own: the ranking distances, both ways
-        "specter": f"{_ROOM}.specter:DocumentTriplet",  # SPECTER; also SPECTER-CoCite, CoSentBert
-        "ts": f"{_ROOM}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
-        "ot": f"{_ROOM}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire
-        "ts-ot": f"{_ROOM}.aspire_ts_ot:SupervisedTransport",  # ASPIRE: ts+otAspire
-        "abs": f"{_ROOM}.aspire_ablations:AbsTriplet",  # ASPIRE: AbsAspire
-        "max": f"{_ROOM}.aspire_ablations:MaxTriplet",  # ASPIRE: MaxAspire
-        "attention": f"{_ROOM}.aspire_ablations:AttentionTriplet",  # ASPIRE: AttAspire
-        "mnrl": f"{_ROOM}.mnrl:MultipleNegatives",  # Zeta Alpha
+        "in-batch": f"{_PACKAGE}.in_batch:InBatch",  # Akin's own: the ranking distances, both ways
+        "specter": f"{_PACKAGE}.specter:DocumentTriplet",  # SPECTER; also SPECTER-CoCite, CoSentBert
+        "ts": f"{_PACKAGE}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
+        "ot": f"{_PACKAGE}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire
+        "ts-ot": f"{_PACKAGE}.aspire_ts_ot:SupervisedTransport",  # ASPIRE: ts+otAspire
+        "abs": f"{_PACKAGE}.aspire_ablations:AbsTriplet",  # ASPIRE: AbsAspire
+        "max": f"{_PACKAGE}.aspire_ablations:MaxTriplet",  # ASPIRE: MaxAspire
+        "attention": f"{_PACKAGE}.aspire_ablations:AttentionTriplet",  # ASPIRE: AttAspire
+        "mnrl": f"{_PACKAGE}.mnrl:MultipleNegatives",  # Zeta Alpha
     }
 )

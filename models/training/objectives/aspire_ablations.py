@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import paired_distances, require_numbers
+from models.training.objectives.distances import paired_distances, require_positive
 from models.training.objectives.negatives import margin_loss
 from models.training.objectives.specter import DocumentTriplet
 
@@ -31,7 +31,7 @@ class MaxTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        require_numbers(margin=self.margin, or_zero=True)
+        require_positive(margin=self.margin, or_zero=True)
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss; 0 for a batch without a negative."""
@@ -50,8 +50,8 @@ class AttentionTriplet:
     tau: float = 0.5
 
     def __post_init__(self) -> None:
-        require_numbers(margin=self.margin, or_zero=True)
-        require_numbers(tau=self.tau)
+        require_positive(margin=self.margin, or_zero=True)
+        require_positive(tau=self.tau)
 
     @property
     def served_tau(self) -> float:

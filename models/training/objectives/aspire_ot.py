@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import paired_distances, require_numbers
+from models.training.objectives.distances import paired_distances, require_positive
 from models.training.objectives.negatives import margin_loss
 
 
@@ -22,8 +22,8 @@ class TransportTriplet:
     tau: float = 0.5
 
     def __post_init__(self) -> None:
-        require_numbers(margin=self.margin, or_zero=True)
-        require_numbers(tau=self.tau)
+        require_positive(margin=self.margin, or_zero=True)
+        require_positive(tau=self.tau)
 
     @property
     def served_tau(self) -> float:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 
 from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch, Vectors
-from models.training.objectives.distances import l2, paired_distances, require_numbers
+from models.training.objectives.distances import l2, paired_distances, require_positive
 from models.training.objectives.negatives import draw_triples, hinge, nothing
 
 
@@ -29,7 +29,7 @@ class TextualSupervision:
     served_tau: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        require_numbers(margin=self.margin, or_zero=True)
+        require_positive(margin=self.margin, or_zero=True)
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss, 0 without a negative; raises InputError for an example without an aligned pair."""

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import require_numbers
+from models.training.objectives.distances import require_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class SupervisedTransport:
     transport: float = 1.0
 
     def __post_init__(self) -> None:
-        require_numbers(tau=self.tau)
-        require_numbers(margin=self.margin, sentences=self.sentences, transport=self.transport, or_zero=True)
+        require_positive(tau=self.tau)
+        require_positive(margin=self.margin, sentences=self.sentences, transport=self.transport, or_zero=True)
 
     @property
     def served_tau(self) -> float:

@@ -23,7 +23,7 @@ def require_distance(name: str) -> None:
         raise UnknownNameError(f"Unknown distance {name!r}; known: {', '.join(DISTANCES)}.")
 
 
-def require_numbers(*, or_zero: bool = False, **settings: object) -> None:
+def require_positive(*, or_zero: bool = False, **settings: object) -> None:
     """Raise InputError unless each of the ``settings`` of an objective is a finite number above 0.
 
     ``or_zero``: 0 is accepted as well.

@@ -19,7 +19,7 @@ from models.training.objectives.distances import (
     TEMPERED,
     all_distances,
     require_distance,
-    require_numbers,
+    require_positive,
 )
 
 
@@ -40,7 +40,7 @@ class InBatch:
             require_distance(name)
         if not self.distances:
             raise InputError(f"in-batch has no distances; give at least one of {', '.join(DISTANCES)}.")
-        require_numbers(temperature=self.temperature, tau=self.tau)
+        require_positive(temperature=self.temperature, tau=self.tau)
 
     @property
     def served_tau(self) -> float | None:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import require_numbers
+from models.training.objectives.distances import require_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class MultipleNegatives:
     served_tau: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        require_numbers(scale=self.scale)
+        require_positive(scale=self.scale)
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the mean over the batch."""

@@ -30,7 +30,7 @@ def draw_triples(batch: EncodedBatch) -> Triples:
     """Return a triple for each explicit negative, and one drawn with torch for each example without any.
 
     An explicit negative that belongs to its query in some example does not count. So a batch may have no
-    triple and nothing to learn from; ``models.training.fitness`` refuses sets in which no batch can have one.
+    triple and nothing to learn from; ``models.training.set_checks`` refuses sets in which no batch has one.
     """
     places = torch.arange(len(batch.owner), device=batch.owner.device)
     given = (~batch.known[batch.owner, places]).nonzero()[:, 0]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 
 from models.training.objectives.batch import EncodedBatch
-from models.training.objectives.distances import DOCUMENT, paired_distances, require_numbers
+from models.training.objectives.distances import DOCUMENT, paired_distances, require_positive
 from models.training.objectives.negatives import margin_loss
 
 
@@ -26,7 +26,7 @@ class DocumentTriplet:
     served_tau: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        require_numbers(margin=self.margin, or_zero=True)
+        require_positive(margin=self.margin, or_zero=True)
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss; 0 for a batch without a negative."""

@@ -16,8 +16,8 @@ _OF_CITING = "of the citing paper"
 class LeakGuard:
     """A filter for papers of evaluations, by id, DOI and title; ``counts`` holds the number found by each.
 
-    ``of_others`` compares the id of a citing paper, also with the papers that ``without_leaks`` left out, and
-    its DOI and title if given. ``named`` holds the names of the evaluations, for a report.
+    ``without_leaked_citations`` compares the id of a citing paper, also with the papers that
+    ``without_leaks`` left out, and its DOI and title if given. ``named`` holds the names of the evaluations.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LeakGuard:
                 kept[name] = paper
         return kept
 
-    def of_others(self, citations: Iterable[Citation]) -> Iterator[Citation]:
+    def without_leaked_citations(self, citations: Iterable[Citation]) -> Iterator[Citation]:
         """Yield the sentences of papers that no evaluation uses; each other citing paper is counted once."""
         known = self._ids | self._left_out
         for citation in citations:

@@ -63,7 +63,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
+class MinedExamples:
     """The examples kept, and the number of sentences found for each function before the limit.
 
     ``n_unclear`` is the number of sentences with n-grams of several functions.
@@ -128,7 +128,7 @@ def stems(text: str) -> list[str]:
     return list(_stemmer.stemWords(_WORD.findall(text.lower())))
 
 
-def mine(papers: Iterable[Paper], phrases: PhraseList, *, per_function: int, seed: int) -> Mined:
+def mine(papers: Iterable[Paper], phrases: PhraseList, *, per_function: int, seed: int) -> MinedExamples:
     """Collect sentences with n-grams of exactly one function, at most ``per_function`` random ones of each.
 
     The examples are in the order of the papers.
@@ -153,7 +153,7 @@ def mine(papers: Iterable[Paper], phrases: PhraseList, *, per_function: int, see
             elif (place := draws[function].randrange(counts[function])) < per_function:
                 kept[place] = example
     in_order = sorted(itertools.chain.from_iterable(found.values()), key=lambda pair: pair[0])
-    return Mined(
+    return MinedExamples(
         tuple(example for _, example in in_order),
         {function: counts[function] for function in phrases.functions},
         n_sentences,

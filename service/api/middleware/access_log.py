@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.errors import problem_of_ours
 from service.api.headers import with_standard_headers
-from service.api.middleware.routing import resolved_of
+from service.api.middleware.routing import route_of
 from service.api.services import services_of
 from service.context import Stages, set_stages
 from service.observability.metrics import Metrics
@@ -26,7 +26,7 @@ _GIVEN_ID: Final = re.compile(r"[0-9a-f-]{16,64}", re.ASCII)
 _log = structlog.get_logger(__name__)
 
 
-class Observed:
+class AccessLog:
     """The middleware that gives each request its id and its stages, and logs and counts its outcome."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, spans: Spans) -> None:
@@ -49,7 +49,7 @@ class Observed:
         set_stages(stages)
         exchange = _Exchange(receive, send)
         send = with_standard_headers(exchange.send, request)
-        route = resolved_of(scope).name
+        route = route_of(scope).name
         method = method_name(scope)
         traceparent = request.headers.get("traceparent", "")
         started = time.perf_counter()
@@ -78,7 +78,7 @@ def _log_line(
     request: Request, outcome: "_Outcome", generation: str, *, took_s: float, stages: Stages
 ) -> None:
     """Write the line of the log; at level debug for successful probes, of which there are many."""
-    policy = resolved_of(request.scope).policy
+    policy = route_of(request.scope).policy
     quiet = policy is not None and policy.quiet
     (_log.debug if quiet and outcome.status < 500 else _log.info)(
         "request",

@@ -31,7 +31,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRoute:
     """The route that will answer a request.
 
     ``policy`` is ``None`` for a route that declares none. ``allow`` holds the methods of the path if it does
@@ -62,24 +62,24 @@ class RouteTable:
             for each in iter_route_contexts(app.routes)
         ]
 
-    def resolve(self, scope: Scope) -> Resolved:
+    def resolve(self, scope: Scope) -> ResolvedRoute:
         """Return the route that the router will choose for ``scope``, by the router's test of each route."""
         partial: list[Route] = []
         for route in self.routes:
             match, _ = route.target.matches(scope)
             if match is Match.FULL:
-                return Resolved(route, _of_query(route.policy, scope))
+                return ResolvedRoute(route, _of_query(route.policy, scope))
             if match is Match.PARTIAL:
                 partial.append(route)
         if not partial:
-            return Resolved(None, UNKNOWN)
+            return ResolvedRoute(None, UNKNOWN)
         first = partial[0]
         methods = {name for each in partial if each.path == first.path for name in each.methods}
         methods |= {"HEAD"} if "GET" in methods else set()
-        return Resolved(first, _of_query(first.policy, scope), tuple(sorted(methods)))
+        return ResolvedRoute(first, _of_query(first.policy, scope), tuple(sorted(methods)))
 
 
-class Resolution:
+class RouteResolution:
     """The middleware outside all that use a policy; it stores the resolved route in the request's state."""
 
     def __init__(self, app: ASGIApp, *, application: FastAPI) -> None:
@@ -108,9 +108,9 @@ def _without_body(send: Send) -> Send:
     return send_headers
 
 
-def resolved_of(scope: Scope) -> Resolved:
-    """Return the resolved route of a request that passed ``Resolution``."""
-    resolved: Resolved = Request(scope).state.resolved
+def route_of(scope: Scope) -> ResolvedRoute:
+    """Return the resolved route of a request that passed ``RouteResolution``."""
+    resolved: ResolvedRoute = Request(scope).state.resolved
     return resolved
 
 
@@ -122,7 +122,7 @@ def policy_of(scope: Scope) -> Policy:
     """
     if _CONTROL.search(scope["path"]):
         raise HTTPException(400, "The path contains a control character, which no path of this service has.")
-    policy = resolved_of(scope).policy
+    policy = route_of(scope).policy
     if policy is None:
         raise RouteClosedError("This route is closed to everyone: it declares no access policy.")
     return policy
@@ -130,7 +130,7 @@ def policy_of(scope: Scope) -> Policy:
 
 def expect_answerable(scope: Scope) -> None:
     """Raise HTTPException 404 for a path without a route, 405 if the path does not accept the method."""
-    resolved = resolved_of(scope)
+    resolved = route_of(scope)
     if resolved.route is None:
         raise HTTPException(404)
     if resolved.allow:
@@ -142,7 +142,7 @@ async def expect_resolved(request: Request) -> None:
 
     Raises RouteClosedError.
     """
-    route = resolved_of(request.scope).route
+    route = route_of(request.scope).route
     if route is None or request.scope.get("route") is not route.target:
         raise RouteClosedError("The policy applied is not that of the route reached.")
 

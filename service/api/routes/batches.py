@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from models.errors import BatchUnfinishedError
 from service.access.in_turn import in_turn
 from service.access.policy import MAX_BATCH_BYTES, OWN, requires
-from service.api.batch_files import Stretch, as_file
+from service.api.batch_files import ResultRange, as_file
 from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import accepted, documented, file_headers
@@ -20,7 +20,7 @@ from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut, MatchBatchIn, ProfilesBatchIn
 from service.api.services import services_of
-from service.batches.content import Asked, new_job
+from service.batches.content import BatchContent, new_job
 from service.batches.job import Job
 from service.batches.jobs import Jobs
 from service.batches.scheduler import Batches
@@ -115,7 +115,7 @@ def batch_results(
         )
     stop = max(start, jobs.n_ready(job))
     return StreamingResponse(
-        in_turn(request.state.queue, as_file(form, jobs, Stretch(job.id, start, stop))),
+        in_turn(request.state.queue, as_file(form, jobs, ResultRange(job.id, start, stop))),
         headers={
             **file_headers(form, "akin-batch"),
             "X-Akin-Generation": job.generation,
@@ -132,15 +132,15 @@ def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> Non
     batches.jobs().remove(batch_id, owner=seen_by(caller))
 
 
-def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> Asked | MatchQuery:
+def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> BatchContent | MatchQuery:
     if isinstance(body, ProfilesBatchIn):
-        return body.to_asked(kept_profiles(request, body.named))
+        return body.to_content(kept_profiles(request, body.named))
     if isinstance(body, MatchBatchIn):
-        query = body.to_asked(kept_profiles(request, body.named))
+        query = body.to_content(kept_profiles(request, body.named))
         # Refuse what would make every submission fail before anything is stored.
         Matcher(engine, query.profiles, query.told).columns(name for _, name in query.conflicts)
         return query
-    return body.to_asked()
+    return body.to_content()
 
 
 def _out(jobs: Jobs, job: Job) -> BatchOut:

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, HTTPException, Request
 
-from service.access.keys import NOT_READ
+from service.access.keys import KEYS_NOT_READ
 from service.access.policy import PUBLIC, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.schemas.operations import AliveOut, DegradationOut, ReadyOut
@@ -29,7 +29,7 @@ def readyz(request: Request, engine: EngineDep) -> ReadyOut:
     if services.draining:
         raise HTTPException(503, "The process is shutting down; use another one.")
     if not services.keys.known:
-        raise HTTPException(503, f"{NOT_READ.detail} {NOT_READ.remedy}")
+        raise HTTPException(503, f"{KEYS_NOT_READ.detail} {KEYS_NOT_READ.remedy}")
     manifest = engine.snapshot.manifest
     return ReadyOut(
         degraded=[DegradationOut.model_validate(each) for each in services.degraded()],

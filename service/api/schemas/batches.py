@@ -18,10 +18,10 @@ from service.api.schemas.search.recommendations import (
     RecommendationsShapeIn,
 )
 from service.api.schemas.search.search import FirstPageIn, SearchShapeIn
-from service.batches.content import Asked
+from service.batches.content import BatchContent
 from service.batches.job import Job, JobState
-from service.match.program.people import MAX_NAME_CHARS
-from service.match.query import MatchQuery, Profile, Told
+from service.match.program.names import MAX_NAME_CHARS
+from service.match.query import MatchOptions, MatchQuery, Profile
 from service.search.aspect import Aspect
 from service.search.query import Seed
 
@@ -41,15 +41,15 @@ class SeedsBatchIn(SearchShapeIn):
         "own aspect; all other fields apply to each of them."
     )
 
-    def to_asked(self) -> Asked:
+    def to_content(self) -> BatchContent:
         """Return the queries; if all seeds are names, the one query that is repeated for each of them."""
         shared = self.to_shape(Seed())
         names = [seed for seed in self.seeds if isinstance(seed, str)]
         if len(names) == len(self.seeds):
-            return Asked((shared,), seeds=tuple(names))
+            return BatchContent((shared,), seeds=tuple(names))
         (own,) = shared.seeds
         seeds = map(to_seed, self.seeds)
-        return Asked(
+        return BatchContent(
             tuple(
                 replace(
                     shared, seeds=(replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed,)
@@ -66,9 +66,9 @@ class QueriesBatchIn(Strict):
         Field(description="Bodies of /v1/search without cursor.")
     )
 
-    def to_asked(self) -> Asked:
+    def to_content(self) -> BatchContent:
         """Return the queries."""
-        return Asked(tuple(query.to_query() for query in self.queries))
+        return BatchContent(tuple(query.to_query() for query in self.queries))
 
 
 class NamedRecommendationsIn(FirstRecommendationsIn):
@@ -84,10 +84,10 @@ class RecommendationsBatchIn(Strict):
         list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)
     ] = Field(description="Bodies of /v1/recommendations without cursor, each with an optional name.")
 
-    def to_asked(self) -> Asked:
+    def to_content(self) -> BatchContent:
         """Return the queries; raises QueryError if there are too many seeds and negatives."""
         _expect_seeds(sum(len(each.seeds) + len(each.negatives) for each in self.recommendations))
-        return Asked(
+        return BatchContent(
             tuple(each.to_query() for each in self.recommendations),
             names=tuple(each.name for each in self.recommendations),
         )
@@ -114,7 +114,7 @@ class ProfilesBatchIn(RecommendationsShapeIn):
         """The names of the profiles that are given without papers."""
         return [profile.name for profile in self.profiles if profile.papers is None]
 
-    def to_asked(self, kept: Mapping[str, Profile]) -> Asked:
+    def to_content(self, kept: Mapping[str, Profile]) -> BatchContent:
         """Return the queries; raises QueryError if there are too many seeds and negatives."""
         seeds = [
             kept[each.name].papers if each.papers is None else tuple(each.papers) for each in self.profiles
@@ -126,7 +126,7 @@ class ProfilesBatchIn(RecommendationsShapeIn):
                 f"{max(n_seeds)}, more than {MOST_SEEDS} together; leave some out."
             )
         _expect_seeds(sum(n_seeds))
-        return Asked(
+        return BatchContent(
             tuple(self.to_shape(map(Seed, each)) for each in seeds),
             names=tuple(each.name for each in self.profiles),
         )
@@ -172,7 +172,7 @@ class MatchBatchIn(Strict):
         """The names of the profiles that are given without papers."""
         return named_alone(self.match.profiles)
 
-    def to_asked(self, kept: Mapping[str, Profile]) -> MatchQuery:
+    def to_content(self, kept: Mapping[str, Profile]) -> MatchQuery:
         """Return the match; raises QueryError if it would list or read more than a batch may."""
         asked = self.match
         if asked.limit * asked.reasons > MOST_REASONS:
@@ -189,7 +189,7 @@ class MatchBatchIn(Strict):
             tuple(each.to_seed() for each in asked.submissions),
             to_profiles(asked.profiles, kept, most_papers=MOST_SEEDS_OF_ALL),
             tuple((each.submission, each.profile) for each in asked.conflicts),
-            told=Told(asked.limit, asked.reasons, asked.nearest),
+            told=MatchOptions(asked.limit, asked.reasons, asked.nearest),
             own_conflicts=asked.own_conflicts,
         )
 

@@ -14,13 +14,13 @@ from service.api.schemas.search.sentences import PaperHeadOut
 from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim
 from service.match.query import (
+    AssignmentLimits,
     MatchAnswer,
     MatchedProfile,
     MatchedSubmission,
+    MatchOptions,
     MatchQuery,
     Profile,
-    Shares,
-    Told,
 )
 
 MOST_SUBMISSIONS = 50
@@ -129,8 +129,10 @@ class MatchIn(MatchShapeIn):
             tuple(each.to_seed() for each in self.submissions),
             to_profiles(self.profiles, kept, most_papers=MOST_PAPERS),
             tuple((each.submission, each.profile) for each in self.conflicts),
-            None if assign is None else Shares(assign.per_submission, assign.per_profile, assign.aim),
-            Told(self.limit, self.reasons, self.nearest),
+            None
+            if assign is None
+            else AssignmentLimits(assign.per_submission, assign.per_profile, assign.aim),
+            MatchOptions(self.limit, self.reasons, self.nearest),
             self.own_conflicts,
         )
 

@@ -20,7 +20,7 @@ _NO_RESULTS = b'"results":[]'  # quotation marks in texts are escaped, so no tex
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class JSONAnswer:
     """An answer as JSON, with its time and its coverage; ``took_ms`` is its last member."""
 
     content: bytes
@@ -28,15 +28,15 @@ class Written:
     coverage: float = 1.0
 
     @classmethod
-    def of(cls, answer: Any) -> "Written":
+    def of(cls, answer: Any) -> "JSONAnswer":
         """Build from the model of the answer, which has a ``took_ms``."""
         content = answer.model_dump_json(by_alias=True).encode()
         return cls(content, answer.took_ms, getattr(answer, "coverage", 1.0))
 
-    def with_results(self, results: bytes) -> "Written":
+    def with_results(self, results: bytes) -> "JSONAnswer":
         """Return the same answer with ``results``, a list in JSON, instead of its empty list."""
         content = self.content.replace(_NO_RESULTS, b'"results":' + results, 1)
-        return Written(content, self.took_ms, self.coverage)
+        return JSONAnswer(content, self.took_ms, self.coverage)
 
 
 def writer(shape: type[Out]) -> Callable[[Sequence[object]], bytes]:

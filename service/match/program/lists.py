@@ -13,7 +13,7 @@ from typing import Final
 
 from indexer.files.durable import storage_errors
 from models.errors import BrokenRowError, CorpusFormatError, InputError
-from service.match.program.people import check_name, one_form
+from service.match.program.names import check_name, one_form
 
 # The most bytes of a list of names, conflicts or quotas; that of a large conference takes 20 MB.
 _MAX_BYTES: Final = 256 * 2**20

@@ -12,7 +12,7 @@ from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.types import Paper
 from service.match.program.lists import listed_conflicts, listed_profiles, listed_quotas
-from service.match.program.people import People, check_name, one_form
+from service.match.program.names import NameIndex, check_name, one_form
 from service.resolve.titles import folded
 
 MAX_PROFILES: Final = 50_000
@@ -22,7 +22,7 @@ _BESIDE = re.compile(r"\..*|readme(?:\..*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProfileSelection:
     """The papers of a profile that count: the ``most`` recent ones, not older than the year ``since``."""
 
     most: int | None = None
@@ -65,7 +65,7 @@ def read_program(
     corpora: Sequence[Path] = (),
     conflicts: Path | None = None,
     quotas: Path | None = None,
-    wanted: Wanted = Wanted(),
+    wanted: ProfileSelection = ProfileSelection(),
     max_profiles: int = MAX_PROFILES,
 ) -> Program:
     """Read submissions from corpus files of any format, and profiles from a folder or a list.
@@ -76,7 +76,7 @@ def read_program(
     profiles and numbers; a first line without any known name is taken for a header.
 
     A profile's paper with the title of a submission is that submission. A profile that contains a submission,
-    or is that of one of its authors (``People``), is in conflict with it. Raises InputError (also for more
+    or is that of one of its authors (``NameIndex``), is in conflict with it. Raises InputError (also for more
     than ``max_profiles``), CorpusFormatError, BrokenRowError and StorageError.
     """
     program = Program()
@@ -103,7 +103,7 @@ def read_program(
         program.conflicts |= {(each, name) for each in held & submitted}
     if not program.profiles:
         raise InputError(f"{profiles}: there is no profile with a paper that counts.")
-    people = People(program.profiles)
+    people = NameIndex(program.profiles)
     for each in program.submissions:
         program.conflicts |= {(each, name) for name in people.of(program.papers[each])}
     _read_lists(program, conflicts, quotas)

@@ -21,10 +21,10 @@ from models.errors import (
 from service.api.errors import ProblemPages
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
-from service.resolve.filter_names import ONE, Named
-from service.web.address.asked import DEFAULT_LIMIT, KNOWN, Asked
+from service.resolve.filter_names import ONE, FilterKind
 from service.web.address.given import FURTHER, MAX_FURTHER_PAPERS
 from service.web.address.links import Link, short
+from service.web.address.page_query import DEFAULT_LIMIT, KNOWN, PageQuery
 from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {
@@ -49,13 +49,13 @@ def in_words(error: AkinError) -> str:
     return _LIST.sub(lambda found: ", ".join(str(int(number) + 1) for number in found[1].split(", ")), said)
 
 
-def not_here(asked: Asked) -> str:
+def not_here(asked: PageQuery) -> str:
     """Return the message that the collection lacks the query's paper, with its name."""
     named = short(asked.paper)
     return f"This paper is not in this collection: {named}. Paste its title and abstract to ask with it."
 
 
-def mended(asked: Asked, error: InputError) -> Link | None:
+def correction(asked: PageQuery, error: InputError) -> Link | None:
     """Return a link to the query without its invalid part, or ``None`` if no such query is known."""
     if isinstance(error, CursorError):
         return Link("Show the first page", asked.address())
@@ -65,12 +65,12 @@ def mended(asked: Asked, error: InputError) -> Link | None:
         )
         return Link("Search with the whole abstract", asked.address(**nothing))
     if isinstance(error, PaperNotFoundError):
-        rest = asked.without_own()
+        rest = asked.without_start()
         return Link("Search without this paper", rest.address()) if asked.like else None
     return None if _is_valid(asked) else _with_other_numbers(asked)
 
 
-def _with_other_numbers(asked: Asked) -> Link | None:
+def _with_other_numbers(asked: PageQuery) -> Link | None:
     """Return a link to the first valid query: without years, with the default limit, or both changed."""
     changes: list[tuple[str, dict[str, Any]]] = [
         ("Search without these years", {"year_from": None, "year_to": None}),
@@ -78,14 +78,14 @@ def _with_other_numbers(asked: Asked) -> Link | None:
     ]
     changes.append(("Search without these years, ten results per page", {**changes[0][1], **changes[1][1]}))
     for words, change in changes:
-        if _is_valid(mended := replace(asked, **change)):
-            return Link(words, mended.address())
+        if _is_valid(correction := replace(asked, **change)):
+            return Link(words, correction.address())
     return None
 
 
-def without_names(asked: Asked, kind: Named) -> Link | None:
+def without_names(asked: PageQuery, kind: FilterKind) -> Link | None:
     """Return a link to the query without its filter ``kind``, or ``None`` if it has no paper or text."""
-    return Link(f"Search without the {ONE[kind]}", asked.address(**{kind: ()})) if asked.anything else None
+    return Link(f"Search without the {ONE[kind]}", asked.address(**{kind: ()})) if asked.has_seeds else None
 
 
 def without_malformed(given: QueryParams) -> Link | None:
@@ -93,12 +93,12 @@ def without_malformed(given: QueryParams) -> Link | None:
 
     This is either the further papers that are too many or one parameter.
     """
-    if (asked := _read(_first_papers(given))) is not None and asked.of_many:
+    if (asked := _read(_first_papers(given))) is not None and asked.has_further_papers:
         return Link(f"Search with the first {MAX_FURTHER_PAPERS} papers", asked.address())
     for name in reversed(KNOWN):
         rest = QueryParams([each for each in given.multi_items() if each[0] != name])
         if name in given and (asked := _read(rest)) is not None:
-            asks = asked.anything or asked.browses
+            asks = asked.has_seeds or asked.has_only_filters
             return Link(f"Search without “{name}”", asked.address()) if asks else None
     return None
 
@@ -113,17 +113,17 @@ def _first_papers(given: QueryParams) -> QueryParams:
     return QueryParams(rest)
 
 
-def _read(given: QueryParams) -> Asked | None:
+def _read(given: QueryParams) -> PageQuery | None:
     try:
-        return Asked.of(given)
+        return PageQuery.of(given)
     except QueryError:
         return None
 
 
-def _is_valid(asked: Asked) -> bool:
+def _is_valid(asked: PageQuery) -> bool:
     """Return whether the query itself is valid, whatever papers the collection holds."""
     try:
-        if asked.browses:
+        if asked.has_only_filters:
             asked.listing()
         else:
             asked.settled(()).request()

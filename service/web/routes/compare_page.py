@@ -14,8 +14,8 @@ from service.api.schemas.base import pasted_paper
 from service.match.side_by_side import side_by_side
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from service.web.address.asked import MOST_PASTED
 from service.web.address.links import short
+from service.web.address.page_query import MOST_PASTED
 from service.web.address.refusals import in_words
 from service.web.render import render
 from service.web.views.results.sides import view_sides

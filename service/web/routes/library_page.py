@@ -11,12 +11,12 @@ from service.access.keys import Caller
 from service.access.policy import LANDING, READ, Dialect, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.errors import slug_of, status_of
-from service.web.address.asked import Asked
 from service.web.address.given import MAX_FURTHER_PAPERS
+from service.web.address.page_query import PageQuery
 from service.web.address.refusals import in_words
 from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, find_library
 from service.web.render import render
-from service.web.uploads import BodyDep, Sent, form_parts
+from service.web.uploads import BodyDep, FormField, form_parts
 from service.web.views.library import view_library
 
 router = APIRouter(prefix="/library", include_in_schema=False)
@@ -29,16 +29,16 @@ def page(request: Request) -> Response:
     """Show the form to upload a library; its papers will be added to the query in the address."""
     caller: Caller | None = getattr(request.state, "caller", None)
     try:
-        return _form(Asked.of(request.query_params), refused=caller is None)
+        return _form(PageQuery.of(request.query_params), refused=caller is None)
     except InputError as error:
-        return _form(Asked(), problem=error)
+        return _form(PageQuery(), problem=error)
 
 
 @router.post("")
 @requires(replace(READ, dialect=Dialect.PAGE, max_body_bytes=MAX_LIBRARY_BYTES))
 def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     """Show which papers of a library the collection has, to choose the seeds from, and which are missing."""
-    asked = Asked()
+    asked = PageQuery()
     try:
         parts = form_parts(body, request.headers.get("content-type", ""))
         fields = [
@@ -46,7 +46,7 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
             for each in parts
             if each.name not in {_FILE, _LIST}
         ]
-        asked = Asked.of(QueryParams(fields))
+        asked = PageQuery.of(QueryParams(fields))
         sent = _library(parts)
         library = find_library(engine, sent.content, sent.filename or "")
     except InputError as error:
@@ -56,7 +56,7 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     return render("library.html", library=view, problem=None, refused=False, **_limits(asked))
 
 
-def _library(parts: list[Sent]) -> Sent:
+def _library(parts: list[FormField]) -> FormField:
     """Return the first file or list of a form that is not empty; raises InputError if there is none."""
     for each in parts:
         if each.name in {_FILE, _LIST} and each.content.strip():
@@ -64,7 +64,7 @@ def _library(parts: list[Sent]) -> Sent:
     raise InputError("Choose a file, or paste a list; there was nothing in either.")
 
 
-def _form(asked: Asked, *, problem: InputError | None = None, refused: bool = False) -> Response:
+def _form(asked: PageQuery, *, problem: InputError | None = None, refused: bool = False) -> Response:
     return render(
         "library.html",
         200 if problem is None else status_of(type(problem)),
@@ -75,7 +75,7 @@ def _form(asked: Asked, *, problem: InputError | None = None, refused: bool = Fa
     )
 
 
-def _limits(asked: Asked) -> dict[str, Any]:
+def _limits(asked: PageQuery) -> dict[str, Any]:
     return {
         "asked": asked,
         "most_bytes": MAX_LIBRARY_BYTES,

@@ -17,13 +17,13 @@ from service.api.formats import Format
 from service.api.services import public_address, services_of
 from service.search.engine import SearchEngine
 from service.search.lookup import find_titles, nearest_papers
-from service.web.address.asked import Asked
 from service.web.address.further import Further
 from service.web.address.links import Link
-from service.web.address.refusals import in_words, mended, not_here, without_malformed, without_names
-from service.web.answered import Answered, answer, by_id, named, read, whole_list
-from service.web.browsed import browse, names_meant, with_names
+from service.web.address.page_query import PageQuery
+from service.web.address.refusals import correction, in_words, not_here, without_malformed, without_names
 from service.web.library import MAX_LIBRARY_BYTES
+from service.web.paper_listing import browse, names_meant, with_names
+from service.web.query_answer import QueryAnswer, answer, by_id, named, read, whole_list
 from service.web.render import render
 from service.web.tables import TABLES
 from service.web.views.browse import view_browsed
@@ -46,16 +46,16 @@ _LONGEST_TITLE = 300
 @requires(PAGE)
 def page(request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep) -> Response:
     """Show the search page or, if its address has a query, that query and its results."""
-    asked = Asked()
+    asked = PageQuery()
     try:
         # Step by step, so that an error page shows the query as far as it was understood.
-        asked = Asked.of(request.query_params)
-        if not (asked.anything or asked.browses):
+        asked = PageQuery.of(request.query_params)
+        if not (asked.has_seeds or asked.has_only_filters):
             return _home(request, engine)
         engine = paging.engine(asked.cursor)
         asked = by_id(engine, asked)
         asked = with_names(engine, asked)
-        if asked.browses:
+        if asked.has_only_filters:
             return _browsed(engine, paging, asked)
         answered = answer(engine, paging, answers, asked)
     except InputError as error:
@@ -71,7 +71,7 @@ def export(
     """Send the results of a page as a file, or with ``whole=1`` the list from its first page on."""
     if ending not in _FORMATS and ending not in TABLES:
         raise InputError(f"Results come as .{', .'.join((*_FORMATS, *TABLES))}.")
-    asked = Asked.of(request.query_params)
+    asked = PageQuery.of(request.query_params)
     engine = paging.engine(asked.cursor)
     asked = named(engine, asked)
     whole = request.query_params.get("whole") == "1"
@@ -87,7 +87,7 @@ def export(
     )
 
 
-def _browsed(engine: SearchEngine, paging: Paging, asked: Asked) -> Response:
+def _browsed(engine: SearchEngine, paging: Paging, asked: PageQuery) -> Response:
     """Show the papers that pass the filters, for a query with filters alone."""
     listed = view_browsed(browse(paging, asked))
     return render("browse.html", listed=listed, **_asked_views(engine, asked, None, ()))
@@ -96,20 +96,22 @@ def _browsed(engine: SearchEngine, paging: Paging, asked: Asked) -> Response:
 def _home(request: Request, engine: SearchEngine) -> Response:
     """Show the page without a query; it describes the collection only to callers that may search it."""
     if not hasattr(request.state, "caller"):
-        return render("home.html", collection=None, figures=None, asked=Asked(), most_bytes=MAX_LIBRARY_BYTES)
+        return render(
+            "home.html", collection=None, figures=None, asked=PageQuery(), most_bytes=MAX_LIBRARY_BYTES
+        )
     return render(
         "home.html",
         collection=describe_collection(engine.snapshot),
         figures=read_figures(services_of(request.app).settings.data, engine.snapshot.manifest.encoder.name),
         href=_address_of,
         listed=_listed,
-        asked=Asked(),
+        asked=PageQuery(),
         most_bytes=MAX_LIBRARY_BYTES,
     )
 
 
 def _address_of(example: Example) -> str:
-    return Asked(
+    return PageQuery(
         paper=example.paper_id,
         text=example.text,
         facets=() if example.facet is None else (example.facet,),
@@ -119,10 +121,10 @@ def _address_of(example: Example) -> str:
 
 def _listed(**filters: Any) -> str:
     """Return the address that lists the papers that pass these filters."""
-    return Asked(**filters).address()
+    return PageQuery(**filters).address()
 
 
-def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[str, Any]:
+def _views(request: Request, engine: SearchEngine, answered: QueryAnswer) -> dict[str, Any]:
     asked = answered.asked
     query = view_query(asked, answered.paper, n_read=n_read(answered))
     return {
@@ -133,13 +135,13 @@ def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[s
         "titles": _titles(engine, asked),
         "problem": own_problem(answered),
         "called": (),
-        "mended": None,
+        "correction": None,
         "near": (),
         "unknown": "",
     }
 
 
-def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputError) -> Response:
+def _refused(request: Request, engine: SearchEngine, asked: PageQuery, error: InputError) -> Response:
     """Show the page with the query, and why it cannot be answered."""
     request.state.problem = slug_of(error)
     try:
@@ -148,7 +150,7 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
         query = None
     meant = names_meant(engine, asked)
     unknown = asked.paper if isinstance(error, PaperNotFoundError) else ""
-    mending = without_malformed(request.query_params) if asked == Asked() else mended(asked, error)
+    mending = without_malformed(request.query_params) if asked == PageQuery() else correction(asked, error)
     return render(
         "results.html",
         status_of(type(error)),
@@ -157,13 +159,13 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
         titles=(),
         problem=not_here(asked) if unknown else in_words(error),
         called=meant[1] if meant else (),
-        mended=without_names(asked, meant[0]) if meant else mending,
+        correction=without_names(asked, meant[0]) if meant else mending,
         near=_near(engine, asked) if unknown else (),
         unknown=unknown,
     )
 
 
-def _near(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
+def _near(engine: SearchEngine, asked: PageQuery) -> tuple[Link, ...]:
     """Return papers that an unknown name may mean, with links to the query started from each instead."""
     return tuple(
         Link(each.title or each.id, _started(asked, each))
@@ -171,12 +173,12 @@ def _near(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
     )
 
 
-def _started(asked: Asked, paper: Paper) -> str:
+def _started(asked: PageQuery, paper: Paper) -> str:
     return asked.start_from(Further(paper.id), {at.facet for at in paper.sentences}).address()
 
 
 def _asked_views(
-    engine: SearchEngine, asked: Asked, query: QueryView | None, seeds: tuple[SeedView, ...]
+    engine: SearchEngine, asked: PageQuery, query: QueryView | None, seeds: tuple[SeedView, ...]
 ) -> dict[str, Any]:
     """Return the parts of a query that every page shows, whether it has an answer or not."""
     return {
@@ -190,7 +192,7 @@ def _asked_views(
     }
 
 
-def _titles(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
+def _titles(engine: SearchEngine, asked: PageQuery) -> tuple[Link, ...]:
     """Return links to papers with titles similar to the query's text, on the first page alone."""
     # This scans all titles, so it is not repeated for each page, nor done for texts too long for a title.
     if not 0 < len(asked.text) <= _LONGEST_TITLE or asked.cursor or asked.opened is not None:

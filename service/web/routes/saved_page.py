@@ -21,7 +21,7 @@ from service.api.services import services_of
 from service.saved.news import MOST_NEWS, News
 from service.saved.saved_queries import SavedQuery
 from service.web.render import render
-from service.web.saved import asked_again
+from service.web.saved import page_query_of_saved
 from service.web.views.saved import view_news, view_saved
 
 router = APIRouter(prefix="/saved", include_in_schema=False)
@@ -48,7 +48,9 @@ async def new_papers(
     def shown(saved: SavedQuery, news: News) -> Response:
         view = view_saved(saved.head, feed_path(request, saved.head))
         query = to_query(saved.head.kind, saved.body)
-        return render("news.html", news=view_news(engine, view, query, asked_again(saved), news), weak=weak)
+        return render(
+            "news.html", news=view_news(engine, view, query, page_query_of_saved(saved), news), weak=weak
+        )
 
     return await with_news(request, engine, query_id, shown, limit=MOST_NEWS if whole else None, weak=weak)
 
@@ -57,7 +59,7 @@ async def new_papers(
 @requires(_OWN_PAGE)
 def search(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> Response:
     """Redirect to the address of a saved search; raises QueryError if an address cannot express it."""
-    asked = asked_again(saved.get(query_id, owner=seen_by(caller)))
+    asked = page_query_of_saved(saved.get(query_id, owner=seen_by(caller)))
     if asked is None:
         raise QueryError(
             "This search was saved by a program and asks more than the page can; see what is new to it, or "

@@ -8,7 +8,7 @@ from typing import Final
 
 from indexer.corpus.library.names import name_of, reference_of
 from models.types import Paper, RankedPaper
-from service.api.batch_files import Stretch, problem_of
+from service.api.batch_files import ResultRange, problem_of
 from service.api.schemas.base import PaperOut
 from service.batches.content import BatchResult
 from service.batches.job import Job
@@ -16,10 +16,10 @@ from service.match.query import MatchedProfile
 from service.search.engine import SearchEngine
 from service.search.lookup import nearest_papers
 from service.search.query import SearchAnswer, SearchQuery
-from service.web.address.asked import Asked
 from service.web.address.links import Link
-from service.web.library import Library, Missing
-from service.web.saved import asked_of
+from service.web.address.page_query import PageQuery
+from service.web.library import Library, MissingEntry
+from service.web.saved import page_query_of
 from service.web.views.results.cards import in_short, web_address
 
 # The most unmatched lines with suggestions, the most suggestions per line, and the most papers listed.
@@ -39,7 +39,7 @@ _WHY: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPaper:
     """A paper of the collection; ``about`` gives its authors, venue and year."""
 
     id: str
@@ -54,7 +54,7 @@ class LostLine:
     number: int
     words: str
     why: str
-    meant: tuple[Known, ...]
+    meant: tuple[KnownPaper, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class LinesView:
     n_lines: int
     n_papers: int
     names: str
-    papers: tuple[Known, ...]
+    papers: tuple[KnownPaper, ...]
     n_repeated: int
     lost: tuple[LostLine, ...]
     n_more: int
@@ -131,11 +131,11 @@ def view_lines(engine: SearchEngine, library: Library) -> LinesView:
     )
 
 
-def stretch_shown(job_id: str, start: int, n_ready: int) -> Stretch:
+def stretch_shown(job_id: str, start: int, n_ready: int) -> ResultRange:
     """Return the page of ``n_ready`` results from number ``start``; after the last page, the last page."""
     last_page = max(0, n_ready - 1) // _A_PAGE * _A_PAGE
     first = min(start, last_page)
-    return Stretch(job_id, first, min(first + _A_PAGE, n_ready))
+    return ResultRange(job_id, first, min(first + _A_PAGE, n_ready))
 
 
 def view_results(
@@ -162,7 +162,7 @@ def view_results(
     )
 
 
-def _lost(engine: SearchEngine, line: Missing, *, near: bool) -> LostLine:
+def _lost(engine: SearchEngine, line: MissingEntry, *, near: bool) -> LostLine:
     reference = reference_of(line.words) or name_of(line.words) or ""
     name = line.title or (line.words if reference else "")
     if not name:  # an unreadable entry of a file: its words say why
@@ -171,8 +171,8 @@ def _lost(engine: SearchEngine, line: Missing, *, near: bool) -> LostLine:
     return LostLine(line.line, line.words, _WHY[reference.partition(":")[0]], tuple(map(_known, meant)))
 
 
-def _known(paper: Paper) -> Known:
-    return Known(paper.id, paper.title or paper.id, in_short(paper))
+def _known(paper: Paper) -> KnownPaper:
+    return KnownPaper(paper.id, paper.title or paper.id, in_short(paper))
 
 
 def _result(result: BatchResult, query: SearchQuery | None) -> ResultView:
@@ -201,7 +201,7 @@ def _found(ranked: RankedPaper) -> FoundPaper:
         title=paper.title or paper.id,
         about=in_short(paper),
         strength=ranked.strength.label if ranked.strength else "",
-        start=Asked(paper=paper.id).address(),
+        start=PageQuery(paper=paper.id).address(),
         out=web_address(PaperOut.model_validate(paper)),
     )
 
@@ -211,5 +211,5 @@ def _heading(result: BatchResult, answer: SearchAnswer | None, query: SearchQuer
     if answer is None or len(answer.seeds) != 1 or not answer.seeds[0].paper.id:
         return Link(given, "")
     paper = answer.seeds[0].paper
-    asked = None if query is None else asked_of(query, paper.id)
+    asked = None if query is None else page_query_of(query, paper.id)
     return Link(paper.title or paper.id, "" if asked is None else asked.address())

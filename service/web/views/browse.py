@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from service.api.schemas.base import PaperOut
 from service.web.address.further import Further
-from service.web.browsed import Browsed
+from service.web.paper_listing import PaperListing
 from service.web.views.results.cards import PaperLinks, links_names, paper_links, web_address
 
 
@@ -34,7 +34,7 @@ class BrowseView:
     detail: str
 
 
-def view_browsed(browsed: Browsed) -> BrowseView:
+def view_browsed(browsed: PaperListing) -> BrowseView:
     """Return the papers of ``browsed`` and its links."""
     asked, papers = browsed.asked, tuple(_papers(browsed))
     return BrowseView(
@@ -48,7 +48,7 @@ def view_browsed(browsed: Browsed) -> BrowseView:
     )
 
 
-def _papers(browsed: Browsed) -> Iterator[ListedPaper]:
+def _papers(browsed: PaperListing) -> Iterator[ListedPaper]:
     linked = links_names(browsed.asked)
     for paper in browsed.papers:
         out = PaperOut.model_validate(paper)

@@ -46,7 +46,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NameCount:
     """A venue or a field, and how many papers have it; ``linked`` if a filter may name it."""
 
     name: str
@@ -82,8 +82,8 @@ class CollectionView:
     years: tuple[int, int] | None
     n_undated: int
     bars: tuple[Bar, ...]
-    venues: tuple[Named, ...]
-    fields: tuple[Named, ...]
+    venues: tuple[NameCount, ...]
+    fields: tuple[NameCount, ...]
     examples: tuple[Example, ...]
     chart_height: float = _CHART_HEIGHT
 
@@ -134,10 +134,10 @@ def _counts(snapshot: Snapshot, name: str) -> dict[Any, int]:
     return {each["values"]: each["counts"] for each in counted}
 
 
-def _most_frequent(counts: dict[str, int]) -> tuple[Named, ...]:
+def _most_frequent(counts: dict[str, int]) -> tuple[NameCount, ...]:
     best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
-        Named(name, n_papers, len(name) <= LONGEST_NAME) for name, n_papers in best[:_MOST_NAMES] if name
+        NameCount(name, n_papers, len(name) <= LONGEST_NAME) for name, n_papers in best[:_MOST_NAMES] if name
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.web.address.asked import MOST_PASTED, Asked
 from service.web.address.further import Further
 from service.web.address.given import MAX_FURTHER_PAPERS, MAX_NAME_CHARS
 from service.web.address.links import Link
-from service.web.library import Library, Missing
+from service.web.address.page_query import MOST_PASTED, PageQuery
+from service.web.library import Library, MissingEntry
 from service.web.views.results.cards import in_short
 
 
@@ -28,7 +28,7 @@ _MOST_LINKED: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingPaper:
     """A paper of the library that the collection lacks, with a link to similar papers."""
 
     line: int
@@ -47,14 +47,14 @@ class LibraryView:
     papers: tuple[OwnPaper, ...]
     n_chosen: int
     most: int
-    lacking: tuple[Lacking, ...]
+    lacking: tuple[MissingPaper, ...]
     n_lacking: int
     n_more: int
     is_cut: bool
     kept: tuple[tuple[str, str], ...]
 
 
-def view_library(asked: Asked, library: Library, name: str) -> LibraryView:
+def view_library(asked: PageQuery, library: Library, name: str) -> LibraryView:
     """Return the view of ``library``, with the papers chosen that fit into the query ``asked``."""
     named = [each.name for each in (*asked.like, *asked.not_like)]
     left, chars = MAX_FURTHER_PAPERS - len(named), MAX_NAME_CHARS // 2 - sum(map(len, named))
@@ -86,14 +86,14 @@ def view_library(asked: Asked, library: Library, name: str) -> LibraryView:
     )
 
 
-def _lacking(missing: Sequence[Missing]) -> Iterator[Lacking]:
+def _lacking(missing: Sequence[MissingEntry]) -> Iterator[MissingPaper]:
     left = _MOST_LINKED
     for each in missing:
-        asked = Asked(text=each.title)
+        asked = PageQuery(text=each.title)
         if 0 < len(each.abstract) <= MOST_PASTED:
-            asked = Asked(title=each.title, abstract=each.abstract)
-        href = asked.address() if asked.anything else ""
+            asked = PageQuery(title=each.title, abstract=each.abstract)
+        href = asked.address() if asked.has_seeds else ""
         left -= len(href) if asked.abstract else 0
         if asked.abstract and left < 0:
-            href = Asked(text=each.title).address() if each.title else ""
-        yield Lacking(each.line, Link(each.words, href))
+            href = PageQuery(text=each.title).address() if each.title else ""
+        yield MissingPaper(each.line, Link(each.words, href))

@@ -8,8 +8,8 @@ from models.facets import counted_as
 from models.text.sentences import split_sentences
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
-from service.web.address.asked import MOST_PASTED, Asked
 from service.web.address.links import Link, toggled
+from service.web.address.page_query import MOST_PASTED, PageQuery
 from service.web.views.results.cards import in_short, web_address
 
 _FACETS: Final = (Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER)
@@ -46,7 +46,7 @@ class QueryView:
     as_abstract: Link | None
 
 
-def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
+def view_query(asked: PageQuery, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
     """Return the query's sentences and which of them ``asked`` chooses; only the first ``n_read`` count."""
     if paper is None:
         return None
@@ -70,7 +70,7 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
     )
 
 
-def _as_abstract(asked: Asked) -> Link | None:
+def _as_abstract(asked: PageQuery) -> Link | None:
     """Return a link that splits a text into sentences, or ``None`` if it is too long or has only one."""
     if len(asked.text) > MOST_PASTED or len(split_sentences(asked.text)) < _SEVERAL:
         return None
@@ -78,13 +78,13 @@ def _as_abstract(asked: Asked) -> Link | None:
     return Link("Treat this as an abstract and choose sentences", pasted)
 
 
-def _whole(asked: Asked) -> str:
+def _whole(asked: PageQuery) -> str:
     if asked.text:
         return "any sentence"
     return "everything else" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
 
 
-def _facet_link(asked: Asked, facet: Facet) -> Link:
+def _facet_link(asked: PageQuery, facet: Facet) -> Link:
     """Return a link that toggles ``facet``, and removes it from the facets to be unlike."""
     href = asked.address(
         facets=toggled(asked.facets, facet), sentences=(), unlike_facets=_apart(asked.unlike_facets, facet)
@@ -92,7 +92,7 @@ def _facet_link(asked: Asked, facet: Facet) -> Link:
     return Link(facet, href, on=facet in asked.facets)
 
 
-def _unlike_link(asked: Asked, facet: Facet) -> Link:
+def _unlike_link(asked: PageQuery, facet: Facet) -> Link:
     """Return a link that toggles ``facet`` to be unlike, and removes it from the chosen facets."""
     href = asked.address(
         unlike_facets=toggled(asked.unlike_facets, facet),
@@ -107,7 +107,7 @@ def _apart(chosen: tuple[Facet, ...], facet: Facet) -> tuple[Facet, ...]:
     return tuple(each for each in chosen if not counted_as(each) & counted_as(facet))
 
 
-def _query_sentences(asked: Asked, paper: Paper, n_read: int | None) -> Iterator[QuerySentence]:
+def _query_sentences(asked: PageQuery, paper: Paper, n_read: int | None) -> Iterator[QuerySentence]:
     liked = {counted for facet in asked.facets for counted in counted_as(facet)}
     unliked = {counted for facet in asked.unlike_facets for counted in counted_as(facet)}
     before = None

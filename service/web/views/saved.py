@@ -9,8 +9,8 @@ from service.saved.news import NewPaper, News
 from service.saved.saved_queries import SavedQueryHead
 from service.search.engine import SearchEngine
 from service.search.query import Reason, SearchQuery, SeedReason, UnresolvedSeed
-from service.web.address.asked import Asked
 from service.web.address.further import Further
+from service.web.address.page_query import PageQuery
 from service.web.views.results.cards import PaperLinks, links_names, paper_links, web_address
 from service.web.views.results.rows import key_sentences
 from service.web.views.seeds import name_seeds
@@ -81,11 +81,11 @@ def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
 
 
 def view_news(
-    engine: SearchEngine, saved: SavedView, query: SearchQuery, asked: Asked | None, news: News
+    engine: SearchEngine, saved: SavedView, query: SearchQuery, asked: PageQuery | None, news: News
 ) -> NewsView:
     """Return the new papers of ``saved``; ``query`` is its query, ``asked`` the same on the page."""
     answer = news.answer
-    start = asked or Asked()
+    start = asked or PageQuery()
     linked = links_names(start)
     return NewsView(
         saved=saved,
@@ -114,13 +114,13 @@ def _lost(query: SearchQuery, unresolved: UnresolvedSeed) -> str:
     return f"This search {does} {name}, which does not count: {unresolved.detail}"
 
 
-def _in_words(engine: SearchEngine, asked: Asked) -> tuple[Part, ...]:
+def _in_words(engine: SearchEngine, asked: PageQuery) -> tuple[Part, ...]:
     paper = engine.names.identifiers.position(asked.paper) if asked.paper else None
     title = asked.title if paper is None else engine.snapshot.paper(paper).title
     return summarize(asked, title, name_seeds(engine, asked))
 
 
-def _fresh(new: NewPaper, asked: Asked, *, linked: bool) -> FreshPaper:
+def _fresh(new: NewPaper, asked: PageQuery, *, linked: bool) -> FreshPaper:
     result = ResultOut.model_validate(new.ranked)
     paper, best = result.paper, key_sentences(result).match
     span = None if best is None else paper.sentences[best]

@@ -9,10 +9,10 @@ from models.types import Facet, Paper
 from service.api.schemas.search.recommendations import RecommendationsOut, UnresolvedOut
 from service.search.engine import SearchEngine
 from service.search.query import SeedReason
-from service.web.address.asked import Asked
 from service.web.address.further import Further, held, without
 from service.web.address.links import Link
-from service.web.answered import Answered
+from service.web.address.page_query import PageQuery
+from service.web.query_answer import QueryAnswer
 
 _EVERYTHING: Final = "everything"
 _NOT_INDEXED: Final = "No paper here has this title or id."
@@ -46,7 +46,7 @@ class SeedView:
     meant: tuple[Link, ...] = ()
 
 
-def view_seeds(answered: Answered) -> tuple[SeedView, ...]:
+def view_seeds(answered: QueryAnswer) -> tuple[SeedView, ...]:
     """Return the further papers of an answered query, those to be like first."""
     out = answered.out
     if not isinstance(out, RecommendationsOut):
@@ -58,7 +58,7 @@ def view_seeds(answered: Answered) -> tuple[SeedView, ...]:
     )
 
 
-def name_seeds(engine: SearchEngine, asked: Asked) -> tuple[SeedView, ...]:
+def name_seeds(engine: SearchEngine, asked: PageQuery) -> tuple[SeedView, ...]:
     """Return the further papers of a query without an answer, so that they can be removed or added to."""
     return tuple(_seed(engine, asked, further, None, negative=place[0]) for further, place in _places(asked))
 
@@ -75,13 +75,13 @@ def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[C
     return tuple(choices)
 
 
-def without_avoided_alone(asked: Asked) -> Asked:
+def without_avoided_alone(asked: PageQuery) -> PageQuery:
     """Return the query, without its papers to be unlike if nothing is left to be like: it has no answer."""
     some_to_be_like = asked.paper or asked.text or asked.abstract or asked.like
     return asked if some_to_be_like else replace(asked, not_like=())
 
 
-def own_problem(answered: Answered) -> str:
+def own_problem(answered: QueryAnswer) -> str:
     """Return why the query's own paper does not count next to further ones; empty if it does."""
     out = answered.out
     if answered.paper is None or not isinstance(out, RecommendationsOut):
@@ -89,7 +89,7 @@ def own_problem(answered: Answered) -> str:
     return next((each.detail for each in out.unresolved if each.seed == 0 and not each.negative), "")
 
 
-def _places(asked: Asked) -> Iterator[tuple[Further, tuple[bool, int]]]:
+def _places(asked: PageQuery) -> Iterator[tuple[Further, tuple[bool, int]]]:
     """Yield further papers with their place in an answer: whether negative, and their number there."""
     own = bool(asked.paper or asked.abstract or asked.text)
     unlike = own and bool(asked.unlike_sentences or asked.unlike_facets)
@@ -111,7 +111,7 @@ def _paper(engine: SearchEngine, name: str) -> Paper | None:
 
 
 def _seed(
-    engine: SearchEngine, asked: Asked, further: Further, lost: UnresolvedOut | None, *, negative: bool
+    engine: SearchEngine, asked: PageQuery, further: Further, lost: UnresolvedOut | None, *, negative: bool
 ) -> SeedView:
     part = "not_like" if negative else "like"
     side: tuple[Further, ...] = getattr(asked, part)

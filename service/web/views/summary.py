@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.web.address.asked import Asked
 from service.web.address.links import short, toggled
+from service.web.address.page_query import PageQuery
 from service.web.views.seeds import SeedView, without_avoided_alone
 
 _START: Final = "/"
@@ -25,14 +25,14 @@ class Part:
     facet: str = ""
 
 
-def summarize(asked: Asked, title: str, seeds: Sequence[SeedView]) -> tuple[Part, ...]:
+def summarize(asked: PageQuery, title: str, seeds: Sequence[SeedView]) -> tuple[Part, ...]:
     """Return the parts of ``asked`` in reading order; ``title`` is that of its paper or text."""
     parts = (*_own(asked, title), *_further(seeds), *filters_of(asked), *_words(asked))
     opened = (replace(part, before=f"Papers {part.before}") for part in parts[:1])
     return (*opened, *parts[1:])
 
 
-def filters_of(asked: Asked) -> tuple[Part, ...]:
+def filters_of(asked: PageQuery) -> tuple[Part, ...]:
     """Return the filters of a query as parts."""
     parts = []
     if asked.year_from is not None or asked.year_to is not None:
@@ -46,16 +46,16 @@ def filters_of(asked: Asked) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _own(asked: Asked, title: str) -> Iterator[Part]:
+def _own(asked: PageQuery, title: str) -> Iterator[Part]:
     if not (asked.paper or asked.text or asked.abstract):
         return
-    rest = without_avoided_alone(asked.without_own())
+    rest = without_avoided_alone(asked.without_start())
     words = asked.text or title or asked.paper or "your text"
     named = short(words)
     yield Part(
         "that say something like" if asked.text else "similar to",
         f"“{named}”" if asked.text else named,
-        rest.address() if rest.anything or rest.browses else _START,
+        rest.address() if rest.has_seeds or rest.has_only_filters else _START,
         words if named != words else "",
     )
     first = "in their" if asked.text else "in"
@@ -88,14 +88,14 @@ def _further(seeds: Sequence[SeedView]) -> Iterator[Part]:
         )
 
 
-def _years(asked: Asked) -> str:
+def _years(asked: PageQuery) -> str:
     first, last = asked.year_from, asked.year_to
     if first is None:
         return f"{last} or before"
     return f"{first} or later" if last is None else f"{first}–{last}"
 
 
-def _words(asked: Asked) -> Iterator[Part]:
+def _words(asked: PageQuery) -> Iterator[Part]:
     if asked.words is not None:
         words = f"shared words weighing {asked.words:g}" if asked.words else "shared words"
         yield Part("with" if asked.words else "without", words, asked.address(words=None))

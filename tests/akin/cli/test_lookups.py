@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 import akin.cli.collection.lookups
-from indexer.corpus.lookup.polite import PoliteClient
+from indexer.corpus.lookup.throttled_client import ThrottledClient
 from tests.support.commands import flat, run
 from tests.support.examples.corpus_examples import write_lines
 from tests.support.examples.lookup_answers import LookupServices
@@ -23,8 +23,8 @@ ENTRIES = (
 def services(monkeypatch: pytest.MonkeyPatch) -> LookupServices:
     """Return the faked public services; no other host can be reached."""
     answering = LookupServices()
-    client = partial(PoliteClient, transport=httpx.MockTransport(answering), sleep=lambda _: None)
-    monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
+    client = partial(ThrottledClient, transport=httpx.MockTransport(answering), sleep=lambda _: None)
+    monkeypatch.setattr(akin.cli.collection.lookups, "ThrottledClient", client)
     return answering
 
 
@@ -81,8 +81,8 @@ def test_a_list_of_ids_alone(tmp_path: Path, services: LookupServices) -> None:
 def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a lookup service fails, the output names it and the other papers are indexed."""
     down = httpx.MockTransport(LookupServices("export.arxiv.org"))
-    client = partial(PoliteClient, transport=down, sleep=lambda _: None)
-    monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
+    client = partial(ThrottledClient, transport=down, sleep=lambda _: None)
+    monkeypatch.setattr(akin.cli.collection.lookups, "ThrottledClient", client)
     shown = index(write_lines(tmp_path, *ENTRIES, name="my.bib"), "--data", tmp_path / "data", "--fetch")
     assert "arXiv failed (export.arxiv.org: it answers 503)." in shown
     assert "Indexed 1 paper " in shown
@@ -91,8 +91,8 @@ def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_name_that_a_service_refuses_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An identifier refused by a service is named with the reason, without advice to try again."""
     transport = httpx.MockTransport(lambda _: httpx.Response(400))
-    client = partial(PoliteClient, transport=transport, sleep=lambda _: None)
-    monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
+    client = partial(ThrottledClient, transport=transport, sleep=lambda _: None)
+    monkeypatch.setattr(akin.cli.collection.lookups, "ThrottledClient", client)
     corpus = write_lines(tmp_path, ENTRIES[0], "@misc{d, title={D}, doi={10.5555/d}}", name="my.bib")
     shown = index(corpus, "--data", tmp_path / "data", "--fetch")
     assert "1 were refused there: doi:10.5555/d (api.crossref.org: it answers 400)" in shown

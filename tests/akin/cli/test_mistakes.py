@@ -230,7 +230,7 @@ def test_only_what_resumes_says_so(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("akin.cli.search.papers.opened", interrupted)
+    monkeypatch.setattr("akin.cli.search.papers.open_client", interrupted)
     monkeypatch.setattr("akin.cli.collection.index.load_models", interrupted)
     given = [str(DEMO_CORPUS)] if command == "index" else []
     shown = run(command, *given, "--data", hashed_data, status=130)

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from akin.cli.options import Output
-from akin.cli.output import written
+from akin.cli.output import format_answer
 from akin.client.responses.papers import Paper, PaperList
 from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
@@ -199,7 +199,7 @@ def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder)
 def test_no_cell_is_a_formula() -> None:
     """A CSV list of papers escapes formulas for spreadsheets, like the service's, and has no rank column."""
     paper = Paper("=a", "+b", "@c", (), 2020, "-d", ("=e", "f"), None, None, ("=g",))
-    text = written(Output.CSV, PaperList((paper,), 1, None, "000001"))
+    text = format_answer(Output.CSV, PaperList((paper,), 1, None, "000001"))
     (row,) = csv.DictReader(io.StringIO(text))
     assert "rank" not in row
     assert ["'=a", "'+b", "'@c", "'-d", "'=e; f", "'=g"] == [

@@ -17,7 +17,7 @@ from akin.cli.training.run import BEST, CARD, ENCODER, FIGURES, LAST, Run
 from models.errors import InputError
 from models.training import loop
 from models.training.objectives.batch import EncodedBatch
-from models.types import unseen
+from models.types import ignore_progress
 from tests.support.examples.models.training_sets import write_run, write_set
 
 IN_BATCH = 'name = "in-batch", distances = ["ot", "document"], temperature = 0.2'
@@ -35,7 +35,9 @@ def changed(config: Path, *pairs: tuple[str, str]) -> Path:
 
 def trained(config: Path, out: Path, **progress: Callable[[str, int, int], None]) -> dict[str, torch.Tensor]:
     """Return the tensors of the last checkpoint after a run."""
-    Run(read_config(config), out, device="cpu").train(on_progress=progress.get("on_progress", unseen))
+    Run(read_config(config), out, device="cpu").train(
+        on_progress=progress.get("on_progress", ignore_progress)
+    )
     return load_file(out / LAST)
 
 
@@ -126,7 +128,7 @@ def test_a_gradient_that_is_no_number_moves_no_weight(
     monkeypatch.setattr(running, "build_objective", lambda _given: Breaking())
     run = Run(read_config(config), tmp_path / "out", device="cpu")
     with pytest.raises(InputError, match="gradient's norm of step 6 is"):
-        run.train(on_progress=unseen)
+        run.train(on_progress=ignore_progress)
     assert all(torch.isfinite(own).all() for own in run.model.parameters().values())
     kept = load_file(tmp_path / "out" / LAST)
     assert all(torch.isfinite(tensor).all() for tensor in kept.values())
@@ -212,7 +214,7 @@ def test_checkpoints_are_chosen_at_the_temperature_that_is_trained(
         lambda *args, tau: seen.append(tau) or measured(*args, tau=tau),
     )
     run = Run(read_config(config), tmp_path / "out", device="cpu")
-    run.train(on_progress=unseen)
+    run.train(on_progress=ignore_progress)
     run.finish()
     assert set(seen) == {expected}
     assert f'"tau": {expected}' in (tmp_path / "out" / ENCODER / CARD).read_text()

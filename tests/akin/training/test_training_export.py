@@ -14,7 +14,7 @@ from akin.cli.training.run import CARD, ENCODER, Run
 from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
-from models.types import unseen
+from models.types import ignore_progress
 from service.search.rerank import default_tau
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
@@ -91,7 +91,7 @@ def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra:
     with torch.no_grad():
         before = running.model.encode(running.model.tokenise(papers), seed=None).documents
     np.testing.assert_allclose(before.numpy(), [own.document for own in expected], atol=1e-5)
-    running.train(on_progress=unseen)
+    running.train(on_progress=ignore_progress)
     with torch.no_grad():
         after = running.model.encode(running.model.tokenise(papers), seed=None).documents
     assert (after - before).abs().max() > 1e-3

@@ -13,7 +13,7 @@ from akin.cli.training.run import BEST, CHANGES, ENCODER, FIGURES, LAST, Run
 from models.checkpoints.checkpoints import WEIGHTS
 from models.errors import StorageError
 from models.training.trainable import Trainable
-from models.types import unseen
+from models.types import ignore_progress
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
 # Two checkpoints, both the best until then: best, figures, curve and last. Then the encoder and its changes.
@@ -23,7 +23,7 @@ N_WRITES = 10
 def finished(config: Path, out: Path) -> None:
     """Train, and write the encoder."""
     running = Run(read_config(config), out, device="cpu")
-    running.train(on_progress=unseen)
+    running.train(on_progress=ignore_progress)
     running.finish()
 
 
@@ -86,7 +86,7 @@ def test_a_run_that_ends_between_two_writes_loses_none(
 def test_an_encoder_in_the_way_keeps_its_changes(tmp_path: Path, config: Path) -> None:
     """If the encoder's folder is not empty, the export is refused and the stored changes are kept."""
     running = Run(read_config(config), tmp_path / "out", device="cpu")
-    running.train(on_progress=unseen)
+    running.train(on_progress=ignore_progress)
     running.finish()
     beside = tmp_path / "out" / f"{ENCODER}-{CHANGES}"
     before = beside.read_bytes()

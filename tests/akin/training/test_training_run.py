@@ -19,7 +19,7 @@ from akin.cli.training.run import CURVE, FIGURES, LAST, Run
 from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
 from models.training.loop import LoopSettings, rate_at
-from models.types import unseen
+from models.types import ignore_progress
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
 OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
@@ -27,7 +27,7 @@ OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
 
 def trained(config: Path, out: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of the last checkpoint after a run."""
-    Run(read_config(config), out, device="cpu").train(on_progress=unseen)
+    Run(read_config(config), out, device="cpu").train(on_progress=ignore_progress)
     return load_file(out / LAST)
 
 
@@ -137,7 +137,7 @@ def test_merged_weights_load_as_any_encoder(tmp_path: Path, extra: str) -> None:
     """An exported encoder, loaded normally, gives the vectors of the end of training."""
     config = write_run(tmp_path, extra=extra)
     run = Run(read_config(config), tmp_path / "out", device="cpu")
-    run.train(on_progress=unseen)
+    run.train(on_progress=ignore_progress)
     run.export(tmp_path / "encoder-2")
     papers = list(run.sets[0].texts.values())[:5]
     encoded = load_encoder(str(tmp_path / "encoder-2"), device="cpu").encode(papers)
@@ -155,7 +155,7 @@ def test_a_share_of_the_change_lies_between_the_weights(tmp_path: Path) -> None:
     """With share 0.5 every weight is the mean of the initial and the trained weight."""
     config = write_run(tmp_path, extra=LOW_RANK)
     run = Run(read_config(config), tmp_path / "out", device="cpu")
-    run.train(on_progress=unseen)
+    run.train(on_progress=ignore_progress)
     run.export(tmp_path / "whole")
     run.export(tmp_path / "half", share=0.5)
     names = ("encoder", "whole", "half")

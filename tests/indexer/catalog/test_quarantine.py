@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.changes import Absorbed, absorb, delete_papers
+from indexer.collection.changes import PublishedState, absorb, delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.arguments import BuildArguments
@@ -61,7 +61,7 @@ def add(data: Path, papers: Sequence[Paper]) -> None:
         catalog.add(papers)
 
 
-def absorbed(data: Path, encoder: Encoder) -> Absorbed:
+def absorbed(data: Path, encoder: Encoder) -> PublishedState:
     """Bring the served generation in line with the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)

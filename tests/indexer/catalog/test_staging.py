@@ -77,9 +77,9 @@ def test_a_load_that_is_given_up_leaves_no_text(catalog: Catalog) -> None:
     catalog.stage("load", given)
     catalog.add([given[2]])
     catalog.delete(["d"])
-    catalog.forget_loads(but="load")
+    catalog.remove_loads(but="load")
     assert 4 == len(waiting(catalog))
-    catalog.forget_loads(but="another")
+    catalog.remove_loads(but="another")
     assert (0, ["a", "d"]) == (catalog.count_staged(), known(catalog, *given))
     assert catalog.restore({"d": content_hash(given[2])}).n_changed == 1
     assert ["a", "b", "d"] == [*papers_in(catalog)]
@@ -96,7 +96,7 @@ def test_others_write_while_a_load_is_given_up(catalog: Catalog, monkeypatch: py
         return writing()
 
     monkeypatch.setattr(catalog.database, "writing", counted)
-    catalog.forget_loads(but="another")
+    catalog.remove_loads(but="another")
     assert ([5, 3, 1], 0) == (n_transactions, catalog.count_staged())
 
 

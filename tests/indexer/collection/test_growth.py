@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
+from indexer.collection.changes import Deletion, PublishedState, absorb, delete_papers
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
@@ -69,7 +69,7 @@ def delete(data: Path, ids: Sequence[str]) -> Deletion:
         return delete_papers(data, ids, catalog, keep=KEEP)
 
 
-def absorb_into(data: Path, encoder: Encoder) -> Absorbed:
+def absorb_into(data: Path, encoder: Encoder) -> PublishedState:
     """Bring a collection in line with the catalog."""
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -105,8 +105,8 @@ def test_a_paper_with_new_content_replaces_the_old_one(data: Path) -> None:
     snapshot = open_snapshot(data)
     position = snapshot.position("p7")
     assert (60, 2) == (len(snapshot), len(snapshot.paper(position).sentences))
-    assert 61 == len(snapshot.living)
-    assert not snapshot.living[7]
+    assert 61 == len(snapshot.live)
+    assert not snapshot.live[7]
     assert not snapshot.allowed_papers(Filters())[7]
     assert [position] == snapshot.find_all(["p7"]).tolist()
 
@@ -236,7 +236,7 @@ def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path
     assert_same_answers(grown, anew, asked)
     compact(data, grown, device="cpu", keep=KEEP)
     compacted = open_snapshot(data)
-    assert (1, 97) == (len(compacted.segments), len(compacted.living))
+    assert (1, 97) == (len(compacted.segments), len(compacted.live))
     assert_same_answers(compacted, anew, asked)
 
 
@@ -382,7 +382,7 @@ def test_what_was_encoded_in_vain_is_removed(
         raise StorageError("the disk is full")
 
     with Catalog.open(data / CATALOG_FILE) as catalog, monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.growth.grow", full)
+        broken.setattr("indexer.collection.growth.publish_added", full)
         for number in range(3):
             catalog.add([paper_of("w", f"Whales {number}.")])
             with pytest.raises(StorageError):
@@ -507,7 +507,7 @@ def test_a_joined_index_is_that_of_all_rows(data: Path) -> None:
     """Searching several segments finds what one index over all rows finds, filtered or not."""
     add(data, many_papers(100))
     snapshot = open_snapshot(data)
-    rows, _ = snapshot.gather(np.arange(len(snapshot.living)))
+    rows, _ = snapshot.gather(np.arange(len(snapshot.live)))
     whole = build_index(rows, "exact")
     queries = snapshot.vectors(17)
     allowed = np.random.default_rng(0).random(snapshot.n_rows) < 0.3

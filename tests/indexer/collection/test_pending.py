@@ -8,7 +8,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog, Change
 from indexer.collection.changes import absorb, delete_papers, differing_papers
-from indexer.collection.growth import Bounds, grow
+from indexer.collection.growth import Bounds, publish_added
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, Work
@@ -69,7 +69,7 @@ def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
         corpus, [{**paper, "year": 1999} if paper["id"] == "p5" else paper for paper in many_papers(40)]
     )
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.growth.grow", full)
+        broken.setattr("indexer.collection.growth.publish_added", full)
         with pytest.raises(StorageError):
             build_quietly(corpus, data, hashing)
     again = Counting(hashing)
@@ -83,7 +83,7 @@ def test_a_first_build_that_was_killed_as_it_published_is_whole_the_second_time(
 ) -> None:
     """A first build killed while publishing serves all papers of the catalog when run again."""
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.growth.grow", stop)
+        broken.setattr("indexer.collection.growth.publish_added", stop)
         with pytest.raises(KeyboardInterrupt):
             build_quietly(corpus, tmp_path / "new", hashing)
     report = build_quietly(corpus, tmp_path / "new", hashing)
@@ -123,9 +123,9 @@ def test_others_write_while_a_corpus_is_added(
         with Catalog.open(data / CATALOG_FILE) as other:
             other.add([Paper("whales", "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
             other.delete(["p31"])
-        return grow(*given, **named)  # type: ignore[arg-type]  # passed on
+        return publish_added(*given, **named)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.growth.publish_added", meanwhile)
     write_corpus(corpus, many_papers(60))
     report = build_quietly(corpus, data, hashing, bounds=Bounds(publish_every=10))
     assert (60, True, False) == (len(titles(data)), "whales" in titles(data), "p31" in titles(data))
@@ -175,12 +175,12 @@ def test_what_others_publish_while_all_is_replaced_stays(
     shown: list[dict[str, str]] = []
 
     def growing(*given: object, **named: object) -> Manifest:
-        manifest = grow(*given, **named)  # type: ignore[arg-type]  # passed on
+        manifest = publish_added(*given, **named)  # type: ignore[arg-type]  # passed on
         shown.append(titles(data))
         return manifest
 
     monkeypatch.setattr(Catalog, "publish", then_others)
-    monkeypatch.setattr("indexer.collection.growth.grow", growing)
+    monkeypatch.setattr("indexer.collection.growth.publish_added", growing)
     write_corpus(corpus, many_papers(10))
     build_quietly(corpus, data, hashing, replace=True)
     assert 2 == len(shown)  # the paper, then the corpus
@@ -234,11 +234,11 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
     def stopping(*given: object, **named: object) -> Manifest:
         if len(served) == n:
             raise KeyboardInterrupt
-        manifest = grow(*given, **named)  # type: ignore[arg-type]  # passed on
+        manifest = publish_added(*given, **named)  # type: ignore[arg-type]  # passed on
         served.append(manifest.n_papers)
         return manifest
 
-    monkeypatch.setattr("indexer.collection.growth.grow", stopping)
+    monkeypatch.setattr("indexer.collection.growth.publish_added", stopping)
     return served
 
 

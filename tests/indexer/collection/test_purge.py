@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import Catalog, Purged
+from indexer.catalog.catalog import Catalog, PurgeCounts
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import Bounds
 from indexer.collection.purge import Purge, purge_papers
@@ -258,14 +258,14 @@ def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
             catalog.add([paper])
         (digest,) = [str(own) for key, own in catalog.changed_since(0).items() if key == "p7"]
         catalog.note_encoding("m" * 64, [], [])
-        assert Purged(2, 0, 0) == catalog.purge(["p7", "nobody"])
+        assert PurgeCounts(2, 0, 0) == catalog.purge(["p7", "nobody"])
         assert ({"p7": None}, {"p8"}) == (
             catalog.changed_since(3),
             {*catalog.current_hashes(["p7", "p8", "nobody"])},
         )
         assert [] == list(catalog.versions([digest]))
         assert ["p8"] == [*catalog.current_hashes(["p8"])]
-        assert Purged(0, 0, 0) == catalog.purge(["p7"])
+        assert PurgeCounts(0, 0, 0) == catalog.purge(["p7"])
 
 
 def test_batches_leave_with_their_queries_and_results(catalog_place: str | Path) -> None:
@@ -277,8 +277,8 @@ def test_batches_leave_with_their_queries_and_results(catalog_place: str | Path)
         assert finished is not None
         assert under_way is not None
         assert jobs.finish(finished, MARK.encode(), n_problems=0)
-        assert Purged(0, 0, 0) == catalog.purge(["nobody"])
-        assert Purged(1, 2, 0) == catalog.purge(["p7"])
+        assert PurgeCounts(0, 0, 0) == catalog.purge(["nobody"])
+        assert PurgeCounts(1, 2, 0) == catalog.purge(["p7"])
         for job_id in ids:
             assert jobs.results(job_id, 0) is None
             with pytest.raises(BatchNotFoundError):
@@ -286,7 +286,7 @@ def test_batches_leave_with_their_queries_and_results(catalog_place: str | Path)
         assert not jobs.finish(under_way, MARK.encode(), n_problems=0)
         assert (set(), None) == (jobs.generations(), jobs.claim())
         batch(jobs, "a")
-        assert Purged(0, 1, 0) == catalog.purge(["p7"])  # a repeated purge
+        assert PurgeCounts(0, 1, 0) == catalog.purge(["p7"])  # a repeated purge
 
 
 def test_the_file_keeps_no_byte_of_batches(data: Path) -> None:

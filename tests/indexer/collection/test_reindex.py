@@ -15,7 +15,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.build import build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import BOUNDS, Bounds, NewSegment, prepare_segments
-from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
+from indexer.collection.reindex import PreparedCollection, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
@@ -78,7 +78,7 @@ def catalog(data: Path) -> Iterator[Catalog]:
 
 def prepared(
     data: Path, encoder: Encoder, catalog: Catalog, *, bounds: Bounds = TENS, **arguments: str
-) -> Prepared:
+) -> PreparedCollection:
     """Encode the collection again without publishing it."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     with reindex_lock(data):
@@ -334,7 +334,7 @@ def test_one_that_died_between_moving_and_publishing_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.collection.growth.grow", die)
+        patched.setattr("indexer.collection.growth.publish_added", die)
         with pytest.raises(KeyboardInterrupt):
             reindexed(data, tiny, catalog)
     counting = Counting(tiny)

@@ -112,8 +112,8 @@ def stopped(*_: object, **__: object) -> None:
     [
         (upgrading, "migrate"),
         (upgrading, "keep_folder"),
-        (publishing, "point_at"),
-        (publishing, "clear_away"),
+        (publishing, "write_pointer"),
+        (publishing, "remove_old_generations"),
     ],
 )
 def test_an_interrupted_upgrade_goes_on(
@@ -157,12 +157,12 @@ def test_words_of_older_rules_are_counted_again(
         before.setattr(upgrading, "RULES", "1")
         build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), data, hashing)
         strip_words(data)
-        before.setattr(upgrading, "adopt_segment", stopped)
+        before.setattr(upgrading, "move_segment", stopped)
         with pytest.raises(KeyboardInterrupt):
             upgrade(data, data / CATALOG_FILE, keep=KEEP)
     for expected in (1, 0):
         assert expected == upgrade(data, data / CATALOG_FILE, keep=KEEP).n_segments
-        assert all(segment.has_words_of_today for segment in open_snapshot(data).segments)
+        assert all(segment.has_current_words for segment in open_snapshot(data).segments)
 
 
 def test_damage_is_not_given_words(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import random
 import tracemalloc
 
-from indexer.corpus.seen import FirstSeen
+from indexer.corpus.first_seen import FirstSeen
 
 
 def test_every_repeated_id_is_found() -> None:

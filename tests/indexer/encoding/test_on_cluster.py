@@ -22,7 +22,7 @@ def test_gpus_are_used_where_the_device_is_not_the_processor(
         ray = PretendedRay(threads)
         ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
         monkeypatch.setattr("indexer.encoding.on_cluster.connect", lambda _: ray)
-        monkeypatch.setattr("indexer.encoding.on_cluster.placed", lambda _, machine: machine)
+        monkeypatch.setattr("indexer.encoding.on_cluster.placement_strategy", lambda _, machine: machine)
         assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
     assert n_gpus == ray.asked_for["num_gpus"]
 

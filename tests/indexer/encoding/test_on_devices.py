@@ -18,7 +18,7 @@ from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.on_devices import EncodeOnDevices, encoding
 from indexer.encoding.parts import EncodeHere, Part
 from indexer.files.data_folder import DataFolder, Work
-from indexer.files.kept import NOTE
+from indexer.files.finished_folders import NOTE
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import PAPERS_PER_CALL, Encoder

@@ -49,7 +49,7 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
 
     def until_catalogued(encoder: Encoder) -> None:
         with monkeypatch.context() as broken:
-            broken.setattr("indexer.collection.growth.grow", full)
+            broken.setattr("indexer.collection.growth.publish_added", full)
             with pytest.raises(StorageError):
                 build_quietly(data.parent / "c.jsonl", data, encoder, bounds=TENS)
 
@@ -137,7 +137,7 @@ def test_a_segment_is_compared_once_for_papers_that_come_back(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A segment is compared with its checksum once, not for each paper that comes back."""
-    monkeypatch.setattr("indexer.snapshot.verified._RESTED_NS", 0)
+    monkeypatch.setattr("indexer.snapshot.checksum_record._RESTED_NS", 0)
     read: list[str] = []
     monkeypatch.setattr(
         "indexer.snapshot.folder.sha256_of", lambda path: read.append(path.name) or sha256_of(path)
@@ -205,7 +205,8 @@ def test_a_killed_service_takes_them_up_again(
     counting = Counting(hashing)
     with monkeypatch.context() as broken:
         broken.setattr(
-            "indexer.collection.growth.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            "indexer.collection.growth.publish_added",
+            lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         with pytest.raises(KeyboardInterrupt):
             absorbed(data, counting)
@@ -259,7 +260,8 @@ def test_what_others_remove_meanwhile_is_still_there(
         catalog.add([paper for paper in read_corpus(corpus) if paper.id in {"p20", "p30"}])
     with monkeypatch.context() as broken:
         broken.setattr(
-            "indexer.collection.growth.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            "indexer.collection.growth.publish_added",
+            lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         with pytest.raises(KeyboardInterrupt):
             absorbed(data, hashing)

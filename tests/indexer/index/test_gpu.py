@@ -31,7 +31,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
     monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: n_allowed <= cost_rows)
     monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
     gpu.gpu_at.cache_clear()
-    gpu._dead.clear()
+    gpu._to_free.clear()
     return stand_in
 
 

@@ -44,11 +44,11 @@ def test_a_segment_of_many_batches_gives_the_papers_of_one_of_few(tmp_path: Path
 
 def test_compacting_many_tiny_batches_writes_what_compacting_one_does(tmp_path: Path) -> None:
     """A compacted file is the same however the old one was split into batches."""
-    living = np.flatnonzero(np.arange(100) % 3)
+    live = np.flatnonzero(np.arange(100) % 3)
     written = []
     for name, batches in (("many", TINY), ("one", BatchBounds())):
         old = segment_of(tmp_path / name, 100, batches=batches)
-        parts = [KeptPart(old.itself, some) for some in np.split(living, [10, 40])]
+        parts = [KeptPart(old.itself, some) for some in np.split(live, [10, 40])]
         new = tmp_path / f"{name}-compact"
         write_segment(new, parts, backend="exact", device="cpu", batches=BatchBounds(papers=9))
         written.append({path.name: path.read_bytes() for path in new.iterdir()})

@@ -47,7 +47,7 @@ def test_what_was_asked_for_is_kept_for_all(made_up: tuple[FacetRows, np.ndarray
 
 def test_rows_of_papers_are_those_that_they_own(hashed_snapshot: Snapshot) -> None:
     """A filter of papers becomes a filter of their rows."""
-    papers = np.random.default_rng(1).random(len(hashed_snapshot.living)) < 0.5
+    papers = np.random.default_rng(1).random(len(hashed_snapshot.live)) < 0.5
     expected = papers[hashed_snapshot.paper_of_row]
     assert expected.tolist() == hashed_snapshot.rows_of_papers(papers).tolist()
 

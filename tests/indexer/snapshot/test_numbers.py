@@ -8,7 +8,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
-from indexer.collection.publishing import clear_away, rollback
+from indexer.collection.publishing import remove_old_generations, rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, next_name, numbered
 from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import Manifest
@@ -86,7 +86,7 @@ def test_the_newest_remain_across_the_border(data: Path, hashing: Encoder) -> No
         rollback(data, "1000000", catalog=catalog)
     add(data, hashing, 9, keep=3)
     assert ["999999", "1000000", "1000002"] == DataFolder(data).generations()
-    assert ["999999", "1000000"] == clear_away(data, keep=1)
+    assert ["999999", "1000000"] == remove_old_generations(data, keep=1)
     named = {
         entry.name for name in DataFolder(data).generations() for entry in read_manifest(data, name).segments
     }

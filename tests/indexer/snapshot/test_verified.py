@@ -13,9 +13,9 @@ from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot import folder
+from indexer.snapshot.checksum_record import ChecksumRecord, stamp_of
 from indexer.snapshot.folder import verify
 from indexer.snapshot.opening import open_snapshot
-from indexer.snapshot.verified import Verified, stamp_of
 from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import SnapshotCorruptError
@@ -135,11 +135,11 @@ def test_what_two_processes_have_seen_is_remembered(tmp_path: Path) -> None:
         path.write_bytes(b"same")
     DataFolder(tmp_path).building.mkdir()
     time.sleep(RESTED_S)
-    both = [Verified(tmp_path), Verified(tmp_path)]
+    both = [ChecksumRecord(tmp_path), ChecksumRecord(tmp_path)]
     for path, each in zip(files, both, strict=True):
         each.remember(path, "digest", stamp_of(path))
         each.save()
-    assert all(Verified(tmp_path).holds(path, "digest") for path in files)
+    assert all(ChecksumRecord(tmp_path).holds(path, "digest") for path in files)
 
 
 def test_what_another_process_has_forgotten_stays_forgotten(tmp_path: Path) -> None:
@@ -149,12 +149,12 @@ def test_what_another_process_has_forgotten_stays_forgotten(tmp_path: Path) -> N
         path.write_bytes(b"same")
     DataFolder(tmp_path).building.mkdir()
     time.sleep(RESTED_S)
-    first = Verified(tmp_path)
+    first = ChecksumRecord(tmp_path)
     first.remember(damaged, "digest", stamp_of(damaged))
     first.save()
-    before = Verified(tmp_path)
-    Verified(tmp_path).forget(damaged)
+    before = ChecksumRecord(tmp_path)
+    ChecksumRecord(tmp_path).forget(damaged)
     before.remember(other, "digest", stamp_of(other))
     before.save()
-    after = Verified(tmp_path)
+    after = ChecksumRecord(tmp_path)
     assert (False, True) == (after.holds(damaged, "digest"), after.holds(other, "digest"))

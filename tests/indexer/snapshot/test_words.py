@@ -38,9 +38,9 @@ def collection(
 ) -> CollectionWords:
     """Return the words of segments of texts, with the papers at the positions ``dead`` deleted."""
     bounds = np.cumsum([0, *map(len, segments)])
-    living = np.ones(bounds[-1], dtype=bool)
-    living[list(dead)] = False
-    own = np.split(living, bounds[1:-1])
+    live = np.ones(bounds[-1], dtype=bool)
+    live[list(dead)] = False
+    own = np.split(live, bounds[1:-1])
     return CollectionWords([words_of(bags(each)) for each in segments], own, most_postings=most_postings)
 
 
@@ -158,7 +158,7 @@ def test_words_grow_and_merge_with_the_collection(tmp_path: Path, hashing: Encod
         positions = np.array([snapshot.position(str(paper["id"])) for paper in papers])
         vector = snapshot.words.vector([(1.0, count_words("Zymurgy", ""))])
         found.append(snapshot.words.cosines([vector], positions)[0].tolist())
-        best = snapshot.words.nearest(vector, 1, allowed=snapshot.living)
+        best = snapshot.words.nearest(vector, 1, allowed=snapshot.live)
         assert ["p0"] == [snapshot.paper(int(position)).id for position in best]
     assert found[0] == found[1]
 
@@ -189,7 +189,7 @@ def test_words_counted_by_older_rules_are_counted_again(
     done = compact(tmp_path / "data", snapshot, device="cpu", keep=1)
     assert done.generation != snapshot.generation
     again = open_snapshot(tmp_path / "data")
-    assert [True] == [segment.has_words_of_today for segment in again.segments]
+    assert [True] == [segment.has_current_words for segment in again.segments]
     assert done.generation == compact(tmp_path / "data", again, device="cpu", keep=1).generation
 
 

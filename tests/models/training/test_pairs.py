@@ -28,7 +28,7 @@ from models.training.pairs.citing import (
 from models.training.pairs.cropping import independent_crops, inverse_cloze
 from models.training.pairs.leaks import LeakGuard, n_shared
 from models.training.trainable import Trainable
-from models.types import Paper, unseen
+from models.types import Paper, ignore_progress
 
 SENTENCES = ("We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time.")
 
@@ -218,7 +218,7 @@ def test_sentences_are_aligned_with_what_is_cited_of_them() -> None:
         Example("a", "b", contexts=("How proteins fold in cells was shown (one, two).",)),
         Example("b", "a"),
     ]
-    first, second = align(given, texts, HashingEncoder(), on_progress=unseen)
+    first, second = align(given, texts, HashingEncoder(), on_progress=ignore_progress)
     assert first.aligned == (1, 2)
     assert second.aligned is None
 
@@ -329,7 +329,7 @@ def test_a_citing_paper_of_an_evaluation_is_known_by_title_and_doi() -> None:
         Citation("arxiv:2", "By DOI.", ("a",), 1, doi="10.1/ab"),
         Citation("arxiv:3", "By none.", ("a",), 1, title="Another study altogether", doi="10.1/c"),
     ]
-    assert [each.citing for each in guard.of_others(given)] == ["arxiv:3"]
+    assert [each.citing for each in guard.without_leaked_citations(given)] == ["arxiv:3"]
     assert guard.counts == {"title of the citing paper": 1, "doi of the citing paper": 1}
 
 

@@ -15,13 +15,13 @@ from safetensors.numpy import load, save_file
 from models.encoder import Encoder
 from models.errors import EncoderError, InputError, WeightsError
 from models.facets import FACETS, METADATA, SHIPPED_WEIGHTS, read_metadata
-from models.taggers.description import Batch, ngrams
+from models.taggers.features import Batch, ngrams
 from models.taggers.files import content_of
 from models.taggers.sequence import SequenceModel, SequenceTagger, Shape, log_marginals
 from models.training.facets import (
     SURFACE,
     TaggerSettings,
-    begun_later,
+    drop_beginnings,
     hidden_states,
     mean_and_spread,
     one_hot,
@@ -74,16 +74,16 @@ def test_a_tagger_learns_what_sentences_do(tmp_path: Path) -> None:
 def test_some_abstracts_are_learnt_as_if_they_began_later() -> None:
     """About a quarter of possible later starts is learnt too, always the same; short abstracts have none."""
     papers = [replace(given, id=f"p{number}") for number, given in enumerate(labelled(200))]
-    later = list(begun_later(papers))
-    assert later == list(begun_later(papers))
+    later = list(drop_beginnings(papers))
+    assert later == list(drop_beginnings(papers))
     own = {given.id: given.sentences for given in papers}
     assert all(given.sentences == own[given.id][-len(given.sentences) :] for given in later)
     begun = Counter(given.sentences[0].facet for given in later)
     # Half have an objective; all have a method, and two sentences starting with the result.
     assert {Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT} == set(begun)
     assert 15 < begun[Facet.OBJECTIVE] < 35 < begun[Facet.METHOD] < 65 > begun[Facet.RESULT] > 35
-    assert not list(begun_later([replace(given, sentences=given.sentences[:2]) for given in papers]))
-    assert not list(begun_later([replace(given, sentences=given.sentences[-1:]) for given in papers]))
+    assert not list(drop_beginnings([replace(given, sentences=given.sentences[:2]) for given in papers]))
+    assert not list(drop_beginnings([replace(given, sentences=given.sentences[-1:]) for given in papers]))
 
 
 def test_half_of_the_members_learn_the_first_source_alone(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_half_of_the_members_learn_the_first_source_alone(tmp_path: Path) -> Non
     path.write_bytes(content)
     tagger = SequenceTagger(path)
     first, second = (
-        [FACETS[code] for code in member(tagger.describer.batch([given], []))[0].argmax(dim=1)]
+        [FACETS[code] for code in member(tagger.extractor.batch([given], []))[0].argmax(dim=1)]
         for member in tagger.members
     )
     assert wanted == first != second
@@ -232,14 +232,14 @@ def test_one_long_abstract_does_not_slow_the_others() -> None:
     tagger = SequenceTagger(SHIPPED_WEIGHTS / SURFACE_FILE)
     papers = [*labelled(6), paper("", *(f"Sentence {i} says more." for i in range(400))), *labelled(6)]
     read: list[int] = []
-    batch = tagger.describer.batch
+    batch = tagger.extractor.batch
 
     def counting(some: Sequence[Paper], states: Sequence[np.ndarray]) -> Batch:
         made = batch(some, states)
         read.append(made.mask.numel())
         return made
 
-    tagger.describer = SimpleNamespace(batch=counting)
+    tagger.extractor = SimpleNamespace(batch=counting)
     found = tagger.tag(papers, [])
     assert [len(p.sentences) for p in papers] == [len(own) for own in found]
     assert sum(read) < 1_200  # 13 x 400 in one batch

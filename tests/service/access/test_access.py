@@ -20,7 +20,7 @@ from models.errors import InputError
 from service.access.api_keys import Keys, Scope
 from service.access.feeds import FeedOf, FeedTokens
 from service.access.policy import declared
-from service.api.middleware.routing import Resolved, RouteTable, expect_resolved
+from service.api.middleware.routing import ResolvedRoute, RouteTable, expect_resolved
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.secret import Secret
@@ -273,7 +273,7 @@ def test_a_route_reached_past_its_policy_does_not_run(
     """If the policy of another route were applied, the route reached would still refuse the request."""
     app = create_app(Settings(data=tmp_path), engine_of(hashed_data))
     livez = next(route for route in RouteTable(app).routes if route.path == "/livez")
-    monkeypatch.setattr(RouteTable, "resolve", lambda *_: Resolved(livez, livez.policy))
+    monkeypatch.setattr(RouteTable, "resolve", lambda *_: ResolvedRoute(livez, livez.policy))
     with TestClient(app) as client:
         assert 200 == client.get("/livez").status_code
         refused = client.get("/v1/papers/demo:p03-m07")

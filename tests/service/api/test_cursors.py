@@ -20,7 +20,7 @@ from models.types import Facet, Filters, Paper, Sentence
 from service.api.schemas.base import MAX_CURSOR_CHARS
 from service.collection.cursors import Cursors
 from service.search.aspect import Aspect, Contrast
-from service.search.query import Page, SearchQuery, Seed, Stretch, stretches
+from service.search.query import Page, SearchQuery, Seed, Window, windows
 from service.secret import Secret, read_secret
 from service.settings import Settings
 
@@ -138,18 +138,18 @@ def test_any_text_can_be_digested(paper_id: str) -> None:
 
 @given(offset=st.integers(0, 5_000), n_papers=st.integers(1, 300), depth=st.integers(1, 700))
 def test_stretches_cover_a_page_once(offset: int, n_papers: int, depth: int) -> None:
-    """The parts of all stretches, put together, are exactly the page."""
+    """The parts of all windows, put together, are exactly the page."""
     shown = [
-        stretch.start + number
-        for stretch in stretches(Page(offset, depth), offset + n_papers)
-        for number in range(stretch.skip, stretch.skip + stretch.limit)
+        window.start + number
+        for window in windows(Page(offset, depth), offset + n_papers)
+        for number in range(window.skip, window.skip + window.limit)
     ]
     assert list(range(offset, offset + n_papers)) == shown
 
 
 def test_a_page_across_two_stretches_takes_from_both() -> None:
-    """A page across two stretches has the end of the first and the start of the second."""
-    assert [Stretch(0, 200, 190, 10), Stretch(200, 400, 0, 90)] == list(stretches(Page(190, 200), 290))
+    """A page across two windows has the end of the first and the start of the second."""
+    assert [Window(0, 200, 190, 10), Window(200, 400, 0, 90)] == list(windows(Page(190, 200), 290))
 
 
 def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> 
 
 @pytest.mark.parametrize("depth", [625])
 def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClient, depth: int) -> None:
-    """In pages of a hundred, scores descend within stretches of 625 papers and rise after some of them."""
+    """In pages of a hundred, scores descend within windows of 625 papers and rise after some of them."""
     asked = {**BODY, "limit": 100, "include": []}
     scores, cursor = [], None
     while cursor or not scores:

@@ -9,7 +9,7 @@ from models.types import Facet, Filters
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
-from service.api.schemas.writing import Written
+from service.api.schemas.writing import JSONAnswer
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import Detail, SearchQuery, Seed
@@ -40,11 +40,11 @@ def test_an_answer_is_written_as_its_model_is(plain_engine: SearchEngine, query:
     """A search is written as its model, with alignments, words and strengths, or without results."""
     answer = plain_engine.search(query)
     out = SearchOut.of(answer, next_cursor="abc")
-    assert Written.of(out) == SearchOut.written(answer, next_cursor="abc")
+    assert JSONAnswer.of(out) == SearchOut.written(answer, next_cursor="abc")
 
 
 def test_recommendations_are_written_as_their_model_is(plain_engine: SearchEngine) -> None:
     """Recommendations, whose alignments name their seeds, are written as their model."""
     answer = plain_engine.search(SearchQuery((START, Seed(paper=PASTED)), (Seed("demo:p01-m03"),), limit=5))
     assert answer.results
-    assert Written.of(RecommendationsOut.of(answer)) == RecommendationsOut.written(answer)
+    assert JSONAnswer.of(RecommendationsOut.of(answer)) == RecommendationsOut.written(answer)

@@ -11,7 +11,7 @@ from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
 from service.batches.job import ChunkContent, Job, JobState, NewJob
 from service.batches.jobs import LEASE_S, MAX_ATTEMPTS, Jobs
-from service.batches.room import Kept
+from service.batches.limits import StorageLimits
 
 
 class Clock:
@@ -305,7 +305,7 @@ def test_a_full_queue_refuses_but_what_it_holds(jobs: Jobs) -> None:
 
 def test_what_the_jobs_of_an_owner_hold_is_limited(jobs: Jobs) -> None:
     """An owner that holds too much is refused with the amount and the remedy; others are not."""
-    kept = Kept(mib=2, days=3)
+    kept = StorageLimits(mib=2, days=3)
 
     def sent(*sizes: int, owner: str = "a", key: str | None = None) -> Job:
         chunks = [ChunkContent(size, b"queries") for size in sizes]
@@ -331,7 +331,7 @@ def test_what_the_jobs_of_an_owner_hold_is_limited(jobs: Jobs) -> None:
 
 def test_a_failed_job_makes_room_for_itself(jobs: Jobs) -> None:
     """A failed job sent again with its key replaces what it held."""
-    kept = Kept(mib=1, days=3)
+    kept = StorageLimits(mib=1, days=3)
     new = NewJob("a", "k", "x", "000001", bytes(2**20), [ChunkContent(1, b"queries")])
     failed = jobs.add(new, most=9, most_of_owner=9, kept=kept)
     jobs.fail(failed.id, "because")
@@ -342,7 +342,7 @@ def test_a_failed_job_makes_room_for_itself(jobs: Jobs) -> None:
 def test_what_jobs_hold_beside_their_results_counts(jobs: Jobs, n_chunks: int, n_shared: int) -> None:
     """Rows of many small chunks and shared queries also count as held."""
     chunks = [ChunkContent(1, b"")] * n_chunks
-    sent = partial(jobs.add, most=9, most_of_owner=9, kept=Kept(mib=2, days=7))
+    sent = partial(jobs.add, most=9, most_of_owner=9, kept=StorageLimits(mib=2, days=7))
     sent(NewJob("a", None, "x", "000001", bytes(n_shared), chunks))
     with pytest.raises(RateLimitedError, match=r"hold \d MiB"):
         sent(NewJob("a", None, "x", "000001", b"", chunks[:1]))

@@ -14,7 +14,7 @@ from redis import Redis
 from structlog.testing import capture_logs
 
 from models.errors import DeadlineError, InputError, MissingPackageError, PaperNotFoundError
-from service.cache.redis import REFUSES, RedisStore
+from service.cache.redis import REDIS_REFUSES_WRITES, RedisStore
 from service.cache.single_flight import Flights
 from service.cache.store import KEEP_S, Cache, open_cache
 from service.context import Deadline, set_deadline
@@ -303,10 +303,10 @@ def test_a_redis_that_stores_nothing_is_left_alone_until_it_does(
         try:
             assert b"value" == store.get("name")
             store.put("name", b"other", keep_s=60)
-            assert (error, [REFUSES]) == (store.outage.problem, store.outage.degradations())
+            assert (error, [REDIS_REFUSES_WRITES]) == (store.outage.problem, store.outage.degradations())
             for now[0] in (5.0, 10.0):
                 assert store.get("name") is None
-                assert [REFUSES] == store.outage.degradations()
+                assert [REDIS_REFUSES_WRITES] == store.outage.degradations()
         finally:
             client.execute_command(*accepts)  # type: ignore[no-untyped-call]  # the library's
         now[0] = 15.0
@@ -330,7 +330,7 @@ def test_a_redis_that_cannot_save_is_left_alone(redis_server: RedisServer, log_l
             assert store.get("list") is None
             assert (None, 1) == (store.outage.problem, store.errors)
             store.put("name", b"value", keep_s=60)
-            assert ("MISCONF", [REFUSES]) == (store.outage.problem, store.outage.degradations())
+            assert ("MISCONF", [REDIS_REFUSES_WRITES]) == (store.outage.problem, store.outage.degradations())
         finally:
             client.config_set("save", "")
     assert [("failed", "redis", "MISCONF")] == [(e["event"], e["part"], e["error"]) for e in logged]

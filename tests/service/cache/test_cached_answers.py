@@ -21,7 +21,7 @@ from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
 from service.api.schemas.search.sentences import SentenceSearchOut
-from service.api.schemas.writing import Written
+from service.api.schemas.writing import JSONAnswer
 from service.app import create_app
 from service.cache.annotations import CachedAnnotator, CachedEncoder, load_cached
 from service.cache.redis import RedisStore
@@ -297,7 +297,7 @@ def test_machines_that_compute_otherwise_share_no_answer(
         content = b'{"score":%d,"took_ms":1}' % (precision is Precision.FLOAT32)
         monkeypatch.setattr("models.encoders.devices.resolve_precision", lambda *_, own=precision: own)
         answers = Answers(cache, device="auto", precision="auto")
-        made = partial(Written, content, 1.0)
+        made = partial(JSONAnswer, content, 1.0)
         answer = answers.content(plain_engine, "a question", made, reads_text=False)
         assert content[:10] == answer[:10], n_made
 
@@ -305,7 +305,7 @@ def test_machines_that_compute_otherwise_share_no_answer(
 def test_the_time_is_that_of_the_search(plain_engine: SearchEngine) -> None:
     """A computed answer keeps the time of its search; a cached answer has the time of its look-up."""
     answers = Answers(Cache(memory_mib=1), device="cpu", precision="float32")
-    computed = Written(b'{"results":[],"took_ms":12345.5}', 12345.5)
+    computed = JSONAnswer(b'{"results":[],"took_ms":12345.5}', 12345.5)
     first, again = (
         answers.content(plain_engine, "a question", lambda: computed, reads_text=False) for _ in range(2)
     )

@@ -17,7 +17,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
     with ThreadPoolExecutor(24) as threads:
         ray = PretendedRay(threads)
         monkeypatch.setattr("service.cluster.shards.connect", lambda _: ray)
-        monkeypatch.setattr("service.cluster.replicas.placed", lambda _, machine: machine)
+        monkeypatch.setattr("service.cluster.replicas.placement_strategy", lambda _, machine: machine)
         yield ray
         for shard in ray.shards:
             shard.may_open.set()

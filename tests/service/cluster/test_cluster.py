@@ -111,7 +111,7 @@ def same(one: SearchAnswer, other: SearchAnswer) -> bool:
 
 def test_the_cluster_answers_as_one_machine(here: SearchEngine, there: SearchEngine) -> None:
     """Every kind of query has the same answer to the bit as on one machine; each shard has segments."""
-    assert {0, 1} == set(there.snapshot.held.homes)  # type: ignore[attr-defined]  # a sharded one
+    assert {0, 1} == set(there.snapshot.held.shard_by_segment)  # type: ignore[attr-defined]  # a sharded one
     for kind, query in queries(here).items():
         answer = there.search(query)
         assert answer.results, kind
@@ -141,14 +141,12 @@ def test_a_killed_shard_is_told_and_comes_back(
     soon(lambda: bool(snapshot.away), every_s=0.001)
     answer = there.search(query)
     reached = ~snapshot.papers_of(
-        [number for number, home in enumerate(snapshot.held.homes) if home == victim.shard]  # type: ignore[attr-defined]
+        [number for number, home in enumerate(snapshot.held.shard_by_segment) if home == victim.shard]  # type: ignore[attr-defined]
     )
-    expected = float((reached & snapshot.living).sum() / len(snapshot))
+    expected = float((reached & snapshot.live).sum() / len(snapshot))
     assert expected == answer.coverage
     assert [WarningCode.PARTIAL_COVERAGE] == [each.code for each in answer.warnings]
-    ids = frozenset(
-        snapshot.paper(int(position)).id for position in np.flatnonzero(reached & snapshot.living)
-    )
+    ids = frozenset(snapshot.paper(int(position)).id for position in np.flatnonzero(reached & snapshot.live))
     filtered = here.search(replace(query, filters=Filters(ids=ids)))
     assert [each.paper.id for each in filtered.results] == [each.paper.id for each in answer.results]
     assert [each.score for each in filtered.results] == [each.score for each in answer.results]
@@ -178,7 +176,7 @@ def test_a_generation_that_no_shard_has_is_away(
         there.search(query).generation,
     )
     generation, ray = older.held.generation, connect("")
-    placed = shards.homes(generation)
+    placed = shards.shard_by_segment(generation)
     (first, second) = shards.replicas
     del older, engine
     soon(lambda: all(generation not in ray.get(each.actor.opened.remote()) for each in (first, second)))

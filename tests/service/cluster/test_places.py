@@ -7,8 +7,8 @@ import pytest
 
 from indexer.snapshot.manifest import Manifest
 from models.errors import InputError
-from service.cluster.places import Places
-from service.cluster.shards import TOGETHER, Shards
+from service.cluster.cluster_machines import ClusterMachines
+from service.cluster.shards import COLOCATED, Shards
 from tests.support.servers.patience import soon
 from tests.support.servers.pretended_ray import PretendedRay, shards_of
 
@@ -35,7 +35,7 @@ def test_replicas_on_one_machine_are_told_and_move_apart(
     generation = shards.serve(manifest)
     first, second = shards.replicas
     shards._look(second)
-    assert [TOGETHER] == shards.degradations()
+    assert [COLOCATED] == shards.degradations()
     ray.machines["b"] = {"CPU": 1.0}
     shards._look(first)
     assert (["a", "a"], []) == (machines_of(shards)[0], ray.killed)
@@ -58,7 +58,7 @@ def test_a_process_that_moved_is_where_it_is(ray: PretendedRay, tmp_path: Path, 
     ray.shards[0].on = "b"
     shards._look(first)
     assert ["b", "b"] == machines_of(shards)[0]
-    assert [TOGETHER] == shards.degradations()
+    assert [COLOCATED] == shards.degradations()
     shards.close()
 
 
@@ -113,11 +113,11 @@ def test_too_few_gpus_are_refused(ray: PretendedRay, tmp_path: Path, given: dict
 def test_machines_that_are_wanted_have_time_to_join(ray: PretendedRay) -> None:
     """The service waits for as many machines as it needs, and goes on with fewer when time is up."""
     wanted = {"n_shards": 3, "n_replicas": 2, "on_gpu": False}
-    assert 2 == Places.expected(ray, **wanted, join_s=0.0).n_places  # type: ignore[arg-type]
+    assert 2 == ClusterMachines.expected(ray, **wanted, join_s=0.0).n_places  # type: ignore[arg-type]
     ray.machines.clear()
     with pytest.raises(InputError, match="No machine"):
-        Places.expected(ray, **wanted, join_s=0.0)  # type: ignore[arg-type]
-    found = ray.threads.submit(lambda: Places.expected(ray, **wanted, join_s=60.0))  # type: ignore[arg-type]
+        ClusterMachines.expected(ray, **wanted, join_s=0.0)  # type: ignore[arg-type]
+    found = ray.threads.submit(lambda: ClusterMachines.expected(ray, **wanted, join_s=60.0))  # type: ignore[arg-type]
     ray.machines.update({name: {"CPU": 1.0} for name in "ab"})
     soon(found.running)
     assert not found.done()

@@ -125,7 +125,9 @@ def test_an_old_generation_that_is_opened_moves_no_segment(
     served = shards.serve(later(manifest, "3", ("a", 10), ("b", 9), ("c", 8)))
     older = shards.serve(later(manifest, "1", ("a", 10)))
     following = shards.serve(later(manifest, "4", ("c", 8), ("b", 9)))
-    homes = shards.homes(served)
-    assert homes["a"] == shards.homes(older)["a"]
-    assert {name: homes[name] for name in "bc"} == {name: shards.homes(following)[name] for name in "bc"}
+    shard_by_segment = shards.shard_by_segment(served)
+    assert shard_by_segment["a"] == shards.shard_by_segment(older)["a"]
+    assert {name: shard_by_segment[name] for name in "bc"} == {
+        name: shards.shard_by_segment(following)[name] for name in "bc"
+    }
     shards.close()

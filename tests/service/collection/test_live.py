@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
-from indexer.collection.growth import grow
+from indexer.collection.growth import publish_added
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation
@@ -195,7 +195,7 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
 
 
 class DeletedMeanwhile:
-    """A stand-in for ``grow`` that has the service delete a paper during the first publication."""
+    """A stand-in for ``publish_added`` that has the service delete a paper during the first publication."""
 
     def __init__(self, client: TestClient, data: Path, paper_id: str) -> None:
         self.client = client
@@ -214,7 +214,7 @@ class DeletedMeanwhile:
                 soon(lambda: not catalog.current_hashes([self.paper_id]))
             self.asking.join(0.3)
             self.answered_too_soon = self.status is not None
-        return grow(*given, **options)
+        return publish_added(*given, **options)
 
     def ask(self) -> None:
         """Delete the paper."""
@@ -232,7 +232,7 @@ def test_a_paper_deleted_while_it_is_published_is_gone(
 ) -> None:
     """A deletion is not answered until the paper is gone from a generation being published at that moment."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
-    monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.growth.publish_added", meanwhile)
     client.post("/v1/papers", json={"papers": [WHALES]})
     meanwhile.assert_gone()
 
@@ -242,7 +242,7 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 ) -> None:
     """The same holds if `akin index` publishes the paper, which is in the catalog before it is served."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
-    monkeypatch.setattr("indexer.collection.growth.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.growth.publish_added", meanwhile)
     build_quietly(write_corpus(tmp_path / "whales.jsonl", [WHALES]), data, hashing)
     meanwhile.assert_gone()
 

@@ -13,9 +13,9 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE, KEEP
+from indexer.snapshot.checksum_record import ChecksumRecord, stamp_of
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
-from indexer.snapshot.verified import Verified, stamp_of
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
 from models.types import Paper, Sentence
@@ -150,7 +150,7 @@ def test_the_next_start_reads_what_the_scrub_found(data: Path) -> None:
     scrub, _ = scrub_of(data, Clock())
     flip_a_bit(path)
     time.sleep(2.1)  # only a file left alone for a while is remembered as verified
-    verified = Verified(data)
+    verified = ChecksumRecord(data)
     verified.remember(path, sha256, stamp_of(path))
     verified.save()
     settings = Settings(data=data, device="cpu")

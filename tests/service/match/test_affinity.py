@@ -9,7 +9,7 @@ from indexer.snapshot.snapshot import Snapshot
 from models.errors import DeadlineError, InputError
 from service.context import with_deadline
 from service.match.affinity import N_NEAREST, Affinities, Reasons
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from tests.support.annotators import hashing_annotator
@@ -22,7 +22,7 @@ PROFILES: Mapping[str, Sequence[str]] = {
 SUBMISSION = "demo:p02-m02"
 
 
-def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+def _profiles(nearness: PaperDistances, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
     return {name: nearness.snapshot.find_all(ids) for name, ids in profiles.items()}
 
 
@@ -38,7 +38,7 @@ def test_affinities_are_those_computed_by_hand(
     hashed_snapshot: Snapshot, distances: dict[str, float]
 ) -> None:
     """The affinity is 1 minus the mean distance of the five nearest (or all) over that of all papers."""
-    nearness = Nearness(hashed_snapshot)
+    nearness = PaperDistances(hashed_snapshot)
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
     found = dict(
         zip(
@@ -56,7 +56,7 @@ def test_affinities_are_those_computed_by_hand(
 
 def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
     """Reasons come nearest first, and with their alignments and words they sum to the affinity."""
-    nearness = Nearness(hashed_snapshot)
+    nearness = PaperDistances(hashed_snapshot)
     affinities = Affinities(nearness, _profiles(nearness, PROFILES))
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
     all_of_them, none = affinities.reasons(submission, [0, 2])
@@ -82,8 +82,8 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
 
 def test_many_at_once_are_each_alone(hashed_snapshot: Snapshot) -> None:
     """Several submissions and a subset of profiles in threads give bit for bit the single affinities."""
-    alone = Affinities(Nearness(hashed_snapshot), _profiles(Nearness(hashed_snapshot), PROFILES))
-    nearness = Nearness(hashed_snapshot, n_threads=3)
+    alone = Affinities(PaperDistances(hashed_snapshot), _profiles(PaperDistances(hashed_snapshot), PROFILES))
+    nearness = PaperDistances(hashed_snapshot, n_threads=3)
     submissions = [nearness.indexed(number) for number in range(5)]
     together = Affinities(nearness, _profiles(nearness, PROFILES)).of(submissions, np.array([1, 0]))
     expected = np.vstack([alone.of([each]) for each in submissions])[:, [1, 0]]
@@ -92,7 +92,7 @@ def test_many_at_once_are_each_alone(hashed_snapshot: Snapshot) -> None:
 
 def test_a_pasted_paper_is_compared_as_the_indexed_one(hashed_snapshot: Snapshot) -> None:
     """A pasted paper compares to an indexed one as its indexed copy does, words included."""
-    nearness = Nearness(hashed_snapshot)
+    nearness = PaperDistances(hashed_snapshot)
     first, second = nearness.indexed(3), nearness.indexed(8)
     expected = nearness.compared(first, second)
     (annotated,) = hashing_annotator().annotate([second.paper])
@@ -111,14 +111,14 @@ def test_profiles_without_papers(
     hashed_snapshot: Snapshot, profiles: Mapping[str, Sequence[str]], told: str
 ) -> None:
     """An error names the missing profiles or papers."""
-    nearness = Nearness(hashed_snapshot)
+    nearness = PaperDistances(hashed_snapshot)
     with pytest.raises(InputError, match=told):
         Affinities(nearness, _profiles(nearness, profiles))
 
 
 def test_a_deadline_is_kept_in_threads(hashed_snapshot: Snapshot) -> None:
     """The threads that compare keep the deadline; without words, only they can notice it."""
-    nearness = Nearness(hashed_snapshot, n_threads=2, words=0.0)
+    nearness = PaperDistances(hashed_snapshot, n_threads=2, words=0.0)
     submission = nearness.indexed(0)
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: nearness.distances([submission], np.arange(9)))

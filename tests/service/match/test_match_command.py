@@ -13,7 +13,7 @@ from akin.cli.search import match
 from indexer.files.durable import folder_lock
 from indexer.snapshot.opening import open_snapshot
 from service.match.affinity import Affinities
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from tests.support.builds import DEMO_CORPUS
 from tests.support.commands import flat, run
 
@@ -71,7 +71,7 @@ def test_scores_are_the_affinities(matched: Path, files: Path) -> None:
     table = pq.read_table(matched / "affinities.parquet").to_pylist()
     assert N_SUBMISSIONS * N_REVIEWERS == len(table)
     snapshot = open_snapshot(matched / "collection")
-    nearness = Nearness(snapshot)
+    nearness = PaperDistances(snapshot)
     for row in table:
         pair = row["submission"], row["reviewer"]
         assert (pair not in scores) == row["conflict"]

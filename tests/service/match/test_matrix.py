@@ -11,7 +11,7 @@ import pytest
 from indexer.snapshot.snapshot import Snapshot
 from service.match.affinity import Affinities
 from service.match.matrix import VERSION, affinity_matrix
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from tests.support.builds import quiet
 
 PROFILES = {"a": ["demo:p03-m01", "demo:p03-m02"], "b": ["demo:p01-m02"]}
@@ -22,7 +22,7 @@ FIGURES = np.array(
 )
 
 
-def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+def _profiles(nearness: PaperDistances, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
     return {name: nearness.snapshot.find_all(ids) for name, ids in profiles.items()}
 
 
@@ -39,7 +39,9 @@ class _Watched(Affinities):
         return super().of(submissions, among)
 
 
-def _matrix(nearness: Nearness, affinities: Affinities, data: Path, *, version: int = VERSION) -> np.ndarray:
+def _matrix(
+    nearness: PaperDistances, affinities: Affinities, data: Path, *, version: int = VERSION
+) -> np.ndarray:
     """Return the matrix, computed two rows at a time."""
     return affinity_matrix(
         nearness, affinities, SUBMISSIONS, data=data, on_progress=quiet, rows_at_once=2, version=version
@@ -47,12 +49,12 @@ def _matrix(nearness: Nearness, affinities: Affinities, data: Path, *, version: 
 
 
 @pytest.fixture
-def nearness(hashed_snapshot: Snapshot) -> Nearness:
+def nearness(hashed_snapshot: Snapshot) -> PaperDistances:
     """Return the nearness of papers in the demo corpus."""
-    return Nearness(hashed_snapshot)
+    return PaperDistances(hashed_snapshot)
 
 
-def test_an_interrupted_run_goes_on(nearness: Nearness, tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on(nearness: PaperDistances, tmp_path: Path) -> None:
     """A run after an interrupted one computes only the missing rows and gives the same matrix."""
     expected = Affinities(nearness, _profiles(nearness, PROFILES)).of(
         [nearness.indexed(each) for each in range(4)]
@@ -73,7 +75,7 @@ def test_an_interrupted_run_goes_on(nearness: Nearness, tmp_path: Path) -> None:
 
 
 def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
-    nearness: Nearness, tmp_path: Path
+    nearness: PaperDistances, tmp_path: Path
 ) -> None:
     """An incomplete row and a damaged file are computed again."""
     expected = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
@@ -89,7 +91,7 @@ def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
     assert 5 == watched.asked
 
 
-def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -> None:
+def test_other_profiles_are_another_matrix(nearness: PaperDistances, tmp_path: Path) -> None:
     """Other papers, names or numbers of nearest papers give another matrix."""
     first = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     fewer = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES), n_nearest=1), tmp_path)
@@ -103,7 +105,7 @@ def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -
     assert (first[:, 1] == other[:, 1]).all()
 
 
-def test_another_meaning_of_an_affinity_is_another_matrix(nearness: Nearness, tmp_path: Path) -> None:
+def test_another_meaning_of_an_affinity_is_another_matrix(nearness: PaperDistances, tmp_path: Path) -> None:
     """Rows are computed again if ``VERSION``, the meaning of an affinity, changes."""
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     watched = _Watched(nearness, _profiles(nearness, PROFILES))
@@ -111,14 +113,14 @@ def test_another_meaning_of_an_affinity_is_another_matrix(nearness: Nearness, tm
     assert 4 == watched.asked
 
 
-def test_what_an_affinity_is_goes_with_its_version(nearness: Nearness, tmp_path: Path) -> None:
+def test_what_an_affinity_is_goes_with_its_version(nearness: PaperDistances, tmp_path: Path) -> None:
     """A change of these affinities requires another ``VERSION``, so that no match mixes old and new rows."""
     found = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     assert 1 == VERSION
     assert pytest.approx(FIGURES, abs=1e-5) == found
 
 
-def test_rows_of_other_matches_go_when_one_is_complete(nearness: Nearness, tmp_path: Path) -> None:
+def test_rows_of_other_matches_go_when_one_is_complete(nearness: PaperDistances, tmp_path: Path) -> None:
     """A complete match removes the rows of others, even incomplete ones; an interrupted one removes none."""
     _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     (first,) = (tmp_path / "match").iterdir()
@@ -141,10 +143,10 @@ from indexer.snapshot.opening import open_snapshot
 from models.errors import StorageError
 from service.match.affinity import Affinities
 from service.match.matrix import VERSION, affinity_matrix
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 
 snapshot = open_snapshot(Path(sys.argv[1]))
-nearness = Nearness(snapshot)
+nearness = PaperDistances(snapshot)
 affinities = Affinities(nearness, {f"p{i}": np.array([i % len(snapshot)]) for i in range(5_000)})
 try:
     affinity_matrix(nearness, affinities, np.arange(4), data=Path(sys.argv[2]), on_progress=lambda *_: None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from models.errors import InputError
-from service.match.program.people import MAX_NAME_CHARS, People, check_name
+from service.match.program.names import MAX_NAME_CHARS, NameIndex, check_name
 from tests.support.examples.corpus_examples import paper
 
 WRITTEN = paper("s", "Moss", "Moss grows.")
@@ -42,7 +42,7 @@ WRITTEN = paper("s", "Moss", "Moss grows.")
 )
 def test_one_person(profile: str, author: str) -> None:
     """Case, accents, order, middle names, initials and suffixes do not distinguish people."""
-    assert {profile} == People([profile, "Bo Rask"]).of(replace(WRITTEN, authors=("Cy Umber", author)))
+    assert {profile} == NameIndex([profile, "Bo Rask"]).of(replace(WRITTEN, authors=("Cy Umber", author)))
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_one_person(profile: str, author: str) -> None:
 )
 def test_two_people(profile: str, author: str) -> None:
     """Other names and addresses are other people."""
-    assert set() == People([profile]).of(replace(WRITTEN, authors=(author,)))
+    assert set() == NameIndex([profile]).of(replace(WRITTEN, authors=(author,)))
 
 
 def test_ids_tell_people_of_one_name_apart() -> None:
     """An id belongs to the profile with it; other numbers are excluded, other spellings may be the person."""
-    people = People(["~Ada_Quill1", "~Ada_Quill2", "~Ada_M_Quill1", "Ada Quill", "ada@example.org"])
+    people = NameIndex(["~Ada_Quill1", "~Ada_Quill2", "~Ada_M_Quill1", "Ada Quill", "ada@example.org"])
     one = replace(WRITTEN, authors=("Ada Quill",), author_ids=("~Ada_Quill2",))
     assert {"~Ada_Quill2", "~Ada_M_Quill1", "Ada Quill"} == people.of(one)
     by_address = replace(WRITTEN, author_ids=("Ada@example.org", "https://example.org/ada_quill"))

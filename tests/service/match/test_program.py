@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import BrokenRowError, CorpusFormatError, InputError, StorageError
-from service.match.program.program import Program, Wanted, read_program
+from service.match.program.program import ProfileSelection, Program, read_program
 
 Paper = dict[str, object]
 ReadFn = Callable[..., Program]
@@ -112,8 +112,8 @@ def test_a_line_that_cannot_be_used_is_named(
 
 def test_only_some_papers_of_a_profile_count(read: ReadFn) -> None:
     """Only the latest papers or those since a year count, and profiles without any are left out."""
-    assert ["2"] == read(wanted=Wanted(most=1)).profiles["~Ada_Quill1"]
-    since = read(wanted=Wanted(since=2019))
+    assert ["2"] == read(wanted=ProfileSelection(most=1)).profiles["~Ada_Quill1"]
+    since = read(wanted=ProfileSelection(since=2019))
     assert ["Walls", "Lakes"] == [since.papers[each].title for each in since.profiles["~Ada_Quill1"]]
     assert {"bo@example.org", "empty", "~Cy1"} == set(since.left_out)
 
@@ -230,7 +230,7 @@ def test_a_paper_of_a_submissions_title_is_that_submission(read: ReadFn, tmp_pat
     program = read(folder)
     assert {("s2", "dee")} == program.conflicts
     assert ["s2", "2"] == program.profiles["dee"]
-    latest = read(folder, wanted=Wanted(most=1))
+    latest = read(folder, wanted=ProfileSelection(most=1))
     assert ({("s2", "dee")}, ["2"]) == (latest.conflicts, latest.profiles["dee"])
 
 
@@ -239,10 +239,10 @@ def test_papers_without_a_year(read: ReadFn, tmp_path: Path) -> None:
     folder = tmp_path / "more"
     papers = [_paper("1", "Fog"), _paper("2", "Kelp", year=1990), _paper("3", "Salt")]
     _write(folder / "dee.jsonl", papers)
-    since = read(folder, wanted=Wanted(since=1950))
+    since = read(folder, wanted=ProfileSelection(since=1950))
     assert (["2"], 2) == (since.profiles["dee"], since.undated)
     assert (["1", "2"], 0) == (
-        (latest := read(folder, wanted=Wanted(most=2))).profiles["dee"], latest.undated
+        (latest := read(folder, wanted=ProfileSelection(most=2))).profiles["dee"], latest.undated
     )  # fmt: skip
 
 
@@ -273,4 +273,4 @@ def test_nothing_to_match(read: ReadFn, tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         read(tmp_path / "missing")
     with pytest.raises(InputError, match="there is no profile"):
-        read(wanted=Wanted(since=2100))
+        read(wanted=ProfileSelection(since=2100))

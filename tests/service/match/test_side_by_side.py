@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from models.annotator import Annotator
 from service.match.affinity import Affinities
-from service.match.nearness import Nearness
+from service.match.paper_distances import PaperDistances
 from service.match.side_by_side import side_by_side
 from service.search.engine import SearchEngine
 from service.search.query import Seed
@@ -44,7 +44,7 @@ def test_each_side_is_what_a_search_finds(sentence_client: TestClient) -> None:
 
 def test_a_match_with_one_paper_says_the_same(sentence_engine: SearchEngine) -> None:
     """A side has the affinity of its paper with a profile that has only the other paper."""
-    nearness = Nearness(sentence_engine.snapshot)
+    nearness = PaperDistances(sentence_engine.snapshot)
     submission = nearness.indexed(sentence_engine.names.position(A))
     expected = Affinities(nearness, {"one": nearness.snapshot.find_all([B])}).of([submission])[0, 0]
     assert expected == side_by_side(sentence_engine, Seed(A), Seed(B)).a.affinity

@@ -9,7 +9,7 @@ import sys
 import pytest
 import structlog
 
-from service.observability.logging import configure_logging, raised_at
+from service.observability.logging import configure_logging, tracebacks_of
 
 # Made like the logger of an encoder, whose module takes seconds to load.
 LOG = structlog.get_logger("models.encoders.transformer")
@@ -83,7 +83,7 @@ def test_causes_come_first_and_a_ring_of_them_ends() -> None:
     """A cause precedes the error raised from it, and errors in a cycle of causes appear once each."""
     cause, error = ValueError("secret"), KeyError("secret")
     error.__cause__, cause.__context__ = cause, error
-    assert "ValueError\nKeyError\n" == raised_at(error)
+    assert "ValueError\nKeyError\n" == tracebacks_of(error)
 
 
 def test_a_person_at_a_terminal_reads_no_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from service.observability.logging import configure_logging
 from service.observability.tracing import Exporter
 from service.search.engine import SearchEngine
 from service.settings import Settings
-from service.timings import USUAL, Timings
+from service.timings import DEFAULTS, Timings
 from tests.support.servers.patience import soon
 
 MARK = "zqSecretqz"
@@ -89,7 +89,9 @@ def engine(hashed_data: Path) -> SearchEngine:
 
 
 @contextmanager
-def traced(engine: SearchEngine, data: Path, endpoint: str, timings: Timings = USUAL) -> Iterator[TestClient]:
+def traced(
+    engine: SearchEngine, data: Path, endpoint: str, timings: Timings = DEFAULTS
+) -> Iterator[TestClient]:
     """Yield a client of a service that exports to an endpoint."""
     settings = Settings(data=data, otlp_endpoint=endpoint)
     with TestClient(create_app(settings, engine, timings=timings)) as client:

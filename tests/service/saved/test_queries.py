@@ -164,7 +164,9 @@ def test_saved_queries_are_listed_and_deleted(client: TestClient) -> None:
     assert 404 == client.get("/v1/queries/none").status_code
     assert 204 == client.delete("/v1/queries/none").status_code
     path = save(client)
-    again = client.post("/v1/queries", json={"name": "whales", "search": {**SEARCH, "include": [*DETAILS]}})
+    again = client.post(
+        "/v1/queries", json={"name": "whales", "search": {**SEARCH, "include": [*REASON_DETAILS]}}
+    )
     assert (200, path) == (again.status_code, again.headers["Location"])
     other = client.post("/v1/queries", json={"name": "whales", "search": {**SEARCH, "limit": 6}})
     assert (409, "urn:akin:problem:saved-query-conflict") == (other.status_code, other.json()["type"])
@@ -180,7 +182,7 @@ def test_saved_queries_are_listed_and_deleted(client: TestClient) -> None:
         assert (404, "urn:akin:problem:saved-query-not-found") == (gone.status_code, gone.json()["type"])
 
 
-DETAILS = ("abstract", "sentences", "alignments", "highlights")
+REASON_DETAILS = ("abstract", "sentences", "alignments", "highlights")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from service.search.aspect import (
     Aspect,
     Contrast,
     Selection,
+    apply_focus,
     facets_missing,
-    focused,
     select_sentences,
 )
 
@@ -146,7 +146,7 @@ def test_turning_keeps_norms_and_leaves_the_others(
 ) -> None:
     """Turned vectors keep their norms and come no nearer to the mean of the others; focus 0 changes none."""
     selected = sorted(data.draw(st.sets(st.integers(0, len(vectors) - 1), min_size=1)))
-    turned = focused(vectors, selected, focus=focus)
+    turned = apply_focus(vectors, selected, focus=focus)
     np.testing.assert_allclose(
         np.linalg.norm(vectors[selected], axis=1), np.linalg.norm(turned, axis=1), rtol=1e-4
     )
@@ -154,4 +154,4 @@ def test_turning_keeps_norms_and_leaves_the_others(
     if len(others):
         away = others.mean(axis=0)
         assert (turned @ away <= vectors[selected] @ away + 1e-4).all()
-    assert (vectors[selected] == focused(vectors, selected, focus=0.0)).all()
+    assert (vectors[selected] == apply_focus(vectors, selected, focus=0.0)).all()

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
-from service.web.address.asked import Asked
+from service.web.address.page_query import PageQuery
 from service.web.render import PAGE_POLICY
 
 PAPER = "demo:p00-m00"
@@ -47,9 +47,9 @@ def page_at(client: TestClient, address: str, *, status: int = 200) -> Page:
     return Page(answer.text)
 
 
-def asked_by(link: str) -> Asked:
+def asked_by(link: str) -> PageQuery:
     """Return the query of a link of a page."""
-    return Asked.of(QueryParams(urlsplit(link).query))
+    return PageQuery.of(QueryParams(urlsplit(link).query))
 
 
 def ranked_ids(page: Page) -> list[str]:

@@ -21,7 +21,7 @@ from akin.client.retries import Retries
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings
-from service.timings import USUAL, Timings
+from service.timings import DEFAULTS, Timings
 from tests.support.builds import DEMO_CORPUS, collection
 from tests.support.servers.loopback import free_port, served
 from tests.support.servers.patience import soon
@@ -67,7 +67,7 @@ def expect_each_once(client: httpx.Client, path: str, body: dict[str, Any] = BOD
 
 
 @contextmanager
-def serving(settings: Settings, timings: Timings = USUAL) -> Iterator[httpx.Client]:
+def serving(settings: Settings, timings: Timings = DEFAULTS) -> Iterator[httpx.Client]:
     """Yield a client of a service in this process."""
     with (
         served(create_app(settings, open_engine(settings), timings=timings)) as address,
@@ -90,7 +90,7 @@ def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
 
 
 @contextmanager
-def leaving_batches(data: Path, timings: Timings = USUAL) -> Iterator[httpx.Client]:
+def leaving_batches(data: Path, timings: Timings = DEFAULTS) -> Iterator[httpx.Client]:
     """Yield a client of a service that leaves batches to workers."""
     with serving(Settings(data=data, device="cpu", workers=True), timings) as client:
         yield client

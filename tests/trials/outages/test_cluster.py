@@ -221,8 +221,8 @@ def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
     query = SearchQuery((Seed(snapshot.paper(3).id),))
     expected = {}
     for away in (None, *range(snapshot.shards.n_shards)):
-        gone = [number for number, home in enumerate(snapshot.held.homes) if home == away]
-        there_now = ~snapshot.papers_of(gone) & snapshot.living
+        gone = [number for number, home in enumerate(snapshot.held.shard_by_segment) if home == away]
+        there_now = ~snapshot.papers_of(gone) & snapshot.live
         ids = frozenset(snapshot.paper(int(each)).id for each in np.flatnonzero(there_now))
         asked = query if away is None else replace(query, filters=Filters(ids=ids))
         found = repr([(each.paper.id, each.score) for each in here.search(asked).results])

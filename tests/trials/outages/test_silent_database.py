@@ -22,14 +22,14 @@ from indexer.catalog.database import Database
 from indexer.catalog.migrations import migrate, scripts
 from indexer.files.data_folder import CATALOG_FILE
 from models.errors import StorageError
-from models.interruption import however_long, most_silent_s, silent_at_most
+from models.interruption import limit_silence, silence_limit_s, without_interruption
 from models.types import Paper, Sentence
 from service.access.api_keys import Keys
 from service.access.keys import KeyRing
 from service.app import create_app
 from service.collection import ingest
 from service.collection.generations import open_engine
-from service.context import ASIDE_S, with_deadline
+from service.context import BACKGROUND_TIMEOUT_S, with_deadline
 from service.settings import Settings
 from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served
@@ -69,7 +69,7 @@ LONG_S = 100_000
 
 def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
     """Check that the deadline ends the work with an error, as nothing else would."""
-    with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
+    with limit_silence(math.inf), pytest.raises(StorageError, match=reason):
         with_deadline(seconds, work)
 
 
@@ -88,17 +88,17 @@ def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres
 
 
 def test_a_server_that_is_silent_too_long_is_an_error(paused: Server, postgres_url: str) -> None:
-    """Without a deadline a silent server is an error after a while, unless ``however_long`` is used."""
+    """Without a deadline a silent server is an error after a while, except ``without_interruption``."""
     database = Database(postgres_url)
 
     def sleep() -> None:
         with database.reading() as connection:
             connection.execute(select(text("pg_sleep(1.5)")))
 
-    with silent_at_most(0.5):
+    with limit_silence(0.5):
         with pytest.raises(StorageError, match="may be overloaded"):
             sleep()
-        with however_long():
+        with without_interruption():
             sleep()
     database.close()
 
@@ -226,7 +226,7 @@ def test_keys_that_are_being_read_are_waited_for_at_the_end(
     ring = KeyRing(catalog_place)
 
     async def used() -> None:
-        with ring.kept_fresh():
+        with ring.refreshing():
             monkeypatch.setattr(Keys, "all", slowly)
             with anyio.fail_after(60):
                 while not reading.is_set():
@@ -298,7 +298,7 @@ def test_a_freeze_while_changes_are_absorbed_is_told_soon(
     absorb = ingest.absorb
 
     def noting(*given: object, **options: object) -> object:
-        patience.append(most_silent_s())
+        patience.append(silence_limit_s())
         return absorb(*given, **options)  # type: ignore[arg-type]  # goes through
 
     monkeypatch.setattr(ingest, "absorb", noting)
@@ -306,4 +306,4 @@ def test_a_freeze_while_changes_are_absorbed_is_told_soon(
     with TestClient(create_app(settings, open_engine(settings))) as client:
         client.post("/v1/papers", json={"papers": [WHALES]})
         soon(lambda: client.get("/v1/papers/whales").status_code == 200)
-    assert {ASIDE_S} == {*patience}
+    assert {BACKGROUND_TIMEOUT_S} == {*patience}

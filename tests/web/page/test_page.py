@@ -23,8 +23,8 @@ from service.search.query import Page as ListPage
 from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
-from service.web.address.asked import Asked, Order, View
 from service.web.address.further import Further
+from service.web.address.page_query import Order, PageQuery, View
 from service.web.render import render, templates
 from service.web.views.query import view_query
 from service.web.views.results.cards import web_address
@@ -122,7 +122,7 @@ def test_scripts_stay_small() -> None:
 )
 def test_the_page_asks_what_a_program_asks(client: TestClient, query: str, body: dict[str, object]) -> None:
     """An address stands for one request to the API, and both give the same papers in the same order."""
-    asked = Asked.of(QueryParams(query))
+    asked = PageQuery.of(QueryParams(query))
     assert ("/v1/search", {**body, "limit": 10}) == (asked.path, asked.body())
     out = client.post(asked.path, json=body).json()
     page = page_at(client, f"/?{query}")
@@ -131,7 +131,7 @@ def test_the_page_asks_what_a_program_asks(client: TestClient, query: str, body:
 
 def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
     """Without scripts, the form of a page sends the query of its address again."""
-    asked = Asked(
+    asked = PageQuery(
         paper=PAPER,
         facets=(Facet.METHOD,),
         unlike_sentences=(0,),
@@ -151,7 +151,7 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
     assert ("s", "2") in sent
     paper = client.get(f"/v1/papers/{PAPER}").json()["paper"]
     sentences = [Sentence("", 0, 0, Facet(each["facet"])) for each in paper["sentences"]]
-    assert asked == Asked.of(QueryParams(sent)).settled(sentences)
+    assert asked == PageQuery.of(QueryParams(sent)).settled(sentences)
 
 
 def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
@@ -171,7 +171,7 @@ def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
         for each in page.all("input")
         if each.get("name", "s") != "s" and (each.get("type") != "checkbox" or "checked" in each)
     ]
-    asked = Asked.of(QueryParams(sent))
+    asked = PageQuery.of(QueryParams(sent))
     assert ((), (Facet.BACKGROUND,)) == (asked.facets, asked.unlike_facets)
 
 
@@ -180,8 +180,8 @@ def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
     sentences = tuple(Sentence("a", 0, 1, facet) for facet in (Facet.BACKGROUND, Facet.OBJECTIVE))
     paper = Paper(id="x", title="", abstract="a", sentences=sentences)
     like, unlike = (
-        Asked(paper="x", facets=(Facet.OBJECTIVE,)),
-        Asked(paper="x", unlike_facets=(Facet.OBJECTIVE,)),
+        PageQuery(paper="x", facets=(Facet.OBJECTIVE,)),
+        PageQuery(paper="x", unlike_facets=(Facet.OBJECTIVE,)),
     )
     for asked in (like, unlike):
         view = view_query(asked, paper)
@@ -193,7 +193,7 @@ def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
 
 def test_several_papers_become_seeds_and_negatives(client: TestClient) -> None:
     """Further papers become seeds, and papers and sentences to be unlike become negatives."""
-    asked = Asked.of(QueryParams(f"paper={PAPER}&s=2&u=0&like=demo:p01-m00&not=demo:p02-m00"))
+    asked = PageQuery.of(QueryParams(f"paper={PAPER}&s=2&u=0&like=demo:p01-m00&not=demo:p02-m00"))
     expected = {
         "seeds": [{"paper_id": PAPER, "sentences": [2]}, {"paper_id": "demo:p01-m00"}],
         "negatives": [{"paper_id": PAPER, "sentences": [0]}, {"paper_id": "demo:p02-m00"}],
@@ -264,13 +264,13 @@ def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words", "kept"),
     [
-        ("&cursor=made-up&from=2015", "Show the first page", Asked(paper=PAPER, year_from=2015)),
-        ("&s=1&u=1&from=2015", "Search with the whole abstract", Asked(paper=PAPER, year_from=2015)),
-        ("&facet=method&n=1000", "Search with ten results", Asked(paper=PAPER, facets=(Facet.METHOD,))),
-        ("&s=1&from=9999", "Search without these years", Asked(paper=PAPER, sentences=(1,))),
+        ("&cursor=made-up&from=2015", "Show the first page", PageQuery(paper=PAPER, year_from=2015)),
+        ("&s=1&u=1&from=2015", "Search with the whole abstract", PageQuery(paper=PAPER, year_from=2015)),
+        ("&facet=method&n=1000", "Search with ten results", PageQuery(paper=PAPER, facets=(Facet.METHOD,))),
+        ("&s=1&from=9999", "Search without these years", PageQuery(paper=PAPER, sentences=(1,))),
     ],
 )
-def test_what_was_wrong_can_be_left_out(client: TestClient, wrong: str, words: str, kept: Asked) -> None:
+def test_what_was_wrong_can_be_left_out(client: TestClient, wrong: str, words: str, kept: PageQuery) -> None:
     """A link on the error page asks the same query without the mistake."""
     page = page_at(client, f"/?paper={PAPER}{wrong}", status=422)
     assert words in page.text
@@ -301,7 +301,7 @@ def test_no_results_say_what_to_do(client: TestClient) -> None:
 
 def test_a_page_after_the_last_leads_back(client: TestClient) -> None:
     """A page after the last one blames no filter and links back."""
-    asked = Asked(paper=PAPER, year_from=2000)
+    asked = PageQuery(paper=PAPER, year_from=2000)
     services = client.app.state.services  # type: ignore[attr-defined]
     query, engine = asked.request().to_query(), services.collection.engines.current
     cursor = services.cursors.write(ListPage(len(engine.snapshot), 200), query, engine.digest)
@@ -492,7 +492,7 @@ def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
     page = page_at(client, "/?like=none&like=neither")
     assert "the reason stands next to each" in page.text
     body = orjson.loads(
-        client.post("/v1/recommendations", json=Asked(like=(Further("none"),)).body()).content
+        client.post("/v1/recommendations", json=PageQuery(like=(Further("none"),)).body()).content
     )
     assert Reason.NO_SEED_RESOLVED == body["reason"]
 

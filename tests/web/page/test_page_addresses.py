@@ -9,17 +9,17 @@ from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
 from models.types import Facet, Sentence
-from service.web.address.asked import Asked, Order, View
 from service.web.address.further import Further
+from service.web.address.page_query import Order, PageQuery, View
 
 
 def test_a_form_that_sends_a_facet_and_its_ticks_means_the_facet() -> None:
     """A facet with exactly its sentences is the facet; other sentences replace it."""
     sentences = [Sentence("a", 0, 1, Facet.METHOD), Sentence("b", 1, 2, Facet.RESULT)]
     facets = (Facet.METHOD,)
-    assert Asked(facets=facets) == Asked(sentences=(0,), facets=facets).settled(sentences)
-    assert Asked(sentences=(0, 1)) == Asked(sentences=(0, 1), facets=facets).settled(sentences)
-    assert Asked(unlike_sentences=(1,)) == Asked(unlike_sentences=(1,), unlike_facets=facets).settled(
+    assert PageQuery(facets=facets) == PageQuery(sentences=(0,), facets=facets).settled(sentences)
+    assert PageQuery(sentences=(0, 1)) == PageQuery(sentences=(0, 1), facets=facets).settled(sentences)
+    assert PageQuery(unlike_sentences=(1,)) == PageQuery(unlike_sentences=(1,), unlike_facets=facets).settled(
         sentences
     )
 
@@ -51,9 +51,9 @@ queries = st.fixed_dictionaries(
 @settings(max_examples=200)
 def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
     """A query written into an address and read again is unchanged."""
-    asked = Asked(**parts)
+    asked = PageQuery(**parts)
     address = asked.address(cursor=asked.cursor, opened=asked.opened)
-    assert asked == Asked.of(QueryParams(address[2:]))
+    assert asked == PageQuery.of(QueryParams(address[2:]))
 
 
 @given(
@@ -84,4 +84,4 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
 def test_any_address_is_read_or_refused(parameters: list[tuple[str, str]]) -> None:
     """Any address is either read or refused with a ``QueryError``."""
     with suppress(QueryError):
-        Asked.of(QueryParams(parameters)).request()
+        PageQuery.of(QueryParams(parameters)).request()

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
-from service.web.address.asked import Asked
 from service.web.address.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
+from service.web.address.page_query import PageQuery
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, page_at
 from tests.support.growing import grows_too_fast
@@ -69,7 +69,7 @@ def test_an_address_is_looked_at_in_linear_time(name: str) -> None:
 
     def look(given: QueryParams) -> None:
         with suppress(QueryError):
-            Asked.of(given)
+            PageQuery.of(given)
 
     assert not grows_too_fast(
         look, lambda size: QueryParams([(name, f"s{n}") for n in range(size)]), size=500

@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from models.encoder import Encoder
 from models.types import Facet
 from service.api.schemas.search.filters import LONGEST_NAME
-from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
+from service.web.address.page_query import PageQuery
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
@@ -80,9 +80,9 @@ def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> 
     """A title starts from its paper with the same filters, and the summary can remove each filter."""
     page = page_at(client, "/?field=Hydrology&from=2015&n=5")
     start = asked_by(page.all("a", title="Start")[0]["href"])
-    assert Asked(paper=start.paper, fields=("Hydrology",), year_from=2015, limit=5) == start
+    assert PageQuery(paper=start.paper, fields=("Hydrology",), year_from=2015, limit=5) == start
     parts = [asked_by(each["href"]) for each in page.all("a", id="part-1") + page.all("a", id="part-2")]
-    assert [Asked(fields=("Hydrology",), limit=5), Asked(year_from=2015, limit=5)] == parts
+    assert [PageQuery(fields=("Hydrology",), limit=5), PageQuery(year_from=2015, limit=5)] == parts
     assert "Papers from 2015 or later" in " ".join(page.text.replace("×", "").split())
 
 
@@ -203,7 +203,9 @@ def test_the_command_line_filters_by_author(authors: TestClient) -> None:
 
 def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient) -> None:
     """If too many authors match, the query stays, and links choose one author or none."""
-    asked = Asked(title="My draft", abstract="We sing. We count.", facets=(Facet.METHOD,), authors=("kim",))
+    asked = PageQuery(
+        title="My draft", abstract="We sing. We count.", facets=(Facet.METHOD,), authors=("kim",)
+    )
     page = page_at(authors, asked.address(), status=422)
     assert "21 authors have this name" in page.text
     assert "We count." in page.text
@@ -212,7 +214,7 @@ def test_a_draft_is_kept_where_too_many_authors_have_a_name(authors: TestClient)
     assert asked.address(authors=("Kim Number00",)) in links
     assert asked.address(authors=()) in links
     alone = page_at(authors, "/?author=kim", status=422)
-    assert Asked(authors=("Kim Number19",)).address() in {each["href"] for each in alone.all("a")}
+    assert PageQuery(authors=("Kim Number19",)).address() in {each["href"] for each in alone.all("a")}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from models.encoder import Encoder
 from models.text.words import stems
 from models.types import Facet
 from service.api.schemas.search.results import ResultOut
-from service.web.address.asked import Asked
+from service.web.address.page_query import PageQuery
 from service.web.views.results.sentences import card_sentences
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
@@ -164,7 +164,7 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
     """The links "More like this" and "Not like this" add a seed or negative to the same query."""
     page = page_at(client, f"/?paper={PAPER}&facet=method&from=2015")
     links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
-    kept = Asked(paper=PAPER, facets=(Facet.METHOD,), year_from=2015)
+    kept = PageQuery(paper=PAPER, facets=(Facet.METHOD,), year_from=2015)
     first = next(link for link in links if link.like)
     assert kept == replace(first, like=())
     assert {(Facet.METHOD,)} == {each.facets for link in links for each in (*link.like, *link.not_like)}

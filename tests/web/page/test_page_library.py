@@ -19,8 +19,8 @@ from service.access.api_keys import Keys, Scope
 from service.collection.generations import open_engine
 from service.context import with_deadline
 from service.settings import Settings
-from service.web.address.asked import Asked
 from service.web.address.further import Further
+from service.web.address.page_query import PageQuery
 from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED, find_library
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
@@ -113,9 +113,9 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
     (missing,) = page.all("a", title="Similar")
     asked = asked_by(missing["href"])
     if name in {"ids.txt", "my list"}:
-        assert Asked(text="Nobody has été") == asked
+        assert PageQuery(text="Nobody has été") == asked
     else:
-        assert Asked(title="Nobody has été", abstract="It is warm.") == asked
+        assert PageQuery(title="Nobody has été", abstract="It is warm.") == asked
     assert 3 == len([each for each in page.all("input") if "checked" in each])
 
 
@@ -252,30 +252,30 @@ def test_of_too_many_papers_the_first_are_searched_with(client: TestClient) -> N
     assert "Search with the first 50 papers" in answer.text
     (link,) = [each["href"] for each in Page(answer.text).all("a", class_="main")]
     first = (Further("a", (Facet.METHOD,)), *(Further(f"p{n}", (Facet.RESULT,)) for n in range(49)))
-    assert Asked(paper="knots", like=first, year_from=2000) == asked_by(link)
+    assert PageQuery(paper="knots", like=first, year_from=2000) == asked_by(link)
 
 
 def test_what_is_asked_is_kept(client: TestClient) -> None:
     """The form and the found papers keep the query, and a facet applies only to the added papers."""
-    asked = Asked(
+    asked = PageQuery(
         paper="knots", like=(Further("ropes", (Facet.RESULT,)), Further("sails of paper")), year_from=2000
     )
     form = Page(client.get(asked.address("/library")).text)
     hidden = [(each["name"], each["value"]) for each in form.all("input", type="hidden")]
-    assert asked == Asked.of(QueryParams(hidden))
+    assert asked == PageQuery.of(QueryParams(hidden))
     parts = [(name, (None, value)) for name, value in hidden]
     answer = client.post("/library", files=[*parts, ("file", ("my.bib", FILES["my.bib"]))])
     answered = answer.text.partition('<form action="/" data-plain>')[2].partition("</form>")[0]
     kept = [(each["name"], each["value"]) for each in Page(answered).all("input", type="hidden")]
     added = [("each", "background"), ("add", "pmid:31452104")]
     further = (*asked.like, Further("pmid:31452104", (Facet.BACKGROUND,)))
-    assert further == Asked.of(QueryParams([*kept, *added])).like
+    assert further == PageQuery.of(QueryParams([*kept, *added])).like
 
 
 def test_long_abstracts_are_not_linked(client: TestClient) -> None:
     """Long abstracts link to a search for the title, and if all links get too long, later ones do, too."""
     long = send(client, f"@book{{a, title={{Long}}, abstract={{{'word ' * 2_100}}}}}")
-    assert [Asked(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="Similar")]
+    assert [PageQuery(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="Similar")]
     entries = [f"@book{{k{i}, title={{Title {i}}}, abstract={{{'word ' * 1_000}}}}}\n" for i in range(100)]
     links = [asked_by(each["href"]) for each in send(client, "".join(entries)).all("a", title="Similar")]
     assert {"", "Title 99"} == {links[0].text, links[99].text}

@@ -11,15 +11,15 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from models.types import Facet
-from service.web.address.asked import Asked
 from service.web.address.further import Further
+from service.web.address.page_query import PageQuery
 from service.web.views.summary import short
 from tests.support.builds import DEMO_CORPUS
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 
 LIKE, UNLIKE = "demo:p01-m00", "demo:p02-m00"
-ALL = Asked(
+ALL = PageQuery(
     paper=PAPER,
     facets=(Facet.METHOD, Facet.RESULT),
     unlike_facets=(Facet.BACKGROUND,),
@@ -57,7 +57,7 @@ def summary(client: TestClient, address: str, *, status: int = 200) -> dict[str,
 def test_a_further_paper_counts_in_its_own_respect(client: TestClient) -> None:
     """The facet after a paper in the address applies to it alone, and the API gives the same papers."""
     address = f"/?paper={PAPER}&like={LIKE}&in=method&not={UNLIKE}&in=background,result"
-    asked = Asked.of(QueryParams(address[2:]))
+    asked = PageQuery.of(QueryParams(address[2:]))
     body = {
         "seeds": [{"paper_id": PAPER}, {"paper_id": LIKE, "facet": "method"}],
         "negatives": [{"paper_id": UNLIKE, "facet": ["background", "result"]}],
@@ -81,7 +81,7 @@ def test_a_further_paper_counts_in_its_own_respect(client: TestClient) -> None:
 )
 def test_a_respect_goes_for_the_paper_before_it(query: str, like: tuple[Further, ...]) -> None:
     """A facet after no paper or an empty box is ignored, and a repeated paper replaces itself."""
-    assert like == Asked.of(QueryParams(query)).like
+    assert like == PageQuery.of(QueryParams(query)).like
 
 
 def test_a_respect_that_is_none_is_refused(client: TestClient) -> None:
@@ -122,7 +122,7 @@ def test_sentences_of_another_paper_are_not_kept(client: TestClient) -> None:
     """Sentence numbers and texts are not kept for another paper."""
     for query in (f"paper={PAPER}&s=1&u=0", "text=sepsis", "title=A&abstract=We+do.+It+works."):
         start = asked_by(page_at(client, f"/?{query}&from=2000").all("a", title="Start")[0]["href"])
-        assert Asked(paper=start.paper, year_from=2000) == start
+        assert PageQuery(paper=start.paper, year_from=2000) == start
 
 
 def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
@@ -167,7 +167,7 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
 def test_every_part_is_said(client: TestClient, query: str, part: str, words: str) -> None:
     """Sentences are numbered from 1, years have one or both ends, and each part can be removed."""
     without = summary(client, f"/?{query}&{part}")[words]
-    assert Asked.of(QueryParams(query)) == asked_by(without)
+    assert PageQuery.of(QueryParams(query)) == asked_by(without)
 
 
 def test_a_text_keeps_its_facet_beside_further_papers(client: TestClient) -> None:

@@ -15,8 +15,8 @@ from models.encoder import Encoder
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.search.results import ResultOut
 from service.api.services import services_of
-from service.web.address.asked import Asked
-from service.web.answered import whole_list
+from service.web.address.page_query import PageQuery
+from service.web.query_answer import whole_list
 from service.web.tables import to_latex, to_markdown, to_tsv
 from service.web.views.results.rows import key_sentences
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -183,7 +183,7 @@ def test_a_saved_list_is_bounded(client: TestClient) -> None:
     services = services_of(client.app)  # type: ignore[arg-type]  # what a client calls its application
     engine = services.collection.engines.current
     request = Request({"type": "http", "app": client.app, "state": {"engine": engine}})
-    saved = whole_list(engine, Paging(services.cursors, request), Asked(paper=PAPER), most=15)
+    saved = whole_list(engine, Paging(services.cursors, request), PageQuery(paper=PAPER), most=15)
     assert 15 == len(saved.out.results)
 
 

@@ -20,7 +20,7 @@ from service.api.schemas.saved.profiles import (
     ProfilePapersIn,
 )
 from service.api.services import services_of
-from service.match.program.people import MAX_NAME_CHARS, one_form
+from service.match.program.names import MAX_NAME_CHARS, one_form
 from service.match.query import Profile
 from service.search.engine import SearchEngine
 

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from models.errors import InputError
 from service.api.schemas.base import WHOLE, PaperName, Strict
-from service.match.program.people import MAX_NAME_CHARS, check_name, one_form
+from service.match.program.names import MAX_NAME_CHARS, check_name, one_form
 from service.match.query import Profile
 
 # Papers of all profiles of a match together: a quarter of a million comparisons, in seconds.

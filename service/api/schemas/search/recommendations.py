@@ -11,10 +11,9 @@ from service.api.schemas.base import CursorIn, Out, SentenceOut, TookMs, Warning
 from service.api.schemas.search.query import SeedIn, to_seed
 from service.api.schemas.search.results import AlignmentOut, ResultOut
 from service.api.schemas.search.search import ResultsIn, SpecificityIn, WordsIn
-from service.api.schemas.writing import Written, writer
+from service.api.schemas.writing import JSONAnswer, writer
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
-    AskedSeed,
     Reason,
     SearchAnswer,
     SearchQuery,
@@ -22,6 +21,7 @@ from service.search.query import (
     SeedReason,
     Strategy,
     UnresolvedSeed,
+    UsedSeed,
 )
 
 MOST_SEEDS = 500
@@ -111,7 +111,7 @@ class SeedOut(BaseModel):
     dropped_sentences: int
 
     @classmethod
-    def of(cls, seed: AskedSeed) -> "SeedOut":
+    def of(cls, seed: UsedSeed) -> "SeedOut":
         """Build from the domain value."""
         return cls(
             seed=seed.number,
@@ -192,10 +192,10 @@ class RecommendationsOut(BaseModel):
         )
 
     @classmethod
-    def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> Written:
+    def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> JSONAnswer:
         """Return the answer of ``of`` as JSON, in a third of the time."""
         rest = cls.of(replace(answer, results=()), next_cursor=next_cursor)
-        return Written.of(rest).with_results(_write_results(answer.results))
+        return JSONAnswer.of(rest).with_results(_write_results(answer.results))
 
 
 _write_results = writer(RecommendationOut)

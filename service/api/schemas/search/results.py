@@ -13,7 +13,7 @@ from service.api.schemas.base import (
     WarningOut,
     of_answer,
 )
-from service.api.schemas.writing import Written, writer
+from service.api.schemas.writing import JSONAnswer, writer
 from service.search.query import Reason, SearchAnswer
 
 
@@ -171,10 +171,10 @@ class SearchOut(BaseModel):
         )
 
     @classmethod
-    def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> Written:
+    def written(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> JSONAnswer:
         """Return the answer of ``of`` as JSON, in a third of the time."""
         rest = cls.of(replace(answer, results=()), next_cursor=next_cursor)
-        return Written.of(rest).with_results(_write_results(answer.results))
+        return JSONAnswer.of(rest).with_results(_write_results(answer.results))
 
 
 _write_results = writer(ResultOut)

@@ -11,9 +11,9 @@ from service.api.schemas.base import PaperOut
 from service.api.schemas.search.filters import LONGEST_NAME
 from service.api.schemas.search.recommendations import SeedAlignmentOut
 from service.api.schemas.search.results import ResultOut, StrengthOut
-from service.web.address.asked import Asked
 from service.web.address.further import Further, held
 from service.web.address.links import Link
+from service.web.address.page_query import PageQuery
 from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
 from service.web.views.results.sentences import (
     MOST_WORDS,
@@ -107,7 +107,7 @@ class Card:
 
 def make_cards(
     results: Sequence[ResultOut],
-    asked: Asked,
+    asked: PageQuery,
     *,
     ranks: Sequence[int],
     n_chosen: int,
@@ -146,7 +146,7 @@ def _archive_address(paper_id: str) -> str:
 
 def _card(
     result: ResultOut,
-    asked: Asked,
+    asked: PageQuery,
     rank: int,
     *,
     about: PaperLinks,
@@ -189,7 +189,7 @@ def _card(
     )
 
 
-def _beside(asked: Asked, paper_id: str) -> str:
+def _beside(asked: PageQuery, paper_id: str) -> str:
     """Return the address that compares a result with the query's paper, "" if the query has none."""
     if asked.paper:
         return address_of(asked.paper, paper_id)
@@ -218,12 +218,12 @@ def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedS
         yield SeedShare(titles.get(key, "another paper"), share_in_words(weight), key[0])
 
 
-def links_names(asked: Asked) -> bool:
+def links_names(asked: PageQuery) -> bool:
     """Return whether names are links on a page of ``asked``: not if its address is long."""
     return len(asked.address()) <= _LONGEST_LINK
 
 
-def paper_links(asked: Asked, paper: PaperOut, *, linked: bool) -> PaperLinks:
+def paper_links(asked: PageQuery, paper: PaperOut, *, linked: bool) -> PaperLinks:
     """Return the links of ``paper`` to filter the search ``asked``; ``linked`` as ``links_names`` says.
 
     A name too long for a filter has no address.

@@ -10,10 +10,10 @@ import orjson
 
 from service.api.schemas.search.results import SearchOut
 from service.search.query import Reason
-from service.web.address.asked import Asked, Order, View
 from service.web.address.links import Link
-from service.web.answered import MOST_SAVED, MOST_SORTED, Answered, sources
-from service.web.browsed import name_unknown
+from service.web.address.page_query import Order, PageQuery, View
+from service.web.paper_listing import name_unknown
+from service.web.query_answer import MOST_SAVED, MOST_SORTED, QueryAnswer, sources
 from service.web.saved import to_keep
 from service.web.views.results.cards import Card, make_cards
 from service.web.views.results.rows import Row, make_rows
@@ -58,7 +58,7 @@ class ResultsView:
     curl: str
 
 
-def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsView:
+def view_results(answered: QueryAnswer, base_url: str, *, keyed: bool) -> ResultsView:
     """Return the cards of ``answered`` and its links.
 
     The command for programs uses ``base_url``, the service's address, and a key if ``keyed``.
@@ -99,7 +99,7 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
     )
 
 
-def _why_none(answered: Answered) -> str:
+def _why_none(answered: QueryAnswer) -> str:
     """Return why there are no results, or "" if there are; a filter may match no part of a name."""
     out = answered.out
     if out.reason is Reason.NO_SEED_RESOLVED:
@@ -108,7 +108,7 @@ def _why_none(answered: Answered) -> str:
     return unknown or out.detail or ""
 
 
-def _heading(answered: Answered) -> str:
+def _heading(answered: QueryAnswer) -> str:
     """Return a heading that says which papers of the list are on this page, and in which order."""
     out, first, last = answered.out, answered.first, answered.first + len(answered.ranks) - 1
     if answered.asked.order is Order.YEAR and out.total != 1:
@@ -129,7 +129,7 @@ def _sortable(total: int | None) -> str:
     return f"best {MOST_SORTED if total is None else min(total, MOST_SORTED)}, newest first"
 
 
-def _orders(answered: Answered) -> tuple[Link, ...]:
+def _orders(answered: QueryAnswer) -> tuple[Link, ...]:
     """Return links that sort the list, or none if it has one paper or no paper of this page has a year."""
     asked, out = answered.asked, answered.out
     dated = asked.order is Order.YEAR or any(result.paper.year for result in out.results)
@@ -143,7 +143,7 @@ def _orders(answered: Answered) -> tuple[Link, ...]:
 
 
 def _choices(
-    asked: Asked, part: str, choices: Mapping[str, StrEnum], *, from_first_page: bool = False
+    asked: PageQuery, part: str, choices: Mapping[str, StrEnum], *, from_first_page: bool = False
 ) -> tuple[Link, ...]:
     """Return links that set ``part`` to each of ``choices``, on the same page or the first one."""
     cursor = "" if from_first_page else asked.cursor
@@ -153,14 +153,14 @@ def _choices(
     )
 
 
-def _files(asked: Asked, endings: Mapping[str, str], *, whole: str = "") -> tuple[Link, ...]:
+def _files(asked: PageQuery, endings: Mapping[str, str], *, whole: str = "") -> tuple[Link, ...]:
     return tuple(
         Link(words, asked.address(f"/results.{ending}", cursor=asked.cursor) + whole)
         for words, ending in endings.items()
     )
 
 
-def _whole_words(answered: Answered) -> str:
+def _whole_words(answered: QueryAnswer) -> str:
     """Return a description of the whole list's files, or "" if this page is the whole list."""
     out, total = answered.out, answered.out.total
     if answered.first == 1 and not out.next_cursor:
@@ -172,7 +172,7 @@ def _whole_words(answered: Answered) -> str:
     return f"All {total:,} results"
 
 
-def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:
+def curl(asked: PageQuery, base_url: str, *, keyed: bool) -> str:
     """Return the query as a curl command; the key in it is a shell variable."""
     body = orjson.dumps(asked.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
     url = shlex.quote(f"{base_url}{asked.path}")
@@ -180,7 +180,7 @@ def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:
     return f"curl {url} \\\n{key}  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
 
 
-def n_chosen(answered: Answered) -> int:
+def n_chosen(answered: QueryAnswer) -> int:
     """Return how many sentences of the query's own paper count, at least 1."""
     out = answered.out
     if isinstance(out, SearchOut):
@@ -189,7 +189,7 @@ def n_chosen(answered: Answered) -> int:
     return max(1, len(own[0].selected) if own else 1)
 
 
-def n_read(answered: Answered) -> int | None:
+def n_read(answered: QueryAnswer) -> int | None:
     """Return how many sentences of the query's own paper the encoder read, or ``None`` if unknown."""
     out = answered.out
     if answered.paper is None:

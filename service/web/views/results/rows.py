@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from models.types import Facet
 from service.api.schemas.search.results import ResultOut
-from service.web.address.asked import Asked
+from service.web.address.page_query import PageQuery
 from service.web.views.results.cards import Card
 from service.web.views.results.sentences import CardSentence
 
@@ -52,12 +52,12 @@ def key_sentences(result: ResultOut) -> KeySentences:
     )
 
 
-def make_rows(results: Sequence[ResultOut], cards: Sequence[Card], asked: Asked) -> tuple[Row, ...]:
+def make_rows(results: Sequence[ResultOut], cards: Sequence[Card], asked: PageQuery) -> tuple[Row, ...]:
     """Return the rows of a page of ``results`` with these ``cards``."""
     return tuple(_row(result, card, asked) for result, card in zip(results, cards, strict=True))
 
 
-def _row(result: ResultOut, card: Card, asked: Asked) -> Row:
+def _row(result: ResultOut, card: Card, asked: PageQuery) -> Row:
     sentences: dict[int | None, CardSentence] = {each.number: each for each in card.whole or card.sentences}
     key = key_sentences(result)
     opened = card.rank == asked.opened

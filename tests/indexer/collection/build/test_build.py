@@ -108,7 +108,7 @@ from tests.support.annotators import hashing_annotator
 # A test run in the background of a script ignores SIGINT, and so would its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 akin.cli.collection.index.load_annotator = lambda *_, **__: hashing_annotator()
-indexer.collection.growth.grow = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+indexer.collection.growth.publish_added = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
 app(sys.argv[1:])
 """
 

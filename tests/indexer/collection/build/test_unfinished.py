@@ -102,7 +102,7 @@ def test_a_damaged_addition_is_encoded_again(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("indexer.collection.growth.grow", die)
+            patched.setattr("indexer.collection.growth.publish_added", die)
             with pytest.raises(KeyboardInterrupt):
                 absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
         flip(next((data / "building" / "changes").glob("part-*/vectors.npy")))

@@ -9,7 +9,7 @@ import pytest
 
 from indexer.corpus.lookup.found import FoundPapers, note_unresolved
 from indexer.corpus.lookup.look_up import LookupReport, look_up
-from indexer.corpus.lookup.polite import PoliteClient
+from indexer.corpus.lookup.throttled_client import ThrottledClient
 from indexer.corpus.read import CorpusReport, Unresolved, read_corpus
 from models.types import Facet
 from tests.support.builds import quiet
@@ -20,14 +20,14 @@ from tests.support.examples.lookup_answers import ARXIV, CROSSREF, LookupService
 def ask(services: LookupServices, folder: Path, *corpora: Path) -> LookupReport:
     """Look up the names in ``corpora``."""
     transport = httpx.MockTransport(services)
-    with PoliteClient(contact="ada@example.org", transport=transport, sleep=lambda _: None) as client:
+    with ThrottledClient(contact="ada@example.org", transport=transport, sleep=lambda _: None) as client:
         return look_up(corpora, folder, client, on_progress=quiet)
 
 
 def ask_text(text: str, folder: Path, corpus: Path) -> LookupReport:
     """Look up the names in ``corpus`` when every answer is ``text``."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text=text))
-    with PoliteClient(transport=transport, sleep=lambda _: None) as client:
+    with ThrottledClient(transport=transport, sleep=lambda _: None) as client:
         return look_up([corpus], folder, client, on_progress=quiet)
 
 
@@ -105,7 +105,7 @@ def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -
         refused = request.url.path.endswith("bad") or "8" in request.url.params.get("id", "").split(",")
         return httpx.Response(status) if refused else given
 
-    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+    with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
     assert {
         "pmid:8": f"eutils.ncbi.nlm.nih.gov: it answers {status}",
@@ -124,7 +124,7 @@ def test_a_service_that_refuses_everybody_is_given_up(tmp_path: Path, status: in
         asked.append(request.url.path)
         return httpx.Response(status)
 
-    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+    with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
     assert ({"Crossref": f"api.crossref.org: it answers {status}"}, {}) == (report.failed, report.refused)
     assert {"/works/10.5555/a"} == set(asked)
@@ -143,7 +143,7 @@ def test_a_paper_may_have_another_name_at_its_service(tmp_path: Path) -> None:
             return httpx.Response(200, text=ARXIV.replace("9912.00007v2", "math/9912007v1"))
         return LookupServices()(request)
 
-    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+    with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
     assert asked[0].startswith("/api/query?id_list=math%2F9912007%2Cmath%2F9912008&")
     assert ["arxiv:math.gt/9912008"] == report.unknown
@@ -205,7 +205,7 @@ def test_what_is_under_way_is_told(tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     corpus = write_lines(tmp_path, *(f"pmid:{n}" for n in range(1, 1_003)))
     transport = httpx.MockTransport(LookupServices())
-    with PoliteClient(transport=transport, sleep=lambda _: None) as client:
+    with ThrottledClient(transport=transport, sleep=lambda _: None) as client:
         look_up([corpus], tmp_path / "lookups", client, on_progress=lambda *each: told.append(each))
     assert [("Scanning", 0, None), ("Scanning", 1_000, None), ("Scanning", 1_002, 1_002)] == told[:3]
     assert ("Looking up", 1_002, 1_002) == told[-1]
@@ -220,6 +220,6 @@ def test_a_service_of_many_names_that_is_elsewhere_is_given_up(tmp_path: Path) -
         asked.append(request.url)
         return httpx.Response(302, headers={"Location": "https://elsewhere.example.org"})
 
-    with PoliteClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
+    with ThrottledClient(transport=httpx.MockTransport(answer), sleep=lambda _: None) as client:
         report = look_up([corpus], tmp_path / "lookups", client, on_progress=quiet)
     assert (1, {}, ["arXiv"]) == (len(asked), report.refused, [*report.failed])

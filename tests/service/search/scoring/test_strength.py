@@ -225,7 +225,7 @@ def test_what_cannot_be_measured_now_is_no_fact(
     monkeypatch.setattr(SearchEngine, "strengths", Strengths(snapshot, b"measured never"))
     looks = iter([frozenset[int]()])
     monkeypatch.setattr(Snapshot, "away", property(lambda _: next(looks, frozenset({0}))))
-    monkeypatch.setattr(Snapshot, "papers_of", lambda *_: np.arange(len(snapshot.living)) < 10)
+    monkeypatch.setattr(Snapshot, "papers_of", lambda *_: np.arange(len(snapshot.live)) < 10)
     answer = engine.search(SearchQuery((Seed(snapshot.paper(20).id),)))
     assert 0.9 == pytest.approx(answer.coverage)
     assert {None} == {each.strength for each in answer.results}

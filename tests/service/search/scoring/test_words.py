@@ -12,7 +12,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError
-from models.text.words import count_words, everyday_stems, stem_of
+from models.text.words import common_stems, count_words, stem_of
 from models.transport import Scorer
 from models.types import Paper, Sentence
 from service.app import create_app
@@ -143,7 +143,7 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
     flood = "Rivers flood towns and we forecast the floods with graph networks. " * length
     asked = QueryWords(Paper("", "", f"{flood} ZYGH7", ()))
     part = Part(snapshot.vectors(0), (0,), words=asked)
-    allowed = snapshot.living.copy()
+    allowed = snapshot.live.copy()
 
     def found(weight: float) -> list[str]:
         words = QueryVectors(snapshot.words, [asked], weight=weight)
@@ -189,7 +189,7 @@ def candidates(snapshot: Snapshot, text: str, *, away: str = "") -> set[str]:
         Part(snapshot.vectors(0), (0,), True, words=asked[1]),
     ]
     words = QueryVectors(snapshot.words, asked, weight=1.0)
-    near = list_candidates(snapshot, parts, n_papers=25, first=25, allowed=snapshot.living, words=words)
+    near = list_candidates(snapshot, parts, n_papers=25, first=25, allowed=snapshot.live, words=words)
     return {snapshot.paper(position).id for position in near}
 
 
@@ -287,7 +287,7 @@ def test_words_of_any_abstract_count_and_are_not_named(client: TestClient) -> No
     near = [result["words"] for result in found if result["words"]["terms"]]
     named = {stem_of(each["term"]) for words in near for each in words["terms"]}
     assert {"flood", "river"} & named
-    assert not everyday_stems() & named
+    assert not common_stems() & named
     assert min(sum(each["share"] for each in words["terms"]) for words in near) < 1 - 1e-9
     assert [words for result in found if (words := result["words"])["distance"] < 1 and not words["terms"]]
 

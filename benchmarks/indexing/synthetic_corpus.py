@@ -1,6 +1,6 @@
 """A corpus of any size: real papers in a drawn order, then made-up ones of the same lengths and words.
 
-``python -m benchmarks.indexing.made_corpus CORPUS FOLDER --papers 100000 --added 1000 --single 1000``
+``python -m benchmarks.indexing.synthetic_corpus CORPUS FOLDER --papers 100000 --added 1000 --single 1000``
 
 Writes ``papers.jsonl``, ``added.jsonl`` and ``single.jsonl`` into the folder, always the same ones. A made-up
 paper is a real one with every word replaced by one drawn by frequency, so it has as many sentences of the

@@ -12,15 +12,15 @@ from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search.results import ResultOut, SearchOut
-from service.api.schemas.writing import Written
+from service.api.schemas.writing import JSONAnswer
 from service.collection.cursors import Cursors
 from service.resolve.analysis import analyze
 from service.resolve.identifiers import is_name
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Detail, Page, SearchAnswer, SearchQuery
-from service.web.address.asked import Asked, Order
-from service.web.browsed import with_names
+from service.web.address.page_query import Order, PageQuery
+from service.web.paper_listing import with_names
 from service.web.views.results.alignment import Source
 
 # The most papers of a list that is saved as a whole.
@@ -34,7 +34,7 @@ _SAVED: Final = frozenset({Detail.ABSTRACT, Detail.SENTENCES, Detail.HIGHLIGHTS}
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class QueryAnswer:
     """A query as it was understood, and its answer; ``paper`` is its paper or text, ``None`` without one.
 
     The results start at number ``first`` of the whole list in the requested order; ``ranks`` are their
@@ -43,7 +43,7 @@ class Answered:
     """
 
     engine: SearchEngine
-    asked: Asked
+    asked: PageQuery
     paper: Paper | None
     out: RankedOut
     first: int
@@ -51,12 +51,12 @@ class Answered:
     previous_cursor: str | None = None
 
 
-def named(engine: SearchEngine, asked: Asked) -> Asked:
+def named(engine: SearchEngine, asked: PageQuery) -> PageQuery:
     """Return the query with its paper by id and names as the collection spells them; raises QueryError."""
     return with_names(engine, by_id(engine, asked))
 
 
-def by_id(engine: SearchEngine, asked: Asked) -> Asked:
+def by_id(engine: SearchEngine, asked: PageQuery) -> PageQuery:
     """Return the query with the id of its paper, if another name was given, such as a DOI as the text."""
     given = asked.paper or asked.text
     name = name_of(given)
@@ -72,7 +72,7 @@ def by_id(engine: SearchEngine, asked: Asked) -> Asked:
     return replace(asked, paper=given, text="") if is_name(given) else asked
 
 
-def read(engine: SearchEngine, asked: Asked) -> Paper | None:
+def read(engine: SearchEngine, asked: PageQuery) -> Paper | None:
     """Return the query's paper or text with the facets of its sentences, or ``None`` if it has neither.
 
     Raises PaperNotFoundError, QueryError, DeadlineError.
@@ -84,32 +84,34 @@ def read(engine: SearchEngine, asked: Asked) -> Paper | None:
     return one_sentence(asked.text) if asked.text else None
 
 
-def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked) -> Answered:
+def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: PageQuery) -> QueryAnswer:
     """Answer ``asked`` with the page of the list that its cursor stands for.
 
     Raises the errors of ``/v1/search`` and ``/v1/recommendations``, and QueryError for a request that
     their models find invalid.
     """
-    given, cursors = _understood(engine, paging, asked), paging.cursors
+    given, cursors = _resolve_query(engine, paging, asked), paging.cursors
     out, ranks = (_by_year if given.by_year else _by_strength)(given, cursors, answers)
     query, page = given.query, given.query.page
     before = replace(page, offset=max(0, page.offset - query.limit)) if page.offset else None
     previous = cursors.following(before, query, given.engine)
-    return Answered(given.engine, given.asked, given.paper, out, page.offset + 1, ranks, previous)
+    return QueryAnswer(given.engine, given.asked, given.paper, out, page.offset + 1, ranks, previous)
 
 
-def whole_list(engine: SearchEngine, paging: Paging, asked: Asked, *, most: int = MOST_SAVED) -> Answered:
+def whole_list(
+    engine: SearchEngine, paging: Paging, asked: PageQuery, *, most: int = MOST_SAVED
+) -> QueryAnswer:
     """Return the first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
 
     They are in the order of its pages; by year there are at most ``MOST_SORTED``. Raises as ``answer``.
     """
-    given = _understood(engine, paging, asked)
+    given = _resolve_query(engine, paging, asked)
     page = replace(given.query.page, offset=0)
     query = replace(given.query, page=page, include=_SAVED, max_alignments=0)
     found = _first_papers(given.engine, query, min(most, MOST_SORTED) if given.by_year else most)
     out = given.out.of(found)
     ranks = newest_first(out.results) if given.by_year else range(1, len(out.results) + 1)
-    return Answered(given.engine, given.asked, given.paper, _with_ranks(out, ranks), 1, ranks)
+    return QueryAnswer(given.engine, given.asked, given.paper, _with_ranks(out, ranks), 1, ranks)
 
 
 def newest_first(results: Sequence[ResultOut]) -> list[int]:
@@ -119,11 +121,11 @@ def newest_first(results: Sequence[ResultOut]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Understood:
+class _ResolvedQuery:
     """A query as it was understood: its paper, the model of its answer, and the engine to search with."""
 
     engine: SearchEngine
-    asked: Asked
+    asked: PageQuery
     paper: Paper | None
     out: type[RankedOut]
     query: SearchQuery
@@ -133,20 +135,22 @@ class _Understood:
         """Whether the newest papers come first."""
         return self.asked.order is Order.YEAR
 
-    def read(self, answers: Answers, question: object, compute: Callable[[], Written]) -> RankedOut:
+    def read(self, answers: Answers, question: object, compute: Callable[[], JSONAnswer]) -> RankedOut:
         """Return the answer to ``question`` from the cache, or compute it with ``compute``."""
         content = answers.content(self.engine, question, compute, reads_text=self.query.reads_text)
         return self.out.model_validate_json(content)
 
 
-def _by_strength(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
+def _by_strength(
+    given: _ResolvedQuery, cursors: Cursors, answers: Answers
+) -> tuple[RankedOut, Sequence[int]]:
     """Return a page of the list as ``/v1`` answers it, and the ranks of its papers."""
     engine, query = given.engine, given.query
     out = given.read(answers, query, lambda: write_page(given.out, engine, cursors, query))
     return out, range(query.page.offset + 1, query.page.offset + 1 + len(out.results))
 
 
-def _by_year(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
+def _by_year(given: _ResolvedQuery, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
     """Return a page of the best ``MOST_SORTED`` papers, sorted by year, and their ranks by strength."""
     engine, query = given.engine, given.query
     # The best papers are the same for every page, so they are found once for all pages.
@@ -176,7 +180,7 @@ def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> Search
     return replace(found, results=(*found.results, *rest.results))
 
 
-def _understood(engine: SearchEngine, paging: Paging, asked: Asked) -> _Understood:
+def _resolve_query(engine: SearchEngine, paging: Paging, asked: PageQuery) -> _ResolvedQuery:
     # Validate before reading a text that may be too long; chosen sentences can only be checked afterwards.
     replace(asked, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
     paper = read(engine, asked)
@@ -184,10 +188,10 @@ def _understood(engine: SearchEngine, paging: Paging, asked: Asked) -> _Understo
     body = asked.request()
     query, engine = paging.at(body.cursor, body.to_query())
     out: type[RankedOut] = RecommendationsOut if isinstance(body, RecommendationsIn) else SearchOut
-    return _Understood(engine, asked, paper, out, query)
+    return _ResolvedQuery(engine, asked, paper, out, query)
 
 
-def sources(answered: Answered) -> list[Source]:
+def sources(answered: QueryAnswer) -> list[Source]:
     """Return the query's papers with their sentences, as drawings of alignments name them."""
     out, paper = answered.out, answered.paper
     if isinstance(out, SearchOut):

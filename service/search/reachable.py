@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ReachablePapers:
     """The papers that can be found, ``None`` for all, and their share of the collection's papers."""
 
     papers: Bool[np.ndarray, " n_positions"] | None = None
@@ -28,28 +28,28 @@ class Reach:
         return allowed if self.papers is None else allowed & self.papers
 
 
-def reach_of(snapshot: Snapshot) -> Reach:
+def reachable_papers(snapshot: Snapshot) -> ReachablePapers:
     """Return the papers that can be found now; raises ShardAwayError if all of a collection's are away."""
     away = snapshot.away
     if not away or not len(snapshot):
-        return Reach()
+        return ReachablePapers()
     papers = ~snapshot.papers_of(away)
-    n_found = int(np.count_nonzero(papers & snapshot.living))
+    n_found = int(np.count_nonzero(papers & snapshot.live))
     if not n_found:
         raise ShardAwayError(
             "No machine that holds a part of the collection responds; try again in a moment."
         )
-    return Reach(papers, n_found / len(snapshot))
+    return ReachablePapers(papers, n_found / len(snapshot))
 
 
-def within_reach(snapshot: Snapshot, answer: Callable[[Reach], _T]) -> _T:
+def answer_reachable(snapshot: Snapshot, answer: Callable[[ReachablePapers], _T]) -> _T:
     """Return what ``answer`` returns for the papers in reach; retry with fewer if a part goes away meanwhile.
 
     So the result is always complete for the papers in reach, as if they were selected by a filter. Raises
     ShardAwayError, DeadlineError.
     """
     for _ in range(_MOST_TRIES):
-        reach = reach_of(snapshot)
+        reach = reachable_papers(snapshot)
         try:
             return answer(reach)
         except ShardAwayError:

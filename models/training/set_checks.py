@@ -19,7 +19,7 @@ _TRIPLETS = (*_ALIGNED, TransportTriplet, AttentionTriplet, MaxTriplet, Document
 _MOST_PAIRS = 1_000_000
 
 
-def require_fitting(
+def require_learnable(
     sets: Sequence[TrainingSet], objectives: Sequence[RetrievalObjective], *, batch: int, in_batch: bool
 ) -> None:
     """Raise InputError if an objective cannot learn from the set at the same place in ``sets``.

@@ -23,7 +23,7 @@ from service.search.aspect import Part
 from service.search.explain import explain
 from service.search.query import MAX_ALIGNMENTS
 from service.search.rerank import default_tau
-from service.search.seeds import ReadPaper
+from service.search.seeds import EncodedSeed
 from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Sampled papers of the collection that measure the usual distance of a paper.
@@ -34,7 +34,7 @@ _BLOCK_PAPERS: Final = 4_096
 _MIN_DISTANCE: Final = 1e-6
 
 
-class Nearness:
+class PaperDistances:
     """Compares papers with those of a collection, block by block, with ``n_threads`` threads.
 
     ``words`` is the weight of words next to sentences; ``None`` takes the default of the encoder.
@@ -56,12 +56,12 @@ class Nearness:
         self._weight = weight if snapshot.words is not None else 0.0
         self.sample = snapshot.sample(_SAMPLE_PAPERS)
 
-    def indexed(self, position: int) -> ReadPaper:
+    def indexed(self, position: int) -> EncodedSeed:
         """Return the paper at ``position`` with its vectors."""
-        return ReadPaper(self.snapshot.paper(position), self.snapshot.vectors(position), position)
+        return EncodedSeed(self.snapshot.paper(position), self.snapshot.vectors(position), position)
 
     def distances(
-        self, asked: Sequence[ReadPaper], positions: Int64[np.ndarray, " k"]
+        self, asked: Sequence[EncodedSeed], positions: Int64[np.ndarray, " k"]
     ) -> Float64[np.ndarray, "n_asked k"]:
         """Return the distances of papers at ``positions`` from each one ``asked``; raises DeadlineError."""
         words = [self._words(each) for each in asked]
@@ -78,14 +78,14 @@ class Nearness:
                 blocks.append(np.array([each.result() for each in begun]).reshape(len(asked), len(block)))
         return np.hstack([np.empty((len(asked), 0)), *blocks])
 
-    def usual(self, asked: ReadPaper) -> float:
+    def usual(self, asked: EncodedSeed) -> float:
         """Return the mean distance of a paper from a sample of the others, above 0; 1 without others."""
         sample = self.sample[self.sample != (-1 if asked.position is None else asked.position)]
         usual = float(self.distances([asked], sample).mean()) if len(sample) else 1.0
         return max(usual, _MIN_DISTANCE)
 
     def compared(
-        self, asked: ReadPaper, other: ReadPaper, *, max_alignments: int = MAX_ALIGNMENTS
+        self, asked: EncodedSeed, other: EncodedSeed, *, max_alignments: int = MAX_ALIGNMENTS
     ) -> RankedPaper:
         """Return ``other`` with its score (minus its distance), explained; raises DeadlineError."""
         offsets = np.array([0, len(other.vectors)])
@@ -107,7 +107,7 @@ class Nearness:
             words=matched,
         )
 
-    def _words(self, asked: ReadPaper) -> QueryVectors:
+    def _words(self, asked: EncodedSeed) -> QueryVectors:
         words = self.snapshot.words if self._weight else None
         return QueryVectors(words, [QueryWords(asked.paper)], weight=self._weight)
 
@@ -116,7 +116,7 @@ class Nearness:
         positions: Int64[np.ndarray, " k"],
         rows: Float32[np.ndarray, "n_rows dim"],
         offsets: Int64[np.ndarray, " k_plus_1"],
-        asked: ReadPaper,
+        asked: EncodedSeed,
         words: QueryVectors,
     ) -> Float64[np.ndarray, " k"]:
         distances: Float64[np.ndarray, " k"] = -score_in_blocks(

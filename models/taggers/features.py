@@ -34,7 +34,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Describer:
+class FeatureExtractor:
     """A map of abstracts to tensors, the same as in the training of a model.
 
     ``vocabulary`` numbers the known n-grams from 1; ``idf`` (n_ngrams + 1,) has their inverse document
@@ -56,7 +56,7 @@ class Describer:
         mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
         known: list[list[int]] = []
         for number, paper in enumerate(papers):
-            positions[number, : lengths[number]] = describe_positions(lengths[number])
+            positions[number, : lengths[number]] = position_features(lengths[number])
             if states:
                 rows = states[number].swapaxes(0, 1).reshape(states[number].shape[1], -1)
                 inputs[number, : len(rows)] = (rows - self.mean) / self.scale
@@ -91,7 +91,7 @@ def ngrams(text: str) -> set[str]:
     return {*words, *pairs, *(f"{pair} {third}" for pair, third in zip(pairs, words[2:], strict=False))}
 
 
-def describe_positions(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:
+def position_features(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:
     """Return six numbers for each sentence, which describe its place and the length of the abstract."""
     places = np.arange(n_sentences)
     share = places / max(n_sentences - 1, 1)

@@ -13,20 +13,20 @@ from models.errors import InputError
 
 # How long to wait for machines to join, in seconds: they are often started together with the service.
 JOIN_S: Final = 30.0
-_LOOK_S: Final = 0.5
+_POLL_S: Final = 0.5
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ClusterMachines:
     """The machines that can have shards; ``n_gpus`` is the GPUs of each, ``None`` if shards use no GPU."""
 
     machines: Sequence[str]
     n_gpus: Mapping[str, int] | None
 
     @classmethod
-    def of(cls, ray: Any, *, on_gpu: bool) -> "Places":
+    def of(cls, ray: Any, *, on_gpu: bool) -> "ClusterMachines":
         """Return the current places of a cluster; raises InputError if no machine has a processor."""
         found = machines(ray)
         if not on_gpu:
@@ -36,7 +36,9 @@ class Places:
         return cls(having, {each: n_gpus[each] for each in having})
 
     @classmethod
-    def expected(cls, ray: Any, *, n_shards: int, n_replicas: int, on_gpu: bool, join_s: float) -> "Places":
+    def expected(
+        cls, ray: Any, *, n_shards: int, n_replicas: int, on_gpu: bool, join_s: float
+    ) -> "ClusterMachines":
         """Return the places of a cluster as soon as there are enough, or after ``join_s`` seconds.
 
         Enough is as many machines as shards, and as replicas of a shard; on GPUs, one GPU for each process.
@@ -54,7 +56,7 @@ class Places:
             else:
                 if is_over or places.n_places >= wanted:
                     break
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
         if on_gpu and places.n_places < wanted:
             raise InputError(
                 f"Each process of a shard needs a GPU (AKIN_SHARDS x AKIN_REPLICAS), {wanted} in all; the "

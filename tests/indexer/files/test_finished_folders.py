@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from indexer.files.kept import NOTE, keep, kept
+from indexer.files.finished_folders import NOTE, keep, kept
 from models.checksums import sha256_of
 
 

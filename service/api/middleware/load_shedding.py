@@ -12,7 +12,7 @@ from service.access.queue import Queues
 from service.api.errors import problem_of
 from service.api.headers import with_standard_headers
 from service.api.middleware.access_log import method_name, request_id
-from service.api.middleware.routing import resolved_of
+from service.api.middleware.routing import route_of
 from service.api.services import services_of
 from service.observability.metrics import Metrics
 
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 _LINE_EVERY_S: Final = 1.0
 
 
-class Shedding:
+class LoadShedding:
     """The middleware outside logging and access control: while a queue is full, it refuses cheaply.
 
     A refusal takes time from the requests that are computed. So no key is checked, no span is made, and one
@@ -37,7 +37,7 @@ class Shedding:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        policy = resolved_of(scope).policy if scope["type"] == "http" else None
+        policy = route_of(scope).policy if scope["type"] == "http" else None
         if policy is not None and policy.queue is not None:
             started = time.perf_counter()
             try:
@@ -55,7 +55,7 @@ class Shedding:
         await problem_of(request, error)(scope, receive, with_standard_headers(send, request))
 
     def _count(self, scope: Scope, took_s: float) -> None:
-        self._metrics.requests.labels(resolved_of(scope).name, method_name(scope), "503").observe(took_s)
+        self._metrics.requests.labels(route_of(scope).name, method_name(scope), "503").observe(took_s)
         self._metrics.refused("overloaded")
         self._unlogged += 1
         if time.monotonic() - self._logged_at >= _LINE_EVERY_S:

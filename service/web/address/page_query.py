@@ -80,7 +80,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageQuery:
     """A query as an address holds it: a ``paper`` of the collection, or a pasted one, or a ``text``.
 
     Sentences are chosen by number or by facet; ``like`` and ``not_like`` are further papers. ``words`` is
@@ -111,7 +111,7 @@ class Asked:
     opened: int | None = None
 
     @classmethod
-    def of(cls, given: QueryParams) -> "Asked":
+    def of(cls, given: QueryParams) -> "PageQuery":
         """Parse the parameters of an address, without the empty ones that forms send. Raises QueryError."""
         expect_within_bounds(given)
         year_from, year_to = (number_of(given, name) for name in ("from", "to"))
@@ -145,26 +145,26 @@ class Asked:
         )
 
     @property
-    def anything(self) -> bool:
+    def has_seeds(self) -> bool:
         """Whether the query names a paper or a text to search with."""
         return bool(self.paper or self.text or self.title or self.abstract or self.like or self.not_like)
 
     @property
-    def browses(self) -> bool:
+    def has_only_filters(self) -> bool:
         """Whether the query has filters alone, so that their papers can be listed."""
-        return not self.anything and bool(self._filters())
+        return not self.has_seeds and bool(self._filters())
 
     @property
-    def beside(self) -> "Asked":
+    def beside(self) -> "PageQuery":
         """The query with only its filters, view, order and number of results, which go with any query."""
-        return replace(Asked(), **{part: getattr(self, part) for part in _BESIDE})
+        return replace(PageQuery(), **{part: getattr(self, part) for part in _BESIDE})
 
     @property
-    def of_many(self) -> bool:
+    def has_further_papers(self) -> bool:
         """Whether the query has further papers."""
         return bool(self.like or self.not_like)
 
-    def settled(self, sentences: Sequence[Sentence]) -> "Asked":
+    def settled(self, sentences: Sequence[Sentence]) -> "PageQuery":
         """Return the query with sentences or facets, not both: forms send a facet and the boxes it ticked.
 
         The facets are kept if the ticked ``sentences`` are exactly theirs; otherwise the ticked ones count.
@@ -175,18 +175,18 @@ class Asked:
             self, sentences=like[0], facets=like[1], unlike_sentences=unlike[0], unlike_facets=unlike[1]
         )
 
-    def without_own(self) -> "Asked":
+    def without_start(self) -> "PageQuery":
         """Return the query without its paper or text, and without the sentences and facets chosen in it."""
         left = replace(self, paper="", text="", title="", abstract="", sentences=(), facets=())
         return replace(left, unlike_sentences=(), unlike_facets=())
 
-    def start_from(self, paper: Further, by: Collection[Facet | None]) -> "Asked":
+    def start_from(self, paper: Further, by: Collection[Facet | None]) -> "PageQuery":
         """Return the query started from ``paper`` instead; its sentences have the facets ``by``.
 
         Chosen facets that ``paper`` lacks are dropped; if it has facets set, they replace the chosen ones.
         """
         return replace(
-            self.without_own(),
+            self.without_start(),
             paper=paper.name,
             facets=held(paper.facets or self.facets, by),
             unlike_facets=held(self.unlike_facets, by),
@@ -217,11 +217,11 @@ class Asked:
     @property
     def path(self) -> str:
         """The endpoint of ``/v1`` that answers this query."""
-        return _RECOMMENDATIONS if self.of_many else _SEARCH
+        return _RECOMMENDATIONS if self.has_further_papers else _SEARCH
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body to send to ``path``, without empty fields."""
-        body: dict[str, Any] = self._seeds() if self.of_many else self._search()
+        body: dict[str, Any] = self._seeds() if self.has_further_papers else self._search()
         body |= {"filters": self._filters(), "words": self.words, "limit": self.limit, "cursor": self.cursor}
         return {name: value for name, value in body.items() if value not in ({}, [], "", None)}
 
@@ -242,7 +242,7 @@ class Asked:
         if self.not_like and not (self.like or self._paper()):
             raise QueryError("There are only papers to avoid; add one to be similar to.")
         expect_in_order(self.year_from, self.year_to)
-        if self.of_many:
+        if self.has_further_papers:
             return validated(RecommendationsIn, self.body())
         return validated(SearchIn, self.body())
 

@@ -18,7 +18,7 @@ from indexer.files.notes import read_note, write_note
 _RESTED_NS: Final = 2_000_000_000
 
 
-class Verified:
+class ChecksumRecord:
     """The record of a data folder's files: SHA-256, size, inode, and the times of the last changes.
 
     These include the change time of the inode, which no program can set.

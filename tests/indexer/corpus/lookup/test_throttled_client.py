@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from indexer.corpus.lookup.polite import PoliteClient
+from indexer.corpus.lookup.throttled_client import ThrottledClient
 from models.errors import ServiceError
 
 URL = "https://api.example.org/works/a"
@@ -25,10 +25,12 @@ class Clock:
         self.now += seconds
 
 
-def client(answer: Callable[[httpx.Request], httpx.Response], clock: Clock, **options: Any) -> PoliteClient:
+def client(
+    answer: Callable[[httpx.Request], httpx.Response], clock: Clock, **options: Any
+) -> ThrottledClient:
     """Return a client of a service that answers with ``answer``."""
     transport = httpx.MockTransport(answer)
-    return PoliteClient(transport=transport, sleep=clock.sleep, clock=lambda: clock.now, **options)
+    return ThrottledClient(transport=transport, sleep=clock.sleep, clock=lambda: clock.now, **options)
 
 
 def test_it_says_who_asks() -> None:

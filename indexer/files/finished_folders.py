@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from indexer.files.durable import discard_folder, folder_lock, publish_folder
 from indexer.files.notes import read_note, write_note
-from models.checksums import is_whole
+from models.checksums import matches_checksum
 from models.errors import BuildLockedError
 
 NOTE: Final = "kept.json"
@@ -23,7 +23,7 @@ def kept(folder: Path) -> dict[str, Any] | None:
     """Return the note of a folder, or ``None`` if it is not intact; every file is read and compared."""
     note = read_note(folder / NOTE)
     try:
-        is_as_written = all(is_whole(folder / name, sha256) for name, sha256 in note["files"].items())
+        is_as_written = all(matches_checksum(folder / name, sha256) for name, sha256 in note["files"].items())
     except (KeyError, OSError):
         return None
     return note if is_as_written else None

@@ -17,7 +17,7 @@ _PART_BYTES: Final = 4_096  # the most a chunk takes besides its content, for ro
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredBytes:
     """The bytes that the batches of a caller hold, finished or not, and the ``oldest`` finished ones."""
 
     n_bytes: int
@@ -43,13 +43,13 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StorageLimits:
     """The MiB that the batches of one caller may hold, and the days for which finished ones are kept."""
 
     mib: int
     days: int
 
-    def expect_room(self, held: Held) -> None:
+    def expect_room(self, held: StoredBytes) -> None:
         """Raise RateLimitedError if a caller whose batches are ``held`` may not send another one."""
         if held.n_bytes >= self.mib * _MIB:
             oldest = f" (the oldest finished: {', '.join(held.oldest)})" if held.oldest else ""

@@ -1,6 +1,6 @@
 """A comparable engine, txtai, over the vectors of Akin's encoder: its speed, and its rankings.
 
-``PYTHONPATH=build/peers python -m benchmarks.suite.neighbour csfcube FOLDER --runs RUNS``
+``PYTHONPATH=build/peers python -m benchmarks.suite.txtai_engine csfcube FOLDER --runs RUNS``
 
 txtai stores one vector per paper, of title and abstract; in its hybrid form BM25 is half of the score. ``akin
 evaluate runs RUNS/*.run --set csfcube --path FOLDER`` measures the runs, also with those that ``akin evaluate
@@ -21,7 +21,7 @@ from models.encoder import Encoder, load_encoder
 from models.types import Paper
 
 
-class Neighbour:
+class TxtaiEngine:
     """A txtai index over ``papers``; ``vectors`` maps the text of each (``text_of``) to its vector."""
 
     def __init__(self, papers: Iterable[Paper], vectors: dict[str, np.ndarray], *, hybrid: bool) -> None:
@@ -59,7 +59,7 @@ def runs(collection: Collection, encoder: Encoder) -> list[Run]:
     vectors = encoded([*papers, *(query.paper for query in collection.queries)], encoder)
     found = []
     for hybrid in (False, True):
-        neighbour = Neighbour(papers, vectors, hybrid=hybrid)
+        neighbour = TxtaiEngine(papers, vectors, hybrid=hybrid)
         scores = {}
         for query in collection.queries:
             pool = frozenset(query.pool or collection.papers) - {query.paper.id, *query.excluded}

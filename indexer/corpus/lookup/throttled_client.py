@@ -11,11 +11,11 @@ from models.errors import ServiceError
 
 # The longest pause that a service may request, in seconds; a longer one ends the attempts.
 _LONGEST_PAUSE_S: Final = 60.0
-_TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_RETRY_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MOST_REDIRECTS: Final = 5
 
 
-class PoliteClient:
+class ThrottledClient:
     """A client that waits between requests, identifies itself, and retries a few times with growing pauses.
 
     ``contact`` is an e-mail address at which the services reach the user. Use it as a context manager.
@@ -78,14 +78,14 @@ class PoliteClient:
                     if (elsewhere := _elsewhere(response)) is not None:
                         return elsewhere
                     reason, status = f"it answers {response.status_code}", response.status_code
-                    asked_s = _asked_pause(response)
+                    asked_s = _retry_after_s(response)
             except httpx.TransportError as error:
                 reason, status, asked_s = (
                     f"it cannot be reached; check the network ({str(error) or type(error).__name__})",
                     None,
                     0.0,
                 )
-            if asked_s > _LONGEST_PAUSE_S or (status is not None and status not in _TRY_AGAIN):
+            if asked_s > _LONGEST_PAUSE_S or (status is not None and status not in _RETRY_STATUSES):
                 break
             if attempt + 1 < self._tries:
                 self._sleep(max(pause, asked_s))
@@ -114,7 +114,7 @@ def _error(url: httpx.URL, reason: str, status: int | None) -> ServiceError:
     return ServiceError(f"{url.host}: {reason}", type="lookup", status=status)
 
 
-def _asked_pause(response: httpx.Response) -> float:
+def _retry_after_s(response: httpx.Response) -> float:
     """Return the seconds of ``Retry-After``, or 0 without it; dates, which few services send, count as 0."""
     given = response.headers.get("Retry-After", "")
     return float(given) if given.isascii() and given.isdecimal() else 0.0

@@ -35,7 +35,7 @@ def one_form(name: str) -> str:
     return unicodedata.normalize("NFC", name.strip())
 
 
-class People:
+class NameIndex:
     """Profiles, found by the people that they are named after.
 
     Two names belong to one person if first and last names are equal, ignoring case, accents, middle names,
@@ -61,12 +61,12 @@ class People:
         for known_as in paper.author_ids:
             found |= self._whole.get(_folded(known_as), set())
             if known_as.startswith("~"):
-                found |= {name for name in self._alike(known_as) if not _are_two(name, known_as)}
+                found |= {name for name in self._alike(known_as) if not _are_namesakes(name, known_as)}
                 told |= {each for own in _spellings(known_as) for each in (own, _initial(own))}
         for author in paper.authors:
             found |= self._whole.get(_folded(author), set())
             if told.isdisjoint(_spellings(author)):
-                found |= {name for name in self._alike(author) if not _are_two(name, author)}
+                found |= {name for name in self._alike(author) if not _are_namesakes(name, author)}
         return found
 
     def _alike(self, author: str) -> Iterator[str]:
@@ -77,7 +77,7 @@ class People:
                 yield from by_initial.get((first[0], last), ())
 
 
-def _are_two(name: str, other: str) -> bool:
+def _are_namesakes(name: str, other: str) -> bool:
     """Return whether two OpenReview ids differ only in the number, which distinguishes people of one name."""
     both = _folded(name), _folded(other)
     are_ids = all(each.startswith("~") for each in both)

@@ -12,7 +12,7 @@ from starlette.types import Scope as ASGIScope
 
 from models.errors import AkinError, BodyTooLargeError, KeyRefusedError, ScopeMissingError
 from service.access.api_keys import Scope
-from service.access.in_turn import Turn
+from service.access.in_turn import QueuePlace
 from service.access.keys import KeyRing
 from service.access.policy import Policy
 from service.access.queue import N_STORING, Admission, Queues
@@ -30,7 +30,7 @@ from service.settings import Settings
 _SPARE_THREADS = 4 + N_STORING
 
 
-class Door:
+class AccessControl:
     """The middleware that checks each request, in this order: key, rate, size, queue, deadline.
 
     The cheapest check comes first, and nothing is read or computed for a request that will be refused.
@@ -106,8 +106,8 @@ class Door:
             deadline = Deadline(self._deadline_s, remedy=policy.remedy)
             async with body.watched(deadline), queue.place(deadline) as leave:
                 set_deadline(deadline)
-                request.state.turn = Turn(deadline, leave)
-                await self._app(request.scope, body.receive, _leaving(send, leave))
+                request.state.turn = QueuePlace(deadline, leave)
+                await self._app(request.scope, body.receive, _release_on_start(send, leave))
 
 
 def running_at_once(settings: Settings) -> int:
@@ -125,7 +125,7 @@ def size_threads(settings: Settings) -> None:
     to_thread.current_default_thread_limiter().total_tokens = running_at_once(settings) + _SPARE_THREADS
 
 
-def _leaving(send: Send, leave: Callable[[], None]) -> Send:
+def _release_on_start(send: Send, leave: Callable[[], None]) -> Send:
     """Return a ``send`` that frees the place when the answer starts, so that slow readers hold up nobody."""
 
     async def send_and_leave(message: Message) -> None:

@@ -7,25 +7,25 @@ from models.errors import QueryError
 from models.types import Paper
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.search.filters import LONGEST_NAME
-from service.resolve.filter_names import NAMED, ONE, Named, is_known, names_called
+from service.resolve.filter_names import FILTER_KINDS, ONE, FilterKind, is_known, names_called
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
-from service.web.address.asked import Asked
 from service.web.address.given import MAX_NAMES
 from service.web.address.links import Link
+from service.web.address.page_query import PageQuery
 
 _NAMED: Final = 3  # names listed in the error for too many
 
 
 @dataclass(frozen=True, slots=True)
-class Browsed:
+class PaperListing:
     """A page of the ``total`` papers that pass the filters; its first paper is number ``first`` of them.
 
     The cursors lead to the pages before and after, and are ``None`` if there is none. ``detail`` says why
     no paper passes, if that is known.
     """
 
-    asked: Asked
+    asked: PageQuery
     papers: tuple[Paper, ...]
     total: int
     first: int
@@ -34,13 +34,13 @@ class Browsed:
     detail: str = ""
 
 
-def browse(paging: Paging, asked: Asked) -> Browsed:
+def browse(paging: Paging, asked: PageQuery) -> PaperListing:
     """List the papers that pass the filters, in the order they were added; raises QueryError, CursorError."""
     given = asked.listing()
     listing, engine = paging.at(given.cursor, Listing(given.to_filters(), given.limit))
     found, start = list_papers(engine, listing), listing.page.offset
     before = replace(listing.page, offset=max(0, start - listing.limit)) if start else None
-    return Browsed(
+    return PaperListing(
         asked,
         found.papers,
         found.total,
@@ -51,13 +51,13 @@ def browse(paging: Paging, asked: Asked) -> Browsed:
     )
 
 
-def with_names(engine: SearchEngine, asked: Asked) -> Asked:
+def with_names(engine: SearchEngine, asked: PageQuery) -> PageQuery:
     """Return the query with the full names of authors, venues and fields that contain the given ones.
 
     Raises QueryError if there are more of them than an address may have.
     """
     spelt: dict[str, Any] = {}
-    for kind in NAMED:
+    for kind in FILTER_KINDS:
         found = _found(engine, asked, kind)
         names = tuple(dict.fromkeys(name for called in found.values() for name in called))
         if len(names) > MAX_NAMES:
@@ -66,12 +66,12 @@ def with_names(engine: SearchEngine, asked: Asked) -> Asked:
     return replace(asked, **spelt)
 
 
-def names_meant(engine: SearchEngine, asked: Asked) -> tuple[Named, tuple[Link, ...]] | None:
+def names_meant(engine: SearchEngine, asked: PageQuery) -> tuple[FilterKind, tuple[Link, ...]] | None:
     """Return the filter with too many matching names and a link to the query with each of these names.
 
     There are links for the first MAX_NAMES names. Returns ``None`` if no filter has too many.
     """
-    for kind in NAMED:
+    for kind in FILTER_KINDS:
         found = _found(engine, asked, kind)
         if len({name for names in found.values() for name in names}) <= MAX_NAMES:
             continue
@@ -83,9 +83,9 @@ def names_meant(engine: SearchEngine, asked: Asked) -> tuple[Named, tuple[Link, 
     return None
 
 
-def name_unknown(engine: SearchEngine, asked: Asked) -> str:
+def name_unknown(engine: SearchEngine, asked: PageQuery) -> str:
     """Return the message for a filter that no name in the collection contains, or "" if there is none."""
-    for kind in NAMED:
+    for kind in FILTER_KINDS:
         given: tuple[str, ...] = getattr(asked, kind)
         if given and not any(is_known(engine.snapshot, kind, name) for name in given):
             long = any(names_called(engine.snapshot, kind, name) for name in given)
@@ -94,7 +94,7 @@ def name_unknown(engine: SearchEngine, asked: Asked) -> str:
     return ""
 
 
-def _found(engine: SearchEngine, asked: Asked, kind: Named) -> dict[str, list[str]]:
+def _found(engine: SearchEngine, asked: PageQuery, kind: FilterKind) -> dict[str, list[str]]:
     """Return the matching names of each given name, without names too long for a filter.
 
     If there are none, the given name itself stands for them.
@@ -106,7 +106,7 @@ def _found(engine: SearchEngine, asked: Asked, kind: Named) -> dict[str, list[st
     return found
 
 
-def _too_many(kind: Named, names: tuple[str, ...]) -> QueryError:
+def _too_many(kind: FilterKind, names: tuple[str, ...]) -> QueryError:
     return QueryError(
         f"{len(names):,} {kind} have this name, such as {', '.join(names[:_NAMED])}; at most {MAX_NAMES} are "
         "allowed, so give more of it."

@@ -1,6 +1,6 @@
 """The measurements of ``benchmarks.indexing.sizes`` for which there is no shell command.
 
-``python -m benchmarks.indexing.sizes_inside {nothing,open,start,queries,singles} DATA [PAPERS.jsonl]``
+``python -m benchmarks.indexing.sizes_in_process {nothing,open,start,queries,singles} DATA [PAPERS.jsonl]``
 
 Prints one JSON object; its times exclude loading Python and the packages.
 """
@@ -23,7 +23,7 @@ from indexer.corpus.read import read_corpus
 from indexer.files.data_folder import KEEP, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
-from models.types import Paper, unseen
+from models.types import Paper, ignore_progress
 from service.collection.generations import open_engine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
@@ -32,7 +32,7 @@ _QUERIES, _WARM_UP = 200, 20
 Figures = dict[str, Any]
 
 
-class Watch:
+class Stopwatch:
     """Wall and processor times of a repeated action."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Watch:
 
 def opened(data: Path) -> Figures:
     """Open the collection as commands do: files compared before are not read again."""
-    watch = Watch()
+    watch = Stopwatch()
     with watch.measuring():
         snapshot = open_snapshot(data, reread=False)
     return {**watch.medians, "papers": len(snapshot), "segments": len(snapshot.segments)}
@@ -68,7 +68,7 @@ def opened(data: Path) -> Figures:
 
 def started(data: Path) -> Figures:
     """Open the collection as the service does: compare every file, load indexes, answer one query."""
-    watch = Watch()
+    watch = Stopwatch()
     with watch.measuring():
         open_engine(Settings(data=data)).warm_up()
     return watch.medians
@@ -76,10 +76,10 @@ def started(data: Path) -> Figures:
 
 def queried(data: Path) -> Figures:
     """Search for papers akin to some of the first segment, one after another."""
-    engine, watch = open_engine(Settings(data=data)), Watch()
+    engine, watch = open_engine(Settings(data=data)), Stopwatch()
     engine.warm_up()
     snapshot = engine.snapshot
-    own = snapshot.of_segments(snapshot.living)[0]
+    own = snapshot.of_segments(snapshot.live)[0]
     drawn = np.random.default_rng(0).choice(own, _WARM_UP + _QUERIES)
     queries = [SearchQuery((Seed(snapshot.paper(position).id),), limit=20) for position in drawn.tolist()]
     for query in queries[:_WARM_UP]:
@@ -90,20 +90,26 @@ def queried(data: Path) -> Figures:
     return {**watch.medians, "segments": len(snapshot.segments)}
 
 
-def add_singly(data: Path, annotator: Annotator, papers: Iterable[Paper]) -> tuple[Watch, Watch, int]:
+def add_singly(data: Path, annotator: Annotator, papers: Iterable[Paper]) -> tuple[Stopwatch, Stopwatch, int]:
     """Add papers one by one, merging when due, as the service does.
 
     Returns the times of adding and of merging, and the largest number of segments.
     """
     snapshot = open_snapshot(data, reread=False)
-    adding, merging = Watch(), Watch()
+    adding, merging = Stopwatch(), Stopwatch()
     shown, most = 0, 0
     with Catalog.open_existing(DataFolder(data).catalog) as catalog:
         for paper in papers:
             with adding.measuring():
                 catalog.add([paper])
                 shown = absorb(
-                    data, annotator, catalog, on_progress=unseen, keep=KEEP, base=snapshot, since=shown
+                    data,
+                    annotator,
+                    catalog,
+                    on_progress=ignore_progress,
+                    keep=KEEP,
+                    base=snapshot,
+                    since=shown,
                 ).change
                 snapshot = open_snapshot(data, beside=snapshot)
             if TIERS.due(snapshot) is not None:
