@@ -45,7 +45,7 @@ STEPS = {
     "`akin delete`, 1 paper": "delete",
     "`akin compact`": "merge",
     "open, as commands do": "open",
-    "start, as the service does: every file is read": "start",
+    "start, as the service does": "start",
     "add 1 paper and publish it, median of 1,000": "singles",
     "query by id, median": "queries",
     "the same after 1,000 single additions": "queries after",
