@@ -16,6 +16,8 @@ from models.errors import WeightsError
 
 # Never *.bin (pickles) and never *.py: a checkpoint is data here.
 PATTERNS = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
+# One file of each is needed.
+NEEDED = (("model.safetensors",), ("config.json",), ("tokenizer.json", "vocab.txt"))
 REACH_TIMEOUT_S = 5.0
 
 
@@ -64,4 +66,5 @@ def _cached(repository: str, revision: str | None) -> Path | None:
     except LocalEntryNotFoundError:
         return None
     # A snapshot that another program fetched in part (or only as .bin) is of no use.
-    return folder if (folder / "model.safetensors").is_file() else None
+    complete = all(any((folder / name).is_file() for name in names) for names in NEEDED)
+    return folder if complete else None

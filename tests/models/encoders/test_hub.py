@@ -117,6 +117,19 @@ def test_a_cache_of_pickles_is_not_enough(hub: FakeHub, tmp_path: Path) -> None:
     assert [WEIGHTS] == hub.served
 
 
+@pytest.mark.parametrize("absent", [["config.json"], ["tokenizer.json", "vocab.txt"]])
+def test_a_cache_of_another_program_is_completed(hub: FakeHub, tmp_path: Path, absent: list[str]) -> None:
+    """A cached snapshot without configuration or tokenizer is completed from the hub."""
+    cached = tmp_path / "cache" / "models--allenai--specter"
+    folder = write_tiny_bert(cached / "snapshots" / NEWEST)
+    for name in absent:
+        (folder / name).unlink()
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(NEWEST)
+    assert folder == locate_checkpoint("specter").folder
+    assert absent == sorted(hub.served)
+
+
 def test_a_fetch_that_was_interrupted_is_taken_up_again(hub: FakeHub) -> None:
     """A cached snapshot that lacks a file of the hub is completed."""
     folder = locate_checkpoint("specter").folder
