@@ -6,7 +6,6 @@ are optional, and the values shown are the defaults, which follow ASPIRE. ``"tau
 the checkpoint was tuned at.
 """
 
-import hashlib
 import importlib.util
 import json
 import math
@@ -29,14 +28,10 @@ CONFIG = "config.json"
 VOCABULARY = "vocab.txt"
 TOKENIZERS = ("tokenizer.json", VOCABULARY)
 SETTINGS = "akin.json"
+ADAPTER = "adapter_config.json"
 LAYER_MIX = "bert_layer_weights.weight"  # (1, n_layers + 1), ASPIRE's bi-encoders (semantics 3.12)
 # Pickles: loading one can run code of its author, so they are never loaded, only converted on request.
 REFUSED_WEIGHTS = ("pytorch_model.bin", "model_cur_best.pt")
-# The keys of config.json that decide the vectors; others (paths, versions) differ between equal copies.
-DECISIVE_CONFIG = ("model_type", "hidden_act", "num_attention_heads", "num_hidden_layers", "layer_norm_eps")
-# The models that these keys describe fully. For others, all keys count except those no forward pass reads.
-_PLAIN_MODELS = ("bert", "electra", "roberta")
-_IDLE_CONFIG = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
 class DocumentPooling(StrEnum):
@@ -174,7 +169,15 @@ def _from_hub(name: str, checkpoint: Checkpoint) -> Path:
 
 
 def require_files(folder: Path) -> None:
-    """Raise WeightsError unless ``folder`` holds safetensors weights, a configuration and a tokenizer."""
+    """Raise WeightsError unless ``folder`` holds safetensors weights, a configuration and a tokenizer.
+
+    An adapter of PEFT is refused, because transformers applies it unasked if peft is installed.
+    """
+    if (folder / ADAPTER).is_file():
+        raise WeightsError(
+            f"{folder} holds {ADAPTER}, an adapter of PEFT, which is not applied. Merge the adapter into "
+            f"{WEIGHTS} (merge_and_unload in peft), or remove its files for the vectors without it."
+        )
     if not (folder / WEIGHTS).is_file():
         refused = [name for name in REFUSED_WEIGHTS if (folder / name).is_file()]
         if refused:
@@ -240,47 +243,9 @@ def verify_weights(checkpoint: LocalCheckpoint) -> str:
     return digest
 
 
-def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens: int) -> str:
-    """Return the SHA-256 (hex) of everything that decides a checkpoint's vectors.
-
-    A learned layer mix is in the weights file and covered by its digest. Device and precision are left out on
-    purpose: they change vectors only by rounding, and a snapshot built in bfloat16 on a GPU can be searched
-    with float32 queries on a CPU.
-    """
-    folder, pooling = checkpoint.folder, checkpoint.pooling
-    config, tokenizer = read_json(folder / CONFIG), tokenizer_file(folder)
-    decisive = {
-        "weights": weights_sha256,
-        "tokenizer": file_sha256(tokenizer),
-        "config": _decisive(config),
-        "kind": pooling.kind,
-        "normalise": pooling.normalise,
-        "document": pooling.document,
-        "max_tokens": max_tokens,
-    }
-    if checkpoint.changes is not None:
-        decisive["changes"] = file_sha256(checkpoint.changes)
-    if tokenizer.name == VOCABULARY:
-        # tokenizer.json itself states whether it lower-cases, and its digest covers that.
-        decisive["lowercase"] = lowers_case(folder)
-    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
-
-
-def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    if config.get("model_type", _PLAIN_MODELS[0]) in _PLAIN_MODELS:
-        return {key: config.get(key) for key in DECISIVE_CONFIG}
-    return {key: value for key, value in config.items() if key not in _IDLE_CONFIG}
-
-
 def tokenizer_file(folder: Path) -> Path:
     """Return the path of the tokenizer: ``tokenizer.json`` if it exists, as in transformers."""
     return next(folder / name for name in TOKENIZERS if (folder / name).is_file())
-
-
-def lowers_case(folder: Path) -> bool:
-    """Return whether a tokenizer from ``vocab.txt`` lower-cases, which ``tokenizer_config.json`` may deny."""
-    settings = folder / "tokenizer_config.json"
-    return bool(read_json(settings).get("do_lower_case", True)) if settings.is_file() else True
 
 
 def file_sha256(path: Path) -> str:

@@ -9,12 +9,8 @@ import torch
 from jaxtyping import Float32
 from transformers import PreTrainedModel
 
-from models.checkpoints.checkpoints import (
-    DocumentPooling,
-    LocalCheckpoint,
-    fingerprint,
-    verify_weights,
-)
+from models.checkpoints.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
+from models.checkpoints.fingerprints import fingerprint
 from models.encoders.devices import (
     CPU,
     default_batch_tokens,

@@ -9,7 +9,8 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from models.checkpoints.checkpoints import VOCABULARY, lowers_case, tokenizer_file
+from models.checkpoints.checkpoints import VOCABULARY, tokenizer_file
+from models.checkpoints.vocabulary import vocabulary_settings
 from models.counts import counted
 from models.errors import EncoderError, WeightsError
 from models.types import Paper
@@ -130,6 +131,8 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
     path = tokenizer_file(folder)
     try:
         return _from_vocabulary(folder) if path.name == VOCABULARY else Tokenizer.from_file(str(path))
+    except WeightsError:
+        raise
     except Exception as error:  # tokenizers raises bare Exception from Rust, nothing narrower
         raise WeightsError(f"{path} cannot be read as a tokenizer: {error}") from error
 
@@ -138,7 +141,12 @@ def _from_vocabulary(folder: Path) -> Tokenizer:
     """Return BERT's tokenizer from ``vocab.txt``."""
     vocabulary = WordPiece.read_file(str(folder / VOCABULARY))
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=UNKNOWN))
-    tokenizer.normalizer = BertNormalizer(lowercase=lowers_case(folder))
+    settings = vocabulary_settings(folder)
+    tokenizer.normalizer = BertNormalizer(
+        lowercase=settings.lowercase,
+        strip_accents=settings.strip_accents,
+        handle_chinese_chars=settings.split_chinese,
+    )
     tokenizer.pre_tokenizer = BertPreTokenizer()
     # So that a literal "[SEP]" in a text becomes the token, as in ASPIRE's tokenizer (semantics 3.1).
     tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocabulary])

@@ -19,7 +19,8 @@ from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_fa
 from akin.cli.training.functions import find_examples, train_functions
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
-from models.checkpoints.checkpoints import fingerprint, locate_checkpoint, verify_weights
+from models.checkpoints.checkpoints import locate_checkpoint, verify_weights
+from models.checkpoints.fingerprints import fingerprint
 from models.encoder import load_encoder
 from models.encoders.changes import changes_content
 from models.errors import InputError

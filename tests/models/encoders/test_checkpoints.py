@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import BertTokenizer
 
 import models.checkpoints.checkpoints
 from models.checkpoints.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint, read_pooling
 from models.checkpoints.conversion import convert_checkpoint
 from models.encoder import load_encoder
+from models.encoders.wordpieces import WordPieces
 from models.errors import StorageError, UnknownNameError, WeightsError
 from models.training.rhetoric.phrases import Example
 from models.transport import SERVING
@@ -313,6 +315,51 @@ def test_lower_casing_counts_where_vocab_txt_is_read(tiny, with_tokenizer_json):
     default, *lowered, cased = (encoder.spec.fingerprint for encoder in encoders)
     assert {default} == set(lowered)
     assert (default == cased) == with_tokenizer_json
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"strip_accents": False}, "We show é result."),
+        ({"do_lower_case": False, "strip_accents": True}, "we show á result."),
+        ({"tokenize_chinese_chars": False}, "we show a图x result."),
+    ],
+    ids=str,
+)
+def test_vocab_txt_is_read_as_its_settings_say(tiny, settings, text):
+    """The settings of accents and Chinese characters decide tokens and fingerprint, as in transformers."""
+    (tiny / "tokenizer.json").unlink()
+    with (tiny / "vocab.txt").open("a") as stream:
+        stream.write("e\n图\n")
+    lower = {"do_lower_case": settings.get("do_lower_case", True)}
+    tokens, fingerprints = [], []
+    for own in (lower, {**lower, **settings}):
+        (tiny / "tokenizer_config.json").write_text(json.dumps({**own, "tokenizer_class": "BertTokenizer"}))
+        theirs = BertTokenizer.from_pretrained(tiny)
+        (read,) = WordPieces(tiny, max_tokens=99).tokenise([paper("", text)])
+        assert theirs.encode(text)[1:] == list(read.ids[2:])
+        tokens.append(read.ids)
+        fingerprints.append(load_encoder(str(tiny), device="cpu").spec.fingerprint)
+    assert tokens[0] != tokens[1]
+    assert fingerprints[0] != fingerprints[1]
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+def test_a_vocab_txt_of_another_kind_is_refused(tiny, file):
+    """A vocab.txt for a tokenizer that does not read as BERT's is refused, unless tokenizer.json is there."""
+    settings = json.loads((tiny / file).read_text()) if (tiny / file).is_file() else {}
+    (tiny / file).write_text(json.dumps({**settings, "tokenizer_class": "BertJapaneseTokenizer"}))
+    assert load_encoder(str(tiny), device="cpu")
+    (tiny / "tokenizer.json").unlink()
+    with pytest.raises(WeightsError, match=r"BertJapaneseTokenizer.* add its tokenizer\.json"):
+        load_encoder(str(tiny), device="cpu")
+
+
+def test_an_adapter_beside_the_weights_is_refused(tiny):
+    """A folder with a PEFT adapter, which the fingerprint would not cover, is refused."""
+    (tiny / "adapter_config.json").write_text("{}")
+    with pytest.raises(WeightsError, match=r"adapter_config\.json.*[Mm]erge"):
+        load_encoder(str(tiny), device="cpu")
 
 
 def test_the_fingerprint_of_minilm_is_pinned(minilm):
