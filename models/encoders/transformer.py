@@ -1,5 +1,7 @@
 """Runs a checkpoint over token sequences in length-sorted batches and pools windows of tokens."""
 
+import copy
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -55,6 +57,7 @@ class Transformer:
         chosen = resolve_device(device)
         weights_sha256 = verify_weights(checkpoint)
         self._models: dict[torch.device, PreTrainedModel] = {}
+        self._copying = threading.Lock()
         if not self._fits(chosen, precision):
             if device != "auto":
                 raise DeviceFullError(
@@ -153,8 +156,7 @@ class Transformer:
             except (RuntimeError, ValueError, LookupError) as error:
                 if not out_of_memory(error):
                     raise EncoderError(
-                        f"{self.checkpoint.name!r} failed to encode ({error}); check that its weights, "
-                        "configuration and tokenizer belong together."
+                        f"{self.checkpoint.name!r} failed to encode ({error}); {self._remedy()}."
                     ) from error
                 if device == CPU and len(batch) == 1:
                     tokens = len(sequences[batch[0]])
@@ -169,6 +171,16 @@ class Transformer:
             torch.cuda.empty_cache()
         return too_large
 
+    def _remedy(self) -> str:
+        """Return what to do if the model fails."""
+        together = "check that its weights, configuration and tokenizer belong together"
+        if self.precision is Precision.FLOAT32:
+            return together
+        return (
+            f"not every architecture can be computed in {self.precision}: give --precision float32. If it "
+            f"fails then too, {together}"
+        )
+
     @torch.inference_mode()
     def forward(
         self,
@@ -179,9 +191,7 @@ class Transformer:
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
         """Return the pooled states of one batch on a device; raises torch's error if it does not fit."""
         batch = pad_batch(sequences, windows).to(device)
-        if device not in self._models:
-            self._models[device] = self._load(device)
-        states = self._states(self._models[device], batch, layers)
+        states = self._states(self._model_on(device), batch, layers)
         means = torch.stack(
             [pool_windows(batch, state) for state in states]
         )  # (n_states, n_batch, n_window, dim)
@@ -198,6 +208,7 @@ class Transformer:
                 input_ids=batch.ids,
                 attention_mask=batch.mask,
                 output_hidden_states=self._layer_mix is not None or bool(layers),
+                return_dict=True,  # config.json may ask for tuples
             )
         asked = [output.hidden_states[layer].float() for layer in layers]
         if self._layer_mix is None:
@@ -215,6 +226,13 @@ class Transformer:
                 raise
             return False
         return True
+
+    def _model_on(self, device: torch.device) -> PreTrainedModel:
+        """Return the model on ``device``, to which the first caller copies the loaded one."""
+        with self._copying:
+            if device not in self._models:
+                self._models[device] = copy_to(self._models[self.device], device)
+            return self._models[device]
 
     def _load(self, device: torch.device) -> PreTrainedModel:
         model: Any = load_checkpoint(self.checkpoint)
@@ -237,6 +255,15 @@ def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
     return normalised
+
+
+def copy_to(model: PreTrainedModel, device: torch.device) -> PreTrainedModel:
+    """Return a copy of ``model`` on ``device``, which needs no memory of the device that ``model`` is on."""
+    # deepcopy takes these for copies that it has made.
+    copies: dict[int, Any] = {id(own): own.to(device) for own in model.buffers()}
+    for own in model.parameters():
+        copies[id(own)] = torch.nn.Parameter(own.to(device), requires_grad=False)
+    return copy.deepcopy(model, copies)
 
 
 def _between_layers(*_: object) -> None:

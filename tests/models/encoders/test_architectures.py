@@ -18,7 +18,7 @@ from akin.cli.training.sets import write_set
 from models.checkpoints.checkpoints import WEIGHTS
 from models.encoder import load_encoder
 from models.encoders.int8 import is_exact
-from models.errors import WeightsError
+from models.errors import EncoderError, WeightsError
 from models.training.examples import Example, TrainingSet
 from models.types import Precision
 from tests.support.commands import run
@@ -81,12 +81,11 @@ def own_tokenizer(kind: str) -> Tokenizer:
     return tokenizer
 
 
-def write_encoder(folder, kind):
+def write_encoder(folder, kind, **settings):
     """Write a tiny random encoder of an architecture with its tokenizer, as published; return the folder."""
     tokenizer = own_tokenizer(kind)
-    config = transformers.AutoConfig.for_model(
-        kind, vocab_size=tokenizer.get_vocab_size(), **{"initializer_range": 0.3, **ARCHITECTURES[kind]}
-    )
+    settings = {"initializer_range": 0.3, **ARCHITECTURES.get(kind, SIZES), **settings}
+    config = transformers.AutoConfig.for_model(kind, vocab_size=tokenizer.get_vocab_size(), **settings)
     torch.manual_seed(0)
     model = transformers.AutoModel.from_config(config)
     model.save_pretrained(folder)
@@ -187,3 +186,39 @@ def test_a_setting_of_another_architecture_changes_the_fingerprint(tmp_path):
     assert load_encoder(str(folder), device="cpu").spec.fingerprint == before
     (folder / "config.json").write_text(json.dumps({**settings, "local_attention": 4}))
     assert load_encoder(str(folder), device="cpu").spec.fingerprint != before
+
+
+def test_bfloat16_that_fails_suggests_float32(tmp_path):
+    """If an architecture fails to encode in bfloat16, the message names ``--precision float32``."""
+    folder = write_encoder(tmp_path / "deberta", "deberta", max_position_embeddings=60)
+    assert load_encoder(str(folder), device="cpu").encode(PAPERS)
+    rounded = load_encoder(str(folder), device="cpu", precision=Precision.BFLOAT16)
+    with pytest.raises(EncoderError, match="--precision float32"):
+        rounded.encode(PAPERS)
+
+
+def test_a_configuration_that_asks_for_tuples_changes_nothing(encoder_folder, tmp_path):
+    """With ``return_dict: false`` in config.json, vectors and hidden layers are the same."""
+    folder = tmp_path / "copy"
+    shutil.copytree(encoder_folder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "return_dict": False}))
+    (own,), (other,) = (
+        load_encoder(str(each), device="cpu").encode(PAPERS[:1], layers=(1,))
+        for each in (folder, encoder_folder)
+    )
+    np.testing.assert_array_equal(own.sentences, other.sentences)
+    np.testing.assert_array_equal(own.layers, other.layers)
+
+
+def test_the_padding_token_of_roberta_changes_the_fingerprint(tmp_path):
+    """RoBERTa's positions start after its padding token, so an unusual one changes the fingerprint."""
+    folder = write_encoder(tmp_path / "roberta", "roberta", max_position_embeddings=600)
+    fingerprints, config = [], json.loads((folder / "config.json").read_text())
+    for changed in ({}, {"pad_token_id": 0}):
+        (folder / "config.json").write_text(json.dumps({**config, **changed}))
+        fingerprints.append(load_encoder(str(folder), device="cpu").spec.fingerprint)
+    del config["pad_token_id"]
+    (folder / "config.json").write_text(json.dumps(config))
+    fingerprints.append(load_encoder(str(folder), device="cpu").spec.fingerprint)
+    assert fingerprints[0] == fingerprints[2] != fingerprints[1]

@@ -1,5 +1,7 @@
 """Batches of papers: they change no vector, and a lack of memory loses no paper."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pkgutil import resolve_name
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from models.checkpoints.checkpoints import WEIGHTS
 from models.encoder import load_encoder
 from models.encoders.wordpieces import plan_batches
 from models.errors import DeadlineError, EncoderError
@@ -75,6 +78,31 @@ def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch,
     calls.clear()
     encoder.encode(papers[:1])
     assert calls == [("cpu:0", 1)]
+
+
+def test_the_cpu_takes_over_the_loaded_weights(tmp_path, monkeypatch):
+    """If threads fall back to the CPU, they share one copy of the loaded weights and read no file again."""
+    folder = write_tiny_bert(tmp_path / "tiny")
+    expected = load_encoder(str(folder), device="cpu").encode([PAPERS["plain"]])[0]
+    encoder, forward = load_encoder(str(folder), device="cpu:0"), resolve_name(FORWARD)
+    used, together = [], threading.Barrier(2)
+
+    def scarce(self, device, sequences, windows, layers):
+        if str(device) == "cpu:0":
+            together.wait(60)
+            raise NO_MEMORY[0]
+        states = forward(self, device, sequences, windows, layers)
+        used.append(self._models[device])
+        return states
+
+    monkeypatch.setattr(FORWARD, scarce)
+    write_tiny_bert(tmp_path / "other", seed=1)
+    (tmp_path / "other" / WEIGHTS).replace(folder / WEIGHTS)
+    with ThreadPoolExecutor(2) as threads:
+        results = [*threads.map(lambda _: encoder.encode([PAPERS["plain"]])[0], range(2))]
+    for own in results:
+        np.testing.assert_allclose(own.sentences, expected.sentences, atol=1e-5)
+    assert used[0] is used[1]
 
 
 def failing(monkeypatch, error):
