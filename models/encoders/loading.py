@@ -1,6 +1,7 @@
 """Loads a checkpoint's transformer and tokenizer, and refuses incomplete or unsupported ones."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,29 @@ from transformers.utils import logging as transformers_logging
 
 from models.checkpoints.checkpoints import CONFIG, LAYER_MIX, WEIGHTS, LocalCheckpoint, read_json
 from models.encoders.changes import apply_changes
+from models.encoders.pooling import pad_batch
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError
 
 # The type of a model if config.json does not state it.
 _USUAL = "bert"
+# The ends of the names of buffers that older releases of transformers saved within layers.
+_BUFFERS = ("position_ids", "inv_freq")
+# The probe of a model: its number of tokens, and how far its states may differ, relative to the largest.
+_N_PROBED = 5
+_MOST_DIFFERENT = 1e-3
+_LOADING = threading.Lock()
 
 
 def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
     """Load the transformer of a checkpoint, with its low-rank changes, if any; raises WeightsError.
 
-    It is in float32 on the CPU; its weights must have been verified before.
+    It is in float32 on the CPU; its weights must have been verified before. Unless they have a pinned digest,
+    the model is probed, and refused if it gives a text other vectors in a batch.
     """
     model = load_transformer(checkpoint.folder)
+    if checkpoint.sha256 is None:
+        _probe(model, checkpoint.folder)
     if checkpoint.changes is not None:
         apply_changes(model, checkpoint.changes)
     return model
@@ -36,7 +47,7 @@ def load_transformer(folder: Path) -> PreTrainedModel:
 
     It must be bidirectional, which transformers calls a masked language model: BERT, RoBERTa, MPNet,
     DistilBERT, ModernBERT and similar. Raises WeightsError for another model, for a configuration that cannot
-    be right and for incomplete weights.
+    be right, for incomplete weights and for weights that its layers do not read.
     """
     stated = read_json(folder / CONFIG).get("model_type", _USUAL)
     try:
@@ -53,12 +64,69 @@ def load_transformer(folder: Path) -> PreTrainedModel:
             f"{folder} holds a model of type {stated!r}; expected a bidirectional encoder, such as bert, "
             "roberta, mpnet, distilbert or modernbert."
         )
-    layers_of(model)
+    layers = layers_of(model)
     # transformers fills missing weights with random numbers; only the pooler, unused here, may be missing.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
+    _expect_all_read(folder, model, layers, report["unexpected_keys"])
     return model
+
+
+def _expect_all_read(
+    folder: Path, model: PreTrainedModel, layers: torch.nn.ModuleList, unexpected: Iterable[str]
+) -> None:
+    """Raise WeightsError if weights of layers are ``unexpected``; other ones may be of a head."""
+    within = next(name for name, module in model.named_modules() if module is layers) + "."
+    prefix = f"{model.base_model_prefix}."
+    unread = sorted(
+        key
+        for key in unexpected
+        if key.removeprefix(prefix).startswith(within) and not key.endswith(_BUFFERS)
+    )
+    if unread:
+        raise WeightsError(
+            f"{folder}/{WEIGHTS} has {len(unread)} tensors that a model of type {model.config.model_type!r} "
+            f"with its {CONFIG} does not read, such as {unread[0]}: check num_hidden_layers, and settings "
+            "that transformers no longer supports, such as position_embedding_type."
+        )
+
+
+@torch.inference_mode()
+def _probe(model: PreTrainedModel, folder: Path) -> None:
+    """Encode a few tokens alone and padded; raise WeightsError if the states differ or are of another width.
+
+    ``model`` is in float32. Some architectures that transformers supports, such as FNet, read the padding.
+    """
+    kind = model.config.model_type
+    # The last tokens of a vocabulary are words; the first may be special.
+    tokens = [max(0, int(model.config.vocab_size) - number) for number in range(1, _N_PROBED + 1)]
+    batch = pad_batch([tokens, tokens * 2], [[], []])
+    try:
+        alone, padded = (
+            model(input_ids=ids, attention_mask=mask, return_dict=True).last_hidden_state[0, :_N_PROBED]
+            for ids, mask in (
+                (batch.ids[:1, :_N_PROBED], batch.mask[:1, :_N_PROBED]),
+                (batch.ids, batch.mask),
+            )
+        )
+    except Exception as error:  # a model that needs other inputs can raise an error of any class
+        raise WeightsError(
+            f"{folder} holds a model of type {kind!r}, which cannot encode {_N_PROBED} tokens ({error})."
+        ) from error
+    width, stated = alone.shape[-1], int(model.config.hidden_size)
+    if width != stated:
+        raise WeightsError(
+            f"{folder} holds a model of type {kind!r} whose states have {width} numbers, but its "
+            f"configuration says {stated}; expected the same width."
+        )
+    scale = max(1.0, float(alone.abs().max()))
+    # Not "above": NaN is refused too.
+    if not float((alone - padded).abs().max()) <= _MOST_DIFFERENT * scale:
+        raise WeightsError(
+            f"{folder} holds a model of type {kind!r}; {kind!r} gives a text other vectors if a longer text "
+            "pads it. Choose an encoder whose attention leaves out the padding, such as bert or roberta."
+        )
 
 
 def load_layer_mix(
@@ -140,14 +208,19 @@ def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[s
 
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Disable progress bars and loading reports; the caller checks the report and raises its errors."""
-    verbosity = transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # transformers is half typed
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call] # the same
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call] # the same
+    """Disable progress bars and loading reports; the caller checks the report and raises its errors.
+
+    One thread at a time, because these settings are those of the process.
+    """
+    with _LOADING:
+        verbosity = transformers_logging.get_verbosity()
+        bars = transformers_logging.is_progress_bar_enabled()
+        # transformers is half typed.
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            transformers_logging.set_verbosity(verbosity)
+            if bars:
+                transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]

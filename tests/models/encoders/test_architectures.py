@@ -188,6 +188,33 @@ def test_a_setting_of_another_architecture_changes_the_fingerprint(tmp_path):
     assert load_encoder(str(folder), device="cpu").spec.fingerprint != before
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"), [("fnet", {}), ("convbert", {"embedding_size": 32}), ("nystromformer", {})]
+)
+def test_an_architecture_that_reads_padding_is_refused(tmp_path, kind, settings):
+    """An architecture whose vectors depend on the other texts of a batch is refused."""
+    folder = write_encoder(tmp_path / kind, kind, **settings)
+    with pytest.raises(WeightsError, match=f"'{kind}' gives a text other vectors if .* pads it"):
+        load_encoder(str(folder), device="cpu")
+
+
+def test_states_of_another_width_than_the_configuration_has_are_refused(tmp_path):
+    """Reformer, whose states are twice as wide as its configuration says, is refused."""
+    folder = write_encoder(
+        tmp_path / "reformer",
+        "reformer",
+        attn_layers=["local", "local"],
+        axial_pos_embds=False,
+        attention_head_size=8,
+        feed_forward_size=64,
+        local_attn_chunk_length=4,
+        is_decoder=False,
+        max_position_embeddings=60,
+    )
+    with pytest.raises(WeightsError, match="64 numbers, but its configuration says 32"):
+        load_encoder(str(folder), device="cpu")
+
+
 def test_bfloat16_that_fails_suggests_float32(tmp_path):
     """If an architecture fails to encode in bfloat16, the message names ``--precision float32``."""
     folder = write_encoder(tmp_path / "deberta", "deberta", max_position_embeddings=60)
@@ -209,6 +236,25 @@ def test_a_configuration_that_asks_for_tuples_changes_nothing(encoder_folder, tm
     )
     np.testing.assert_array_equal(own.sentences, other.sentences)
     np.testing.assert_array_equal(own.layers, other.layers)
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+def test_weights_that_the_layers_do_not_read_are_refused(tmp_path, prefix):
+    """Weights of a further layer or of relative positions are refused; a head and buffers are not."""
+    folder = write_encoder(tmp_path / "bert", "bert")
+    tensors = {prefix + name: tensor for name, tensor in load_file(folder / WEIGHTS).items()}
+    tensors |= {"cls.predictions.bias": torch.zeros(4), f"{prefix}embeddings.position_ids": torch.arange(60)}
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    assert load_encoder(str(folder), device="cpu").encode(PAPERS)
+    relative = f"{prefix}encoder.layer.0.attention.self.distance_embedding.weight"
+    save_file({**tensors, relative: torch.zeros(119, 8)}, folder / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(WeightsError, match=r"1 tensors that .* does not read, such as .*distance_embedding"):
+        load_encoder(str(folder), device="cpu")
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1}))
+    with pytest.raises(WeightsError, match=r"16 tensors that .* does not read, such as .*layer\.1"):
+        load_encoder(str(folder), device="cpu")
 
 
 def test_the_padding_token_of_roberta_changes_the_fingerprint(tmp_path):

@@ -1,9 +1,13 @@
 """Encoders against a plain re-computation and ASPIRE's own vectors; their contract is in tests/contracts."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoModel
+from transformers.utils import logging as transformers_logging
 
 from models.checkpoints.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
 from models.encoder import load_encoder
@@ -168,6 +172,28 @@ def test_loading_and_encoding_print_nothing(tiny, capfd):
     """Loading and encoding print no progress bar, report or warning."""
     load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
     assert capfd.readouterr() == ("", "")
+
+
+def test_loading_in_threads_leaves_transformers_as_it_was(tiny, monkeypatch):
+    """Loading in several threads at once leaves the verbosity of transformers as it was."""
+    before, load = transformers_logging.get_verbosity(), AutoModel.from_pretrained
+    first = threading.Thread(target=load_encoder, args=(str(tiny),), kwargs={"device": "cpu"})
+    first_loads, second_loads = threading.Event(), threading.Event()
+
+    def meeting(*given, **named):
+        if threading.current_thread() is first:
+            first_loads.set()
+            second_loads.wait(0.5)  # in vain if loads wait for each other
+        else:
+            second_loads.set()
+            first.join(60)
+        return load(*given, **named)
+
+    monkeypatch.setattr(AutoModel, "from_pretrained", meeting)
+    first.start()
+    assert first_loads.wait(60)
+    load_encoder(str(tiny), device="cpu")
+    assert transformers_logging.get_verbosity() == before
 
 
 def test_minilm_equals_a_plain_recomputation(minilm):
