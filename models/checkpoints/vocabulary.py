@@ -34,7 +34,7 @@ class VocabularySettings:
 
 
 def vocabulary_settings(folder: Path) -> VocabularySettings:
-    """Return the settings for the ``vocab.txt`` in ``folder``; raises WeightsError if it is not for BERT's."""
+    """Return the settings for ``vocab.txt`` in ``folder``; raises WeightsError if it is not like BERT's."""
     path = folder / TOKENIZER_SETTINGS
     settings = read_json(path) if path.is_file() else {}
     stated = settings.get("tokenizer_class") or read_json(folder / CONFIG).get("tokenizer_class")

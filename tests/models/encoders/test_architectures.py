@@ -243,7 +243,11 @@ def test_weights_that_the_layers_do_not_read_are_refused(tmp_path, prefix):
     """Weights of a further layer or of relative positions are refused; a head and buffers are not."""
     folder = write_encoder(tmp_path / "bert", "bert")
     tensors = {prefix + name: tensor for name, tensor in load_file(folder / WEIGHTS).items()}
-    tensors |= {"cls.predictions.bias": torch.zeros(4), f"{prefix}embeddings.position_ids": torch.arange(60)}
+    buffers = ("embeddings.position_ids", "encoder.layer.0.attention.self.inv_freq")
+    tensors |= {
+        "cls.predictions.bias": torch.zeros(4),
+        **{prefix + name: torch.arange(60) for name in buffers},
+    }
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     assert load_encoder(str(folder), device="cpu").encode(PAPERS)
     relative = f"{prefix}encoder.layer.0.attention.self.distance_embedding.weight"

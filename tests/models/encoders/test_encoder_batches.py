@@ -1,6 +1,7 @@
 """Batches of papers: they change no vector, and a lack of memory loses no paper."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pkgutil import resolve_name
@@ -27,6 +28,7 @@ NO_MEMORY = [
     RuntimeError("CUDA error: out of memory"),
 ]
 FORWARD = "models.encoders.transformer.Transformer.forward"  # by name, because loading it takes seconds
+COPY = "models.encoders.transformer.copy_to"
 no_memory = pytest.mark.parametrize("error", NO_MEMORY, ids=["gpu", "cpu", "cublas", "cuda"])
 
 
@@ -85,24 +87,28 @@ def test_the_cpu_takes_over_the_loaded_weights(tmp_path, monkeypatch):
     folder = write_tiny_bert(tmp_path / "tiny")
     expected = load_encoder(str(folder), device="cpu").encode([PAPERS["plain"]])[0]
     encoder, forward = load_encoder(str(folder), device="cpu:0"), resolve_name(FORWARD)
-    used, together = [], threading.Barrier(2)
+    copy, copied, together = resolve_name(COPY), [], threading.Barrier(2)
 
     def scarce(self, device, sequences, windows, layers):
         if str(device) == "cpu:0":
             together.wait(60)
             raise NO_MEMORY[0]
-        states = forward(self, device, sequences, windows, layers)
-        used.append(self._models[device])
-        return states
+        return forward(self, device, sequences, windows, layers)
+
+    def slow(model, device):
+        copied.append(str(device))
+        time.sleep(0.2)  # for the other thread to come
+        return copy(model, device)
 
     monkeypatch.setattr(FORWARD, scarce)
+    monkeypatch.setattr(COPY, slow)
     write_tiny_bert(tmp_path / "other", seed=1)
     (tmp_path / "other" / WEIGHTS).replace(folder / WEIGHTS)
     with ThreadPoolExecutor(2) as threads:
         results = [*threads.map(lambda _: encoder.encode([PAPERS["plain"]])[0], range(2))]
     for own in results:
         np.testing.assert_allclose(own.sentences, expected.sentences, atol=1e-5)
-    assert used[0] is used[1]
+    assert copied == ["cpu"]
 
 
 def failing(monkeypatch, error):
