@@ -47,9 +47,20 @@
 A message says what was given, what was expected and what to do.
 """
 
+from typing import Any
+
 
 class AkinError(Exception):
     """Base of every error Akin raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the message and the attributes, whatever arguments the class takes."""
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[AkinError], message: tuple[Any, ...]) -> AkinError:
+    """Return an error of a class without its ``__init__``; pickle then sets the attributes."""
+    return kind.__new__(kind, *message)
 
 
 class InputError(AkinError):
