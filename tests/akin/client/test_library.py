@@ -528,3 +528,10 @@ def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Cli
     assert 'content: " · "' in shown
     assert "Similar to <cite" in liked
     assert (client.search(START, limit=2)._repr_html_() or "").count("<article") == 2
+
+
+def test_a_notebook_shows_results_without_sentences(client: akin.Client) -> None:
+    """In a notebook, results that were requested without sentences are cards without marks."""
+    shown = client.search(START, limit=2, include=["highlights"])._repr_html_() or ""
+    assert 2 == shown.count("<article")
+    assert 'class="sentence w' not in shown

@@ -111,7 +111,7 @@ def _carrying(highlights: Sequence[HighlightOut], n_sentences: int) -> frozenset
     """
     held, numbers = 0.0, set[int]()
     for each in sorted(highlights, key=lambda each: (-each.weight, each.sentence or 0)):
-        light = each.weight < 1 / n_sentences - 1e-9
+        light = each.weight * n_sentences < 1 - 1e-9
         if each.sentence is None or light or held >= _CARRIED - 1e-9:
             break
         held += each.weight
