@@ -1,5 +1,6 @@
 """The program ``akin``, also as ``python -m akin``."""
 
+import io
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ def main() -> None:
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, _end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # in an encoding without some characters, print "?" for them
     from models.errors import MissingPackageError  # noqa: PLC0415 - only now: the signal may come meanwhile
     from models.extras import needed  # noqa: PLC0415
 

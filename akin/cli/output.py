@@ -25,6 +25,11 @@ def as_json(answer: _Answer) -> str:
     return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
 
 
+def print_data(text: str) -> None:
+    """Print text for programs in UTF-8, whatever the encoding of the terminal."""
+    typer.echo(text.encode(), nl=False)
+
+
 def print_answer(
     form: Output, answer: SearchAnswer | RecommendationsAnswer, *, lost: Sequence[str] = ()
 ) -> None:
@@ -41,7 +46,7 @@ def print_answer(
     elif form is Output.TITLES:
         stdout.print(titles(answer))
     else:
-        typer.echo(format_answer(form, answer), nl=False)
+        print_data(format_answer(form, answer))
     if form not in {Output.TEXT, Output.JSON}:
         for line in answer_notes(answer, lost):
             stderr.print(line, soft_wrap=True)

@@ -29,7 +29,7 @@ def status(
     with Catalog.open_existing(place) as opened:
         found = status_of(data, opened, place, named=None if as_json else NAMED)
     if as_json:
-        typer.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2).decode())
+        typer.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2))
         return
     stdout.print(_overview(found))
     stdout.print(_segment_table(found))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from akin.cli.consoles import stdout
 from akin.cli.options import Device
+from akin.cli.output import print_data
 from akin.cli.render import notes
 from akin.cli.search.query import read_query
 from akin.local.collection import seed_of
@@ -41,7 +42,7 @@ def analyze(
         raise InputError("Name a file with a title and an abstract, or - for standard input.")
     body = AnalyzeOut.of(analyze_paper(load_annotator(encoder, device=device, tagger=tagger), paper))
     if as_json:
-        typer.echo(body.model_dump_json())
+        print_data(f"{body.model_dump_json()}\n")
     else:
         stdout.print(analyzed_sentences(body))
 

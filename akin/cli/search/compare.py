@@ -11,6 +11,7 @@ from rich.text import Text
 from akin.cli.consoles import stdout
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.output import as_json as json_line
+from akin.cli.output import print_data
 from akin.cli.render import notes
 from akin.cli.search.query import is_file, open_client, read_query
 from akin.cli.search.unresolved import naming_lost
@@ -37,7 +38,7 @@ def compare(
     with open_client(url, data, key=key, device=device) as collection, naming_lost(collection, first, second):
         compared = collection.compare(first, second)
     if as_json:
-        typer.echo(json_line(compared), nl=False)
+        print_data(json_line(compared))
     else:
         stdout.print(_shown(compared))
 

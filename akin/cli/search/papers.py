@@ -26,7 +26,7 @@ from akin.cli.options import (
     filters_of,
     form_of,
 )
-from akin.cli.output import as_json, format_answer
+from akin.cli.output import as_json, format_answer, print_data
 from akin.cli.render import authors_of, title_line
 from akin.cli.search.query import open_client
 from akin.client.client import Client
@@ -83,7 +83,7 @@ def papers(
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
         stderr.print(page_is_past if found.total else "No paper matches.", style="yellow")
     if output not in {Output.TEXT, Output.TITLES}:
-        typer.echo(format_answer(output, found), nl=False)
+        print_data(format_answer(output, found))
         return
     stdout.print(_lines(found.papers, with_authors=output is Output.TEXT))
     if output is Output.TEXT:
@@ -103,7 +103,7 @@ def _listed(collection: "Client | Collection", filters: ListFilters, *, first: i
 def _by_title(collection: "Client | Collection", title: str, *, limit: int, output: Output) -> None:
     found = collection.find_papers(title, limit=limit)
     if output is Output.JSON:
-        typer.echo(as_json(found), nl=False)
+        print_data(as_json(found))
     elif output in {Output.TEXT, Output.TITLES}:
         stdout.print(_lines([each.paper for each in found.results], with_authors=output is Output.TEXT))
     else:

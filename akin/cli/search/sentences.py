@@ -22,6 +22,7 @@ from akin.cli.options import (
     filters_of,
 )
 from akin.cli.output import as_json as json_line
+from akin.cli.output import print_data
 from akin.cli.render import notes
 from akin.cli.search.query import given, open_client
 from akin.cli.search.unresolved import naming_lost
@@ -81,7 +82,7 @@ def sentences(
     ):
         answer = collection.search_sentences(**asked)
     if as_json:
-        typer.echo(json_line(answer), nl=False)
+        print_data(json_line(answer))
     else:
         stdout.print(found_sentences(answer))
 

@@ -15,7 +15,7 @@ from akin.cli.app import app
 from akin.cli.commands import COMMANDS, FIRST
 from service.search.aspect import DEFAULT_CONTRAST
 from service.search.query import DEFAULT_NEGATIVE_WEIGHT
-from tests.support.builds import ROOT
+from tests.support.builds import ROOT, many_papers, write_corpus
 from tests.support.commands import flat, helps, parsed, run
 
 HEAVY = {"torch", "numpy", "transformers", "fastapi", "faiss", "pyarrow"}
@@ -116,6 +116,23 @@ def test_help_loads_nothing() -> None:
     )
     assert all(f" {name} " in done.stdout for name in COMMANDS)
     assert "set()" == done.stdout.splitlines()[-1]
+
+
+def test_a_terminal_without_unicode(tmp_path: Path) -> None:
+    """Text has "?" for characters that the terminal's encoding lacks; output for programs is in UTF-8."""
+    papers = [{**paper, "title": f"Überflutungen Ω{n}"} for n, paper in enumerate(many_papers(3))]
+    data = tmp_path / "data"
+    run("index", write_corpus(tmp_path / "three.jsonl", papers), "--data", data, "--encoder", "hashing")
+    for encoding, command, printed, read in (
+        ("ascii", ("search", "--paper=p0"), "?berflutungen ?", "ascii"),
+        ("ascii", ("search", "--paper=p0", "--output=csv"), "Überflutungen Ω", "utf-8"),
+        ("cp1252", ("compare", "p0", "p1"), "Überflutungen ?0", "cp1252"),
+        ("cp1252", ("compare", "p0", "p1", "--json"), "Überflutungen Ω0", "utf-8"),
+    ):
+        given = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+        parts = [sys.executable, "-c", MAIN, *command, "--data", data]
+        done = subprocess.run(parts, capture_output=True, env=given, check=True)
+        assert printed in done.stdout.decode(read), command
 
 
 @pytest.mark.system
