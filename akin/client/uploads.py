@@ -1,6 +1,7 @@
 """Conversion of dictionaries and files into papers to upload."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from math import isnan
 from pathlib import Path
@@ -50,8 +51,7 @@ def parts_of(given: Any) -> Iterable[Any]:
 def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for number, part in enumerate(parts):
         if isinstance(part, Mapping):
-            # Tables have nan for missing values.
-            yield {name: each for name, each in part.items() if not (isinstance(each, float) and isnan(each))}
+            yield _prepared(part, number)
         elif isinstance(part, str | Path):
             yield from _of_file(Path(part))
         else:
@@ -59,6 +59,45 @@ def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
                 f"papers[{number}] is neither a dictionary with id, title and abstract nor a file, but "
                 f"{type(part).__name__}; nothing was added."
             )
+
+
+def without_missing(paper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a paper without the fields that have no value: None, or nan, NaT or NA of a table."""
+    return {name: value for name, value in paper.items() if not _is_missing(value)}
+
+
+def _is_missing(value: object) -> bool:
+    nan = isinstance(value, float) and isnan(value)
+    return value is None or nan or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def _prepared(paper: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return a paper with the types that a service expects, as from a file; raises InputError for a field."""
+    known = NewPaper.__annotations__
+    if unknown := next((name for name in paper if name not in known), None):
+        near = get_close_matches(str(unknown), known, n=1)
+        meant = f"did you mean {near[0]!r}?" if near else "remove it."
+        raise InputError(
+            f"papers[{number}] has the unknown field {str(unknown)[:60]!r}; {meant} "
+            f"The fields are {', '.join(known)}."
+        )
+    return {
+        name: _typed(name, value.tolist() if hasattr(value, "tolist") else value)
+        for name, value in without_missing(paper).items()
+    }
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Return the value of a field: ids as text, years as numbers, and names with semicolons as a list."""
+    if name == "id" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if name == "year" and isinstance(value, str) and value.strip().isdecimal():
+        return int(value)
+    if name == "year" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if name in {"authors", "fields"} and isinstance(value, str):
+        return [part for each in value.split(";") if (part := each.strip())]
+    return value
 
 
 def _of_file(file: Path) -> list[dict[str, Any]]:

@@ -173,3 +173,22 @@ def test_mistakes_with_batches(client: akin.Client) -> None:
         client.batch(queries=5)  # type: ignore[arg-type]  # which is the mistake
     with pytest.raises(InputError, match="too long"):
         list(client.batch_results("x" * 70_000))
+
+
+@pytest.mark.parametrize("asked", ["client", "collection"])
+def test_papers_may_be_rows_of_a_table(asked: str, request: pytest.FixtureRequest) -> None:
+    """Added papers may have the types of a table or a file; a field that no paper has is named."""
+    papers = request.getfixturevalue(asked)
+    given: Any = {"id": 5, "title": "Five", "abstract": "We count.", "authors": "A; B", "year": "2020"}
+    papers.add([{**given, "fields": None, "venue": float("nan")}], wait=True)
+    found = papers.paper("5")
+    assert (("A", "B"), 2020, None) == (found.authors, found.year, found.venue)
+    rows = papers.list_papers(limit=3).to_pandas().to_dict("records")
+    assert len(rows) == papers.add(rows, wait=True).accepted
+    papers.delete("5")
+    with pytest.raises(
+        InputError, match=r"papers\[1\] has the unknown field 'score'; remove it. The fields are"
+    ):
+        papers.add([given, {**given, "score": 1}])
+    with pytest.raises(InputError, match="unknown field 'abstrct'; did you mean 'abstract'"):
+        papers.add({"id": "x", "title": "X", "abstrct": "We."})
