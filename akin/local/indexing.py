@@ -1,7 +1,7 @@
 """``akin.index``: indexing of papers from Python values or files."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -10,11 +10,11 @@ import orjson
 
 from akin.client.params import NewPaper
 from akin.client.signatures import spelt
-from akin.client.uploads import parts_of
+from akin.client.uploads import parts_of, without_missing
 from akin.compiling import compile_in_background
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
-from indexer.corpus.read import OWN_NAME
+from indexer.corpus.read import OWN_NAME, expect_corpus
 from indexer.encoding.arguments import arguments_for, load_models
 from indexer.encoding.on_devices import encoding
 from indexer.files.durable import storage_errors
@@ -68,6 +68,8 @@ def index(
     given = list(parts_of(papers))
     if not given:
         raise InputError("There is no paper to index: the list is empty.")
+    for file in _paths(given):
+        expect_corpus(file, format_name)
     compile_in_background()
     with TemporaryDirectory(prefix="akin-") as scratch:
         file = Path(scratch) / OWN_NAME
@@ -100,23 +102,40 @@ def _expect_usable(limit: Any, on_error: object) -> None:
 
 def _files(given: list[str | Path | NewPaper], file: Path) -> list[Path]:
     """Return the given files and, if papers were given, ``file`` after writing them to it."""
-    files = [Path(each) for each in given if isinstance(each, str | Path)]
+    files = _paths(given)
     papers = [each for each in given if not isinstance(each, str | Path)]
     if papers:
         with storage_errors(file), file.open("wb") as stream:
-            stream.writelines(map(_line, papers))
+            stream.writelines(_line(paper, number) for number, paper in enumerate(papers))
         files.append(file)
     return files
 
 
-def _line(paper: NewPaper) -> bytes:
+def _paths(given: list[str | Path | NewPaper]) -> list[Path]:
+    return [Path(each) for each in given if isinstance(each, str | Path)]
+
+
+def _line(paper: Any, number: int) -> bytes:
+    """Return a paper as a line of JSON; raises InputError, which names the field that cannot be written."""
+    if not isinstance(paper, Mapping):
+        raise InputError(f"papers[{number}] is neither a dictionary nor a file, but {type(paper).__name__}.")
+    fields = without_missing(paper)
     try:
-        return orjson.dumps(paper, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+        return _json(fields)
     except TypeError as error:
-        raise InputError(
-            f"A paper is a dictionary of texts, numbers and lists ({error}); for a pandas table, give "
-            "table.to_dict('records')."
-        ) from error
+        for name, value in fields.items():
+            try:
+                _json({name: value})
+            except TypeError:
+                raise InputError(
+                    f"papers[{number}]: the field {str(name)[:60]!r} is {type(value).__name__}; give a text, "
+                    "a number or a list."
+                ) from error
+        raise
+
+
+def _json(fields: dict[str, Any]) -> bytes:
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _by_numbers(told: str, file: Path) -> str:

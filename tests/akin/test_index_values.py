@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import akin
-from models.errors import InputError
+from models.errors import InputError, StorageError
 
 
 def paper(**more: Any) -> dict[str, Any]:
@@ -65,3 +66,22 @@ def test_a_limit_of_numpy_counts(tmp_path: Path) -> None:
     """An integer of numpy is accepted as the limit."""
     given = [{"id": f"p{n}", "title": "T", "abstract": f"We show {n}."} for n in range(3)]
     assert {"p0", "p1"} == indexed(given, tmp_path / "data", limit=np.int64(2))
+
+
+def test_a_missing_file_makes_no_collection(tmp_path: Path) -> None:
+    """Indexing a file that does not exist leaves no folder behind."""
+    with pytest.raises(StorageError, match=r"absent\.jsonl: no such file"):
+        indexed([paper(), tmp_path / "absent.jsonl"], tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_value_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The error for a value of an unknown type names its paper and field; NA is no value."""
+    missing = paper(year=pd.NA, venue=np.nan, doi=pd.NaT, url=None)
+    with pytest.raises(
+        InputError, match=r"papers\[1\]: the field 'year' is Timestamp; give a text, a number"
+    ):
+        indexed([missing, paper(id="b", year=pd.Timestamp("2020-01-01"))], tmp_path / "data")
+    assert {"a"} == indexed([missing], tmp_path / "data")
+    with pytest.raises(InputError, match=r"papers\[0\] is neither a dictionary nor a file, but Series"):
+        indexed([pd.Series(missing)], tmp_path / "data")
