@@ -37,7 +37,7 @@ from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
-from akin.client.retries import Retries
+from akin.client.retries import Retries, checked_retries
 from akin.client.signatures import all_like
 from akin.client.uploads import Papers
 from models.errors import InputError, ServiceError
@@ -61,7 +61,7 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._http = httpx.AsyncClient(**parsing.options(url, key, timeout_s), transport=transport)
-        self._retries = retries or Retries()
+        self._retries = checked_retries(retries)
         self._sleep = sleep
 
     async def __aenter__(self) -> Self:

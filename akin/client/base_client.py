@@ -12,7 +12,7 @@ from akin.client.requests import Request
 from akin.client.responses import parsing
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.retries import Retries
+from akin.client.retries import Retries, checked_retries
 from models.errors import InputError, ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -34,7 +34,7 @@ class BaseClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._http = httpx.Client(**parsing.options(url, key, timeout_s), transport=transport)
-        self._retries = retries or Retries()
+        self._retries = checked_retries(retries)
         self._sleep = sleep
 
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
+from akin.client.retries import is_number
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -129,14 +130,18 @@ def unreachable(error: httpx.RequestError, url: httpx.URL) -> ServiceError:
     )
 
 
-def options(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
-    """Return the keywords of an httpx client; raises InputError for an invalid address or key."""
-    if not url.startswith(("http://", "https://")):
+def options(url: Any, key: Any, timeout_s: Any) -> dict[str, Any]:
+    """Return the keywords of an httpx client; raises InputError for an invalid address, key or time limit."""
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         raise InputError("Give the full address of the service, starting with http:// or https://.")
     try:
         httpx.URL(url)
     except httpx.InvalidURL as error:
         raise InputError(f"The address of the service cannot be used ({error}); check it.") from error
+    if key is not None and not isinstance(key, str):
+        raise InputError(f"key must be the text of an API key, or None, not {type(key).__name__}.")
+    if timeout_s is not None and (not is_number(timeout_s) or not timeout_s > 0):
+        raise InputError(f"timeout_s must be a number of seconds above 0, not {timeout_s!r}.")
     if key is not None and not (key.isascii() and key.isprintable()):
         raise InputError("The API key holds characters that no key has; copy it again, whole.")
     headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}

@@ -115,6 +115,38 @@ def test_a_name_that_no_address_holds(client: akin.Client) -> None:
         anyio.run(ask)
 
 
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"url": None}, "full address"),
+        ({"key": 5}, "key must be the text"),
+        ({"retries": 1}, r"akin.Retries\(attempts=1\), not 1"),
+        *(
+            ({"timeout_s": each}, "timeout_s must be a number of seconds above 0")
+            for each in (0, -1, "5", True)
+        ),
+    ],
+)
+def test_arguments_of_a_client(keywords: dict[str, Any], said: str) -> None:
+    """Arguments of a wrong type or out of range are refused at construction."""
+    for kind in (akin.Client, akin.AsyncClient):
+        with pytest.raises(InputError, match=said):
+            kind(**keywords)
+
+
+def test_arguments_of_retries() -> None:
+    """Retries are at least one attempt, and waits are not negative."""
+    wrong: list[dict[str, Any]] = [
+        {"attempts": 0},
+        {"attempts": "3"},
+        {"backoff_s": -1},
+        {"max_wait_s": None},
+    ]
+    for keywords in wrong:
+        with pytest.raises(InputError, match=next(iter(keywords))):
+            Retries(**keywords)
+
+
 @pytest.mark.parametrize("key", ["ключ", "a\nb"])
 def test_a_key_that_cannot_be_sent(key: str) -> None:
     """A key that no header can hold is refused at construction, and not shown."""
