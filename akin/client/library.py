@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from warnings import warn
 
-from akin.client.params import mapping_of
+from akin.client.params import id_of, mapping_of
 from akin.client.responses.papers import Paper
 from models.errors import InputError
 from models.extras import needed
@@ -122,6 +122,11 @@ def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
     for files, name in (("like", "seeds"), ("unlike", "negatives")):
         given = sent.pop(files, None)
         seeds: list[Any] = list(seeds_of(sent.get(name) or ()))
+        if isinstance(given, Mapping):
+            raise InputError(
+                f"{files} of recommend takes library files, not a dictionary; papers that results should be "
+                "unlike are negatives, and a facet in which they should differ is unlike of search."
+            )
         if given:
             library = yield from read_seeds(_paths(given))
             if library.losses:
@@ -138,13 +143,14 @@ def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
 
 def seeds_of(given: "str | Seed | Sequence[str | Seed]") -> "list[str | Seed]":
     """Return a list of seeds, also for a single one; raises InputError if ``given`` is neither."""
+    given = id_of(given)
     if isinstance(given, str | Mapping):
         return [given]
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable) or hasattr(given, "columns"):  # a table yields its columns
         raise InputError(
             f"Papers to start from are ids, or dictionaries that hold a paper, not {type(given).__name__}."
         )
-    return list(given)
+    return [id_of(each) for each in given]
 
 
 def _paths(given: Files) -> list[Path]:

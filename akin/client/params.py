@@ -1,6 +1,6 @@
 """The keywords of the client's methods, with the names of the HTTP interface, and how values are sent."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isfinite
 from pathlib import Path
@@ -245,6 +245,7 @@ def as_sent(value: Any, *place: object) -> Any:
         return as_sent(value.tolist(), *place)
     if isinstance(value, list | tuple | range | AbstractSet):
         return [as_sent(each, *place, number) for number, each in enumerate(value)]
+    value = id_of(value)
     where = ".".join(map(str, place)) or "it"
     if isinstance(value, float) and not isfinite(value):
         raise InputError(f"{where} must be a finite number.")
@@ -252,8 +253,15 @@ def as_sent(value: Any, *place: object) -> Any:
         raise InputError(f"{where} must be text in Unicode; half of a character is in it (a surrogate).")
     if not isinstance(value, str | int | float | NoneType):
         kinds = "a text, a number, a list or a dictionary"
-        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}.")
+        told = "; give a list" if isinstance(value, Iterator) else ""
+        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}{told}.")
     return value
+
+
+def id_of(given: Any) -> Any:
+    """Return the id of a paper, or of the paper of a result; return anything else unchanged."""
+    found = getattr(getattr(given, "paper", given), "id", None)
+    return found if isinstance(found, str) else given
 
 
 def ids_of(given: str | Sequence[str]) -> list[str]:

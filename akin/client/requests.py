@@ -19,6 +19,7 @@ from akin.client.params import (
     SearchRequest,
     Seed,
     SentenceRequest,
+    id_of,
     ids_of,
     in_path,
     mapping_of,
@@ -157,6 +158,7 @@ def _profiles(given: Mapping[str, Sequence[str] | None]) -> list[dict[str, Any]]
 
 
 def _query(given: str | Seed) -> dict[str, Any]:
+    given = id_of(given)
     return {"paper_id": given} if isinstance(given, str) else dict(mapping_of(given, _SEED))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import httpx
+import pandas as pd
 import pytest
 
 import akin
@@ -22,6 +23,8 @@ MISTAKES: dict[str, Callable[[Any], object]] = {
     "a list of texts to encode": lambda asked: asked.embed(["abc"]),
     "a number as seed": lambda asked: asked.recommend(5),
     "numbers as seeds": lambda asked: asked.recommend([5], facet="method"),
+    "a facet as unlike of recommend": lambda asked: asked.recommend(["."], unlike={"facet": "background"}),
+    "a table of seeds": lambda asked: asked.recommend(pd.DataFrame({"id": ["."]})),
     "numbers to compare": lambda asked: asked.compare(1, 2),
     "conflicts that are no pairs": lambda asked: asked.match(["."], {"p": ["."]}, conflicts=[1]),
     "a list of profiles": lambda asked: asked.match(["."], ["p"]),
@@ -205,6 +208,22 @@ def test_mistakes_with_batches(client: akin.Client) -> None:
         client.batch(queries=5)  # type: ignore[arg-type]  # which is the mistake
     with pytest.raises(InputError, match="too long"):
         list(client.batch_results("x" * 70_000))
+
+
+@pytest.mark.parametrize("asked", ["client", "collection"])
+def test_papers_and_results_are_queries(asked: str, request: pytest.FixtureRequest) -> None:
+    """A paper or a result of an answer is accepted instead of its id."""
+    papers = request.getfixturevalue(asked)
+    found = papers.search(".")
+    paper = papers.paper(".")
+    assert found.results == papers.search(paper).results == papers.search(paper_id=paper).results
+    liked = papers.recommend(["."])
+    assert liked.results == papers.recommend(paper).results == papers.recommend([paper]).results
+    liked = papers.recommend([".."], facet="other")
+    assert liked.results == papers.recommend([found[0]], facet="other").results
+    assert papers.compare(".", "..") == papers.compare(paper, found[0])
+    with pytest.raises(InputError, match="not generator; give a list"):
+        papers.search(".", filters={"ids": (each for each in [".."])})
 
 
 @pytest.mark.parametrize("asked", ["client", "collection"])
