@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from akin.cli.search.query import is_file
 from akin.client.responses.ranked import Unresolved
 from indexer.corpus.read import without_ending
 from models.errors import InputError, PaperNotFoundError, ServiceError
@@ -29,9 +30,10 @@ def lost_line(lost: Unresolved, given: str = "") -> str:
 
 def left_out(answer_lost: Sequence[Unresolved], asked: Mapping[str, Any]) -> list[str]:
     """Return a line for each seed or negative of a request that cannot be used, with its given name."""
+    names = [_name(asked["negatives" if lost.negative else "seeds"][lost.seed]) for lost in answer_lost]
     return [
-        lost_line(lost, _name(asked["negatives" if lost.negative else "seeds"][lost.seed]))
-        for lost in answer_lost
+        f"{lost_line(lost, name)}{f' For a library, give --like {name}.' if is_file(name) else ''}"
+        for lost, name in zip(answer_lost, names, strict=True)
     ]
 
 

@@ -11,7 +11,7 @@ from akin.client.client import Client
 from akin.client.library import looked_up, read_seeds
 from akin.local.collection import Collection
 from tests.support.builds import DEMO_CORPUS
-from tests.support.commands import run
+from tests.support.commands import flat, run
 
 DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
@@ -164,6 +164,12 @@ def test_what_cannot_be_asked_says_why(
 ) -> None:
     """Without a seed, with a missing file, or with both a folder and a service, an error says why."""
     assert message in run("recommend", "--url", address, *arguments, status=1)
+
+
+def test_a_library_given_as_a_paper_says_where_to_give_it(data: Path, library: Path) -> None:
+    """If a file is given like the name of a paper, the line about it names --like."""
+    shown = flat(run("recommend", library, "--data", data, status=1))
+    assert f"For a library, give --like {library}." in shown
 
 
 def test_a_title_longer_than_any_name_of_a_file_is_a_title(data: Path) -> None:

@@ -221,7 +221,7 @@ def test_papers_and_results_are_queries(asked: str, request: pytest.FixtureReque
     assert liked.results == papers.recommend(paper).results == papers.recommend([paper]).results
     liked = papers.recommend([".."], facet="other")
     assert liked.results == papers.recommend([found[0]], facet="other").results
-    assert papers.compare(".", "..") == papers.compare(paper, found[0])
+    assert papers.compare(".", "..").a == papers.compare(paper, found[0]).a
     with pytest.raises(InputError, match="not generator; give a list"):
         papers.search(".", filters={"ids": (each for each in [".."])})
 
