@@ -13,7 +13,6 @@ from akin.client.responses.matches import ComparedPapers
 from akin.client.responses.papers import PaperList, TitlesAnswer
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.responses.sentences import SentenceAnswer
-from models.errors import InputError
 
 # The file extension of each table, as in ``service.web.tables``.
 _TABLES: Final = {Output.MARKDOWN: "md", Output.LATEX: "tex", Output.TSV: "tsv"}
@@ -53,16 +52,12 @@ def print_answer(
 
 
 def format_answer(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
-    """Return an answer in a format for programs or as a table; no cell of CSV or TSV starts a formula.
+    """Return an answer in a format for programs or, for results, as a table.
 
-    Raises InputError for a table of listed papers, because only results have sentences that match.
+    No cell of CSV or TSV starts a formula.
     """
     if form is Output.JSON:
         return as_json(answer)
-    if form in _TABLES and isinstance(answer, PaperList):
-        raise InputError(
-            f"--output {form} works only for the results of a search; use --output csv for lists of papers."
-        )
     # Imported here so that text output does not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 import typer
 from rich.console import Group
@@ -18,7 +18,6 @@ from akin.cli.options import (
     Key,
     MaybeData,
     Output,
-    OutputFormat,
     Url,
     Venues,
     YearFrom,
@@ -57,7 +56,10 @@ def papers(
     limit: Annotated[int, typer.Option(min=1, help="Number of papers per page.")] = 20,
     page: Annotated[int, typer.Option(min=1, help="Number of the page, from 1.")] = 1,
     n_only: Annotated[bool, typer.Option("--count", help="Print only the number of papers.")] = False,
-    output: OutputFormat = Output.TEXT,
+    output: Annotated[
+        Literal["text", "titles", "json", "csv", "bibtex", "ris"],
+        typer.Option(help="text for people; titles alone; json, csv, bibtex, ris for programs."),
+    ] = "text",
     as_json: AsJson = False,
     device: Device = "auto",
 ) -> None:
@@ -66,27 +68,27 @@ def papers(
     Reads the collection in --data, or sends a request to the running service at --url.
     """
     filters = cast(ListFilters, filters_of(year_from, year_to, author, venue, field, has_facet))
-    first, output = (page - 1) * limit, form_of(output, as_json)
+    first, form = (page - 1) * limit, form_of(Output(output), as_json)
     if title is not None and not title.strip():
         raise InputError("--title is empty: give a title, or most of it.")
     with open_client(url, data, key=key, device=device) as collection:
         if title:
             if filters or n_only or first:
                 raise InputError("--title cannot be combined with filters, --count or --page.")
-            _by_title(collection, title, limit=min(limit, _AT_ONCE), output=output)
+            _by_title(collection, title, limit=min(limit, _AT_ONCE), form=form)
             return
         if n_only:
             typer.echo(collection.count_papers(**filters))
             return
         found = _listed(collection, filters, first=first, limit=limit)
-    if not found.papers and output is not Output.JSON:  # which shows that it is empty
+    if not found.papers and form is not Output.JSON:  # which shows that it is empty
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
         stderr.print(page_is_past if found.total else "No paper matches.", style="yellow")
-    if output not in {Output.TEXT, Output.TITLES}:
-        print_data(format_answer(output, found))
+    if form not in {Output.TEXT, Output.TITLES}:
+        print_data(format_answer(form, found))
         return
-    stdout.print(_lines(found.papers, with_authors=output is Output.TEXT))
-    if output is Output.TEXT:
+    stdout.print(_lines(found.papers, with_authors=form is Output.TEXT))
+    if form is Output.TEXT:
         shown = f"{first + 1:,} to {first + len(found.papers):,} of " if found.papers else ""
         stdout.print(f"{shown}{counted(found.total, 'paper')}, generation {found.generation}")
 
@@ -100,14 +102,14 @@ def _listed(collection: "Client | Collection", filters: ListFilters, *, first: i
     return replace(collection.list_papers(limit=limit, cursor=str(first), **filters), next_cursor=None)
 
 
-def _by_title(collection: "Client | Collection", title: str, *, limit: int, output: Output) -> None:
+def _by_title(collection: "Client | Collection", title: str, *, limit: int, form: Output) -> None:
     found = collection.find_papers(title, limit=limit)
-    if output is Output.JSON:
+    if form is Output.JSON:
         print_data(as_json(found))
-    elif output in {Output.TEXT, Output.TITLES}:
-        stdout.print(_lines([each.paper for each in found.results], with_authors=output is Output.TEXT))
+    elif form in {Output.TEXT, Output.TITLES}:
+        stdout.print(_lines([each.paper for each in found.results], with_authors=form is Output.TEXT))
     else:
-        raise InputError(f"--title prints text, titles or json, not {output.value}.")
+        raise InputError(f"--title prints text, titles or json, not {form.value}.")
     if found.detail:
         stderr.print("No paper of the collection has a similar title.", style="yellow")
 

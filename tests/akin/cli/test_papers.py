@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,14 @@ def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, w
 def test_what_cannot_be_listed_says_why(hashed_data: Path, arguments: tuple[str, ...], message: str) -> None:
     """Contradicting options, and values without a name, end with a message."""
     assert message in run("papers", "--data", hashed_data, *arguments, status=1)
+
+
+def test_help_lists_the_formats_that_papers_can_have(hashed_data: Path) -> None:
+    """The formats in the help of `akin papers` are those that it prints, without tables of matches."""
+    (formats,) = re.findall(r"--output +<(.+?)>", run("papers", "--help"))
+    assert "text|titles|json|csv|bibtex|ris" == formats
+    for each in formats.split("|"):
+        assert run("papers", "--data", hashed_data, "--limit", "1", "--output", each)
 
 
 def test_the_clients_list_count_and_find(address: str) -> None:
