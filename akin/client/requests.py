@@ -23,6 +23,7 @@ from akin.client.params import (
     ids_of,
     in_path,
     mapping_of,
+    name_of,
 )
 from akin.client.responses.batches import Batch
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
@@ -183,7 +184,8 @@ def list_papers(params: ListRequest) -> Request[PaperList]:
 
 
 def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
-    """Return a request for papers with a similar title."""
+    """Return a request for papers with a similar title; raises InputError if it is not a text."""
+    name_of(title)
     return Request("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
 
 

@@ -96,6 +96,10 @@ def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
 
     The encoder is loaded when it is first needed, to encode pasted text.
     """
+    if not isinstance(data, str | Path):
+        raise InputError(f"akin.open takes the path of a data folder, not {type(data).__name__}.")
+    if str(data).startswith(("http://", "https://")):
+        raise InputError("akin.open takes a data folder, not an address; for a service, use akin.Client.")
     collection = Collection(Path(data), device=device)
     len(collection)
     return collection
@@ -265,7 +269,7 @@ class Collection(WithSavedQueries):
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
-        asked = checked(_TITLE, {"title": title, "limit": limit})
+        asked = checked(_TITLE, {"title": name_of(title), "limit": limit})
         found = find_titles(self._engine, asked.title or "", limit=asked.limit)
         return as_answer(TitlesAnswer, TitlesOut.of(found))
 

@@ -1,5 +1,6 @@
 """``akin.index``: indexing of papers from Python values or files."""
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -143,6 +144,7 @@ def _by_numbers(told: str, file: Path) -> str:
     begin, *parts = told.split(f"{file}:")
     for part in parts:
         line, colon, rest = part.partition(":")
+        rest = re.sub(r"first seen at line (\d+)", lambda seen: f"first in papers[{int(seen[1]) - 1}]", rest)
         begin += f"papers[{int(line) - 1}]{colon}{rest}" if line.isdecimal() else f"the papers given:{part}"
     return begin
 

@@ -85,3 +85,9 @@ def test_a_value_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert {"a"} == indexed([missing], tmp_path / "data")
     with pytest.raises(InputError, match=r"papers\[0\] is neither a dictionary nor a file, but Series"):
         indexed([pd.Series(missing)], tmp_path / "data")
+
+
+def test_a_duplicate_id_is_named_by_its_place(tmp_path: Path) -> None:
+    """The warning about an id that two papers have names the places of both in the list."""
+    with pytest.warns(UserWarning, match=r"papers\[1\]: duplicate id 'a', first in papers\[0\]"):
+        indexed([paper(), paper()], tmp_path / "data")

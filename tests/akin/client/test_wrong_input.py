@@ -25,6 +25,7 @@ MISTAKES: dict[str, Callable[[Any], object]] = {
     "numbers as seeds": lambda asked: asked.recommend([5], facet="method"),
     "a facet as unlike of recommend": lambda asked: asked.recommend(["."], unlike={"facet": "background"}),
     "a table of seeds": lambda asked: asked.recommend(pd.DataFrame({"id": ["."]})),
+    "no title": lambda asked: asked.find_papers(None),
     "numbers to compare": lambda asked: asked.compare(1, 2),
     "conflicts that are no pairs": lambda asked: asked.match(["."], {"p": ["."]}, conflicts=[1]),
     "a list of profiles": lambda asked: asked.match(["."], ["p"]),
@@ -135,6 +136,14 @@ def test_arguments_of_a_client(keywords: dict[str, Any], said: str) -> None:
     for kind in (akin.Client, akin.AsyncClient):
         with pytest.raises(InputError, match=said):
             kind(**keywords)
+
+
+def test_what_open_takes() -> None:
+    """Only the path of a folder can be opened; for an address, the error names akin.Client."""
+    with pytest.raises(InputError, match="path of a data folder, not NoneType"):
+        akin.open(None)
+    with pytest.raises(InputError, match=r"use akin\.Client"):
+        akin.open("http://127.0.0.1:8000")
 
 
 def test_arguments_of_retries() -> None:
