@@ -91,7 +91,7 @@ PANELS: Final[dict[str, dict[str, CommandEntry]]] = {
         ),
         "migrate": CommandEntry(
             f"{_COLLECTION}.maintenance:migrate",
-            "Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.",
+            "Upgrade the catalog of an older version of Akin to the current schema, or change nothing.",
         ),
         "upgrade": CommandEntry(
             f"{_COLLECTION}.maintenance:upgrade",

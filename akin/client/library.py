@@ -9,6 +9,7 @@ from warnings import warn
 
 from akin.client.params import id_of, mapping_of
 from akin.client.responses.papers import Paper
+from models.counts import counted
 from models.errors import InputError
 from models.extras import needed
 
@@ -50,7 +51,8 @@ class LibrarySeeds:
         if self.left_out:
             named = "; ".join(self.left_out[:_SHOWN]) + (" ..." if len(self.left_out) > _SHOWN else "")
             told.append(
-                f"{len(self.left_out):,} are not in the collection and have no usable abstract: {named}"
+                f"left out {counted(len(self.left_out), 'entry', 'entries')} that the collection does not "
+                f"have and that have no usable abstract: {named}"
             )
         told += [f"skipped: {row}" for row in self.broken]
         if self.past:
@@ -130,7 +132,7 @@ def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
         if given:
             library = yield from read_seeds(_paths(given))
             if library.losses:
-                warn("; ".join([f"{files}: {given}", *library.losses]), stacklevel=5)
+                warn("; ".join([f"{files}={given}", *library.losses]), stacklevel=5)
             seeds += library.seeds
         if facet is not None and name == "seeds":
             seeds = [_in_respect(seed, facet) for seed in seeds]

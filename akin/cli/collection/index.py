@@ -96,10 +96,15 @@ def index(
     keep: Keep = KEEP,
     publish_every: Annotated[
         int,
-        typer.Option(min=0, help="Publish after this many papers; 0, --replace and --first: all at the end."),
+        typer.Option(
+            min=0, help="Publish after each N papers; 0: only once, at the end, as with --replace or --first."
+        ),
     ] = PUBLISH_EVERY,
     first: Annotated[
-        bool, typer.Option("--first/--again", help="Do nothing if the collection exists already.")
+        bool,
+        typer.Option(
+            "--first/--again", help="If the collection exists, do nothing (--first) or add to it (--again)."
+        ),
     ] = False,
     fetch: Annotated[
         bool,

@@ -165,7 +165,7 @@ def backup(
 
 
 def migrate(folder: Folder = None, data: MaybeData = None, catalog: CatalogUrl = "") -> None:
-    """Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.
+    """Upgrade the catalog of an older version of Akin to the current schema, or change nothing.
 
     Back up the catalog first and stop everything that writes to it. Older versions cannot open it
     afterwards.
