@@ -28,7 +28,8 @@ from models.errors import InputError
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
 FromFile = Annotated[
-    Path | None, typer.Option(help="A file with one id per line.", dir_okay=False, exists=True)
+    Path | None,
+    typer.Option(help="A file with one id per line; `-`: standard input.", dir_okay=False),
 ]
 
 

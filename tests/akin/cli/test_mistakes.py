@@ -252,3 +252,10 @@ def test_a_full_disk_is_one_line(hashed_data: Path, options: tuple[str, ...]) ->
             check=False,
         )
     assert (1, "error: cannot write the output: no space left on device\n") == (done.returncode, done.stderr)
+
+
+def test_ids_to_delete_are_read_from_standard_input(index: Path) -> None:
+    """`akin delete --from-file -` reads the ids from standard input."""
+    run("delete", "--data", index, "--from-file", "-", stdin="p0\np1\n")
+    with Collection(index, device="cpu") as collection:
+        assert 8 == len(collection)
