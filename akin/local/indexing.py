@@ -24,6 +24,7 @@ from models.errors import CorpusError, InputError
 from models.types import ProgressFn, ignore_progress
 
 _NAMED = 3  # papers not indexed that a warning names
+_FIRST_SEEN = re.compile(r"first seen at line (\d+)")
 
 
 @spelt
@@ -144,7 +145,7 @@ def _by_numbers(told: str, file: Path) -> str:
     begin, *parts = told.split(f"{file}:")
     for part in parts:
         line, colon, rest = part.partition(":")
-        rest = re.sub(r"first seen at line (\d+)", lambda seen: f"first in papers[{int(seen[1]) - 1}]", rest)
+        rest = _FIRST_SEEN.sub(lambda seen: f"first in papers[{int(seen[1]) - 1}]", rest)
         begin += f"papers[{int(line) - 1}]{colon}{rest}" if line.isdecimal() else f"the papers given:{part}"
     return begin
 

@@ -172,9 +172,8 @@ def test_results_are_a_table_to_paste(data: Path) -> None:
         assert ("| Paper | Problem | Method | Result |", 3) == (first, len(lines))
         assert set(line) == set("| -")
         assert 3 == run(*command, "--output", "latex").count(r"\cite{")
-    assert "use --output csv for lists of papers" in run(
-        "papers", "--data", data, "--output", "markdown", status=1
-    )
+    refused = run("papers", "--data", data, "--output", "markdown", status=2)
+    assert "'markdown' is not one of 'text', 'titles', 'json', 'csv'" in refused
 
 
 def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder) -> None:
