@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from threading import Thread
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
@@ -110,7 +109,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         nonlocal engine
         size_threads(settings)
-        Thread(target=load_templates, name="templates", daemon=True).start()
+        load_templates()  # before any thread: of several that parse texts at once, Python 3.11 may fail one
         collection = ServedCollection(settings, engine, cache, timings, engines=engines)
         # Otherwise its generation would stay in use as long as the process lives.
         engine = None if collection.engines.follows else engine

@@ -31,7 +31,6 @@ from service.web.views.results.cards import web_address
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
-from tests.support.servers.patience import soon
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def test_templates_are_compiled_when_the_service_starts(hashed_data: Path) -> No
     """No request waits for it, and none looks whether their files have changed."""
     templates.cache_clear()
     with client_of(hashed_data):
-        soon(lambda: len(templates().cache or ()) == len(templates().list_templates()))
+        assert len(templates().cache or ()) == len(templates().list_templates())
     assert not templates().auto_reload
 
 
