@@ -22,6 +22,7 @@ from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact
 from indexer.collection.publishing import publishing, remove_generations
 from indexer.corpus.lookup.found import forget
+from indexer.files.arrays import load_array
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import read_manifests
@@ -147,7 +148,7 @@ def _segment_holds(folder: Path, hashes: UInt64[np.ndarray, " n_papers"]) -> boo
     The hashes may be out of order, because the file may be damaged.
     """
     try:
-        own = np.load(folder / IDS, mmap_mode="r")["hash"]
+        own = load_array(folder / IDS, mmap_mode="r")["hash"]
     except (OSError, ValueError, IndexError):
         return True
     return bool(np.isin(own, hashes).any())

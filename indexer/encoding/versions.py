@@ -12,6 +12,7 @@ import numpy as np
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.encoding.parts import Encode, Part, linked, read_part, refused_in
+from indexer.files.arrays import load_array
 from indexer.files.data_folder import DataFolder
 from indexer.files.finished_folders import NOTE
 from indexer.files.notes import read_note
@@ -105,7 +106,7 @@ class KnownVersions:
                 if matches_checksum(
                     folder / IDS, note["files"].get(IDS, "")
                 ):  # other files once they are used
-                    hashes.append(np.load(folder / IDS)["hash"])
+                    hashes.append(load_array(folder / IDS)["hash"])
                     self._folders.append(folder)
         numbers = np.repeat(np.arange(len(self._folders)), [len(own) for own in hashes[1:]])
         together = np.concatenate(hashes)

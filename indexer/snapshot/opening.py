@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from indexer.files.arrays import load_array
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest, verify
@@ -136,4 +137,4 @@ def _segment(data: Path, manifest: Manifest, entry: SegmentEntry, device: str) -
 def _deleted(data: Path, generation: str, entry: SegmentEntry) -> Int64[np.ndarray, " n_deleted"]:
     if not entry.n_deleted:
         return np.empty(0, dtype=np.int64)
-    return np.asarray(np.load(DataFolder(data).deleted(generation, entry.name)))
+    return np.asarray(load_array(DataFolder(data).deleted(generation, entry.name)))

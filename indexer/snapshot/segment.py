@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Int8, Int64, UInt64
 
+from indexer.files.arrays import load_array
 from indexer.index.vector_index import VectorIndex, load_index
 from indexer.snapshot.columns import Columns, allowed_papers
 from indexer.snapshot.manifest import SegmentEntry
@@ -52,11 +53,11 @@ class Segment:
         self._unit = unit
         self._device = device
         self._effort = effort
-        offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))
-        self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), offsets)
+        offsets = np.asarray(load_array(folder / OFFSETS, mmap_mode="r"))
+        self.vectors = PackedVectors(load_array(folder / VECTORS, mmap_mode="r"), offsets)
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
         self._columns = Columns(self._table)
-        self._ids = np.load(folder / IDS, mmap_mode="r")
+        self._ids = load_array(folder / IDS, mmap_mode="r")
         # The cache holds no reference to ``self``, so the files are closed as soon as ``self`` is unused.
         self._allowed = lru_cache(maxsize=64)(partial(_allowed_papers, self._table))
 
@@ -90,7 +91,7 @@ class Segment:
                 "This collection has no function vectors; index the corpus again with an encoder that has a "
                 "function encoder, such as minilm."
             )
-        vectors: np.ndarray = np.load(self._folder / FUNCTIONS, mmap_mode="r")
+        vectors: np.ndarray = load_array(self._folder / FUNCTIONS, mmap_mode="r")
         return vectors
 
     @cached_property

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float16, Int64
 
+from indexer.files.arrays import load_array
 from indexer.files.durable import write_array
 from indexer.index.vector_index import build_index, choose_backend
 from indexer.snapshot.columns import SCHEMA
@@ -146,7 +147,7 @@ def write_vectors(folder: Path, parts: Sequence[SegmentPart], batches: BatchBoun
 
 def entry_of(folder: Path, *, backend: str, function_backend: str | None) -> SegmentEntry:
     """Return the manifest entry for the segment files in ``folder``."""
-    offsets = np.load(folder / OFFSETS, mmap_mode="r")
+    offsets = load_array(folder / OFFSETS, mmap_mode="r")
     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     return SegmentEntry(folder.name, len(offsets) - 1, int(offsets[-1]), backend, function_backend, files)
 
@@ -168,7 +169,7 @@ def write_segment(
     write_words(folder / WORDS, folder / PAPERS)
     _release_memory()
     n_rows = sum(part.n_rows for part in parts)
-    n_papers = len(np.load(folder / OFFSETS, mmap_mode="r")) - 1
+    n_papers = len(load_array(folder / OFFSETS, mmap_mode="r")) - 1
     indexes = {INDEX: (VECTORS, choose_backend(n_rows) if backend == "auto" else backend)}
     if parts[0].has_functions:
         indexes[FUNCTION_INDEX] = (FUNCTIONS, choose_backend(n_rows))
@@ -179,7 +180,7 @@ def write_segment(
 
     for number, (name, (rows, own_backend)) in enumerate(indexes.items()):
         index = build_index(
-            np.load(folder / rows, mmap_mode="r"),
+            load_array(folder / rows, mmap_mode="r"),
             own_backend,
             device=device,
             on_rows=partial(tell, number * n_rows),

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 from jaxtyping import Float64, Int64
 
+from indexer.files.arrays import load_array
 from indexer.files.durable import storage_errors, write_array
 from models.types import ProgressFn
 from service.match.affinity import Affinities
@@ -79,7 +80,7 @@ def _opened(path: Path, shape: tuple[int, int]) -> Iterator[tuple[np.ndarray, Bi
 
 def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
     try:
-        rows: np.ndarray = np.load(path)
+        rows: np.ndarray = load_array(path)
     except (ValueError, EOFError):  # cut short
         return None
     return rows if rows.shape == shape and rows.dtype == np.float64 else None
