@@ -70,7 +70,8 @@ class _Worker:
 class EncodeOnCluster:
     """An encoder on the cluster at ``address``; ``load`` loads the models there, on the device it finds.
 
-    ``device`` is the device of the build: with ``cpu`` no GPU is used. The actors end with the context. If
+    ``device`` is the device of the build: with ``cpu`` no GPU is used. ``per_gpu`` actors share each GPU: one
+    alone waits for its processor more than for the GPU. The actors end with the context. If
     the machine of an actor is lost and the actor does not start on another within ``lost_s`` seconds, the
     other actors take over its parts. Raises what ``connect`` and ``machines`` raise.
     """
@@ -81,18 +82,19 @@ class EncodeOnCluster:
         load: Callable[[], Annotator],
         *,
         device: str = "auto",
+        per_gpu: int = 1,
         lost_s: float = LOST_S,
     ) -> None:
         self._lost_s = lost_s
         self._ray = connect(address)
         resources = {each["NodeID"]: each["Resources"] for each in self._ray.nodes()}
         found = machines(self._ray)
-        gpus = [each for each in found for _ in range(int(resources[each].get("GPU", 0)))]
+        gpus = [each for each in found for _ in range(per_gpu * int(resources[each].get("GPU", 0)))]
         own = gpus if checked_device(device) != "cpu" else []
         places = own or [each for each in found for _ in range(max(1, int(resources[each]["CPU"])))]
         kind = self._ray.remote(
             num_cpus=ACTOR_CPUS,
-            num_gpus=1 if own else 0,
+            num_gpus=1 / per_gpu if own else 0,
             max_restarts=-1,
             max_task_retries=_TRIES,
             concurrency_groups={_PROBE_GROUP: 1},

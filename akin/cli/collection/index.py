@@ -43,7 +43,7 @@ from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
 from models.counts import counted
 from models.encoders.device_names import checked_device
-from models.errors import SnapshotMissingError
+from models.errors import InputError, SnapshotMissingError
 
 # Enough papers for the encoder to sort by length, and few enough that the first lines are printed soon.
 _PAPERS_EMBEDDED_AT_ONCE = 64
@@ -114,6 +114,9 @@ def index(
     ray: Annotated[
         str, typer.Option(help="Encode on a Ray cluster: its address, or local to use all processors here.")
     ] = "",
+    per_gpu: Annotated[
+        int, typer.Option(min=1, max=64, help="How many processes share a GPU (with --ray).")
+    ] = 1,
 ) -> None:
     """Add new or changed papers from CORPORA to the collection in --data, or create it.
 
@@ -141,11 +144,13 @@ def index(
         functions=absolute(functions),
     )
     check_backend(arguments.backend, arguments.device)
+    if per_gpu > 1 and not ray:
+        raise InputError("--per-gpu starts processes with Ray; give --ray as well, such as --ray local.")
     for corpus in corpora:
         expect_corpus(corpus, corpus_format)
     compile_in_background()
     annotator = load_models(arguments)
-    encode = _on_cluster(ray, arguments) if ray else encoding(annotator, arguments)
+    encode = _on_cluster(ray, arguments, per_gpu) if ray else encoding(annotator, arguments)
     with show_progress(stderr) as on_progress:
         if fetch:
             looked_up = look_up_entries(
@@ -171,11 +176,11 @@ def index(
     stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
 
 
-def _on_cluster(address: str, arguments: BuildArguments) -> EncodeOnCluster:
+def _on_cluster(address: str, arguments: BuildArguments, per_gpu: int) -> EncodeOnCluster:
     """Return an encoder on the cluster; each of its processes uses the GPU or processor assigned to it."""
     device = checked_device(arguments.device)
     load = partial(load_models, arguments, device="cpu" if device == "cpu" else "auto")
-    return EncodeOnCluster(address, load, device=device)
+    return EncodeOnCluster(address, load, device=device, per_gpu=per_gpu)
 
 
 def _is_begun(data: Path) -> bool:

@@ -54,6 +54,7 @@ def test_a_file_that_breaks_off_replaces_no_collection(tmp_path: Path, index: Pa
         (("index", "absent.jsonl", "--data", "d"), "absent.jsonl: no such file or folder"),
         (("index", str(DEMO_CORPUS), "--data", "d", "--backend", "exakt"), "Unknown index backend 'exakt'"),
         (("index", str(DEMO_CORPUS), "--data", "d", "--format", "bibtec"), "Unknown corpus format 'bibtec'"),
+        (("index", str(DEMO_CORPUS), "--data", "d", "--per-gpu", "2"), "give --ray as well"),
         (("embed", "absent.jsonl"), "absent.jsonl: no such file or folder"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from indexer.cluster import connect
 from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.encoding.parts import PARTS_PER_DEVICE
 from models.errors import InputError
 from tests.support.annotators import hashing_annotator
 from tests.support.servers.pretended_ray import PretendedRay
@@ -25,6 +26,22 @@ def test_gpus_are_used_where_the_device_is_not_the_processor(
         monkeypatch.setattr("indexer.encoding.on_cluster.placement_strategy", lambda _, machine: machine)
         assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
     assert n_gpus == ray.asked_for["num_gpus"]
+
+
+@pytest.mark.parametrize(("device", "n_actors", "share"), [("auto", 6, 1 / 3), ("cpu", 2, 0)])
+def test_processes_share_gpus(
+    device: str, n_actors: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``per_gpu`` several actors have a part of each GPU; of processors each still has one."""
+    with ThreadPoolExecutor(1) as threads:
+        ray = PretendedRay(threads)
+        ray.machines = {"a": {"CPU": 2.0, "GPU": 2.0}}
+        monkeypatch.setattr("indexer.encoding.on_cluster.connect", lambda _: ray)
+        monkeypatch.setattr("indexer.encoding.on_cluster.placement_strategy", lambda _, machine: machine)
+        encode = EncodeOnCluster("", hashing_annotator, device=device, per_gpu=3)
+    assert n_actors == len(encode.actors)
+    assert share == ray.asked_for["num_gpus"]
+    assert PARTS_PER_DEVICE * n_actors == encode.at_once
 
 
 def test_a_node_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
