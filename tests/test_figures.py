@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.on_device import page as on_device
-from benchmarks.relevance import objectives_page
+from benchmarks.relevance.objectives import page as objectives_page
 from benchmarks.suite.report import page, picture
 from benchmarks.suite.rows import STAGES, Row
 from evaluation.suite.figures import read_sections

@@ -1,6 +1,6 @@
 """The documentation page made from the figures of ``benchmarks.relevance.objectives``.
 
-``python -m benchmarks.relevance.objectives_page docs/measured/objectives.json`` writes the page next to that
+``python -m benchmarks.relevance.objectives.page docs/measured/objectives.json`` writes the page next to that
 file.
 """
 
@@ -41,12 +41,15 @@ class Figure:
 def page(told: Mapping[str, Any]) -> str:
     """Return the page, in Markdown."""
     machine, steps = told["machine"], told["steps"]
+    place = f"Machine: {machine['processor']}, one thread"
+    if told["gpu"] is not None:
+        place = f"Trained on an {told['gpu']}, measured on: {machine['processor']}"
     figures = [Figure(**own) for own in told["figures"]]
     parts = [
         "# Every training objective on the same data",
         (
             f"`python -m benchmarks.relevance.objectives` made this page on {machine['day']} at commit "
-            f"`{machine['commit']}`: nothing on it is typed. Machine: {machine['processor']}, one thread. "
+            f"`{machine['commit']}`: nothing on it is typed. {place}. "
             "[Training](../how-to/training.md) says what each objective is, and what we conclude."
         ),
         (
@@ -70,7 +73,7 @@ def page(told: Mapping[str, Any]) -> str:
         for measure in dict.fromkeys(figure.measure for figure in own):
             parts.append(f"## {title.format(**told['sets'][name])}: {measure}")
             parts.append(_table([figure for figure in own if figure.measure == measure]))
-    parts += ["## Time and memory", _costs(told["rows"])]
+    parts += ["## Time and memory", _costs(told["rows"], told["gpu"])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -90,16 +93,22 @@ def _cell(figure: Figure) -> str:
     return f"**{told}**" if figure.resolvable else told
 
 
-def _costs(rows: list[dict[str, Any]]) -> str:
+def _costs(rows: list[dict[str, Any]], gpu: str | None) -> str:
     """Return the training speed in papers a second, the peak memory, and the loss at both ends."""
-    trained = [row for row in rows if "objective" in row]
+    trained = [row for row in rows if "objective" in row and row["gpu"] == gpu]
     least = min((row["peak_before_mib"] for row in trained), default=0.0)
+    losses_told = "the loss, mean of the first and of the last tenth of the steps."
     text = (
         "Training on one thread: papers a second of processor time, forwards and backwards; the most memory "
-        f"that the process held, of which {least:,.0f} MiB and more are libraries, data and the encoder; the "
-        "loss, mean of the first and of the last tenth of the steps. Other work ran beside on the machine, "
-        "which moves a speed by a fifth. No GPU was at hand."
+        f"that the process held, of which {least:,.0f} MiB and more are libraries, data and the encoder; "
+        f"{losses_told} Other work ran beside on the machine, which moves a speed by a fifth."
     )
+    if gpu is not None:
+        text = (
+            f"Training on {gpu}, one row at a time, beside the measurement of others: papers a second, "
+            "forwards and backwards; the most memory of the GPU that tensors took, of which "
+            f"{least:,.0f} MiB are the encoder; {losses_told}"
+        )
     table = [["objective", "papers a second", "peak, MiB", "loss, first", "last"]]
     for row in trained:
         losses = (f"{row['first_loss']:.2f}", f"{row['last_loss']:.2f}")

@@ -4,12 +4,14 @@ python -m benchmarks.relevance.objectives COCITATION CSFCUBE SCIFACT --work FOLD
 
 COCITATION holds ``papers``, ``cocitation_contexts`` and ``single_citation_contexts`` (.jsonl.gz; the layouts
 of docs/how-to/training.md). Each row runs in a separate process, on one thread, so that its peak memory is
-measured alone; a row already in ``--work`` is not run again, so an interrupted command continues where it
-stopped. With ``--json`` (docs/measured/objectives.json) the figures are written, and a page next to them
-(.md).
+measured alone; with ``--at-once`` several rows are measured at the same time, but only one is trained. A row
+already in ``--work`` is not run again, so an interrupted command continues where it stopped: ``--only-train``
+trains on a machine with a GPU what another one measures. With ``--json`` (docs/measured/objectives.json) the
+figures are written, and a page next to them (.md).
 """
 
 import argparse
+import fcntl
 import json
 import resource
 import shutil
@@ -17,7 +19,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,8 @@ from akin.cli.training import data as recipes_of
 from akin.cli.training.config import RunConfig
 from akin.cli.training.run import Run
 from akin.cli.training.sets import HELD_OUT, write_set
-from benchmarks.relevance.objectives_page import BEGUN_WITH, Figure, write_page
+from benchmarks.relevance.objectives.page import BEGUN_WITH, Figure, write_page
+from benchmarks.relevance.objectives.rows import SEED, TAU, Budget, Recipe, recipes
 from benchmarks.suite.rows import machine
 from evaluation.collection import Collection
 from evaluation.measurement import load_collection
@@ -42,11 +46,10 @@ from models.training.examples import TrainingSet
 from models.training.pairs.alignment import align
 from models.types import Precision
 
-ENCODER, TAU, SEED = "minilm", 0.15, 0
-N_EXAMPLES, N_HELD_OUT = 400, 150
+ENCODER = "minilm"
+N_HELD_OUT = 150
 # SciFact: the number of claims, and of papers added to those judged for the claims.
 N_CLAIMS, N_OTHERS = 100, 200
-STEPS = {"n_steps": 40, "batch": 8, "learning_rate": 4e-4, "warm_up": 5, "measure_every": 40, "seed": SEED}
 MAX_TOKENS = 160
 
 # The systems measured on each set, and the measures, the first of which is shown.
@@ -57,44 +60,7 @@ MEASURED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """One row: an objective with its settings; ``mixing`` is how citing sentences are mixed with papers."""
-
-    objective: Mapping[str, Any]
-    mixing: str = ""
-    precision: Precision = Precision.FLOAT32
-
-
-def recipes() -> dict[str, Recipe]:
-    """Return the rows by name, the most important ones first."""
-    both = {"name": "in-batch", "tau": TAU}
-    tau = {"tau": TAU}
-    # Margins are in units of distance: the 1 of the publications is for raw vectors, ten times as far apart.
-    narrow = {"margin": 0.1}
-    return {
-        "in-batch, ot": Recipe({**both, "distances": ["ot"]}),
-        "ot": Recipe({"name": "ot", **tau}),
-        "ts": Recipe({"name": "ts"}),
-        "specter": Recipe({"name": "specter"}),
-        "mnrl": Recipe({"name": "mnrl"}),
-        "in-batch, single": Recipe({**both, "distances": ["single"]}),
-        "max": Recipe({"name": "max"}),
-        "ot, margin 0.1": Recipe({"name": "ot", **tau, **narrow}),
-        "in-batch, ot; mixed alternating": Recipe({**both, "distances": ["ot"]}, "alternating"),
-        "in-batch, ot; mixed in-batch": Recipe({**both, "distances": ["ot"]}, "in-batch"),
-        "in-batch, ot; mixed sequential": Recipe({**both, "distances": ["ot"]}, "sequential"),
-        "in-batch, ot; bfloat16": Recipe({**both, "distances": ["ot"]}, precision=Precision.BFLOAT16),
-        "ts-ot": Recipe({"name": "ts-ot", **tau}),
-        "attention": Recipe({"name": "attention", **tau}),
-        "in-batch, document": Recipe({**both, "distances": ["document"]}),
-        "in-batch, mean_min": Recipe({**both, "distances": ["mean_min"]}),
-        "in-batch, attention": Recipe({**both, "distances": ["attention"]}),
-        "specter, margin 0.1": Recipe({"name": "specter", **narrow}),
-    }
-
-
-def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path) -> None:
+def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path, budget: Budget) -> None:
     """Write the training and held-out sets of all rows, unless they exist."""
     out = ["csfcube", "beir"]
     leave_out = [f"{name}={path}" for name, path in zip(out, (csfcube, scifact), strict=True)]
@@ -109,10 +75,10 @@ def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path) -> None:
         if (to / "report.json").exists():
             continue
         made = read_set(source)
-        drawn = np.random.default_rng(SEED).permutation(len(made.examples))[:N_EXAMPLES]
+        drawn = np.random.default_rng(SEED).permutation(len(made.examples))[: budget.n_examples]
         examples = [made.examples[i] for i in drawn]
         if source == whole:
-            encoder = load_encoder(ENCODER, device="cpu")
+            encoder = load_encoder(ENCODER, device=budget.device)
             examples = align(examples, made.texts, encoder, on_progress=lambda *_: None)
         texts = {name: made.texts[name] for own in examples for name in (own.query, own.positive)}
         write_set(to, TrainingSet(to.name, texts, examples), {"drawn": len(examples), "seed": SEED})
@@ -140,22 +106,58 @@ def _part(collection: Collection) -> Collection:
     return replace(collection, papers=papers, queries=queries, qrels=qrels)
 
 
-def run_row(name: str, csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
+def run_row(name: str, csfcube: Path, scifact: Path, work: Path, budget: Budget) -> dict[str, Any]:
     """Train one row and measure it; return the figures of every query and the cost of training."""
     torch.set_num_threads(1)
     row: dict[str, Any] = {"name": name}
     encoder = ENCODER
     if name != BEGUN_WITH:
-        encoder = str(work / "runs" / file_name(name) / "encoder")
-        row |= _train(recipes()[name], work, Path(encoder))
-    row["values"] = _values(encoder, measured_on(csfcube, scifact, work))
+        run = work / "runs" / file_name(name)
+        encoder = str(run / "encoder")
+        row |= train_row(name, work, budget)
+        if not Path(encoder).exists():
+            _run(recipes()[name], work, run, budget).finish()
+    row["values"] = _values(encoder, measured_on(csfcube, scifact, work), budget.device)
     if name != BEGUN_WITH:
-        shutil.rmtree(Path(encoder).parent)
+        shutil.rmtree(encoder)
     return row
 
 
-def _train(recipe: Recipe, work: Path, to: Path) -> dict[str, Any]:
-    """Train by ``recipe`` and export the encoder ``to`` a new folder; return time, memory and losses."""
+def train_row(name: str, work: Path, budget: Budget) -> dict[str, Any]:
+    """Train one row, unless it is trained already; return time, memory and losses."""
+    to = work / "runs" / file_name(name)
+    told = to / "cost.json"
+    if told.exists():
+        return dict(json.loads(told.read_text(encoding="utf-8")))
+    recipe = recipes()[name]
+    with (work / "training.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if to.exists():
+            shutil.rmtree(to)
+        run = _run(recipe, work, to, budget)
+        # A busy machine does not change a processor's time; a GPU is alone here.
+        clock = time.process_time if budget.device == "cpu" else time.perf_counter
+        began, before = clock(), _peak_mib(budget.device)
+        history = run.train(on_progress=lambda *_: None)
+        took, after = clock() - began, _peak_mib(budget.device)
+    n_papers = 2 * budget.batch * len(history.losses)
+    tenth = max(1, len(history.losses) // 10)
+    row = {
+        "objective": dict(recipe.objective),
+        "mixing": recipe.mixing,
+        "gpu": None if budget.device == "cpu" else torch.cuda.get_device_name(),
+        "papers_a_second": n_papers / took,
+        "peak_mib": after,
+        "peak_before_mib": before,
+        "first_loss": float(np.mean(history.losses[:tenth])),
+        "last_loss": float(np.mean(history.losses[-tenth:])),
+    }
+    _write(told, row)
+    return row
+
+
+def _run(recipe: Recipe, work: Path, to: Path, budget: Budget) -> Run:
+    """Return the training run of ``recipe`` in the folder ``to``."""
     sets = [{"path": work / "cocited", "objective": recipe.objective, "weight": 3}]
     if recipe.mixing:
         sets = [{"path": work / "contexts", "objective": recipe.objective, "weight": 1}, *sets]
@@ -167,38 +169,25 @@ def _train(recipe: Recipe, work: Path, to: Path) -> dict[str, Any]:
             "mixing": recipe.mixing or "alternating",
             "low_rank": {},
             "sets": sets,
-            "steps": STEPS,
+            "steps": budget.steps,
         }
     )
-    if to.parent.exists():
-        shutil.rmtree(to.parent)
-    run = Run(config, to.parent, device="cpu")
-    began, before = time.process_time(), _peak_mib()
-    history = run.train(on_progress=lambda *_: None)
-    took, after = time.process_time() - began, _peak_mib()
-    run.export(to)
-    n_papers = 2 * STEPS["batch"] * len(history.losses)
-    tenth = max(1, len(history.losses) // 10)
-    return {
-        "objective": dict(recipe.objective),
-        "mixing": recipe.mixing,
-        "papers_a_second": n_papers / took,
-        "peak_mib": after,
-        "peak_before_mib": before,
-        "first_loss": float(np.mean(history.losses[:tenth])),
-        "last_loss": float(np.mean(history.losses[-tenth:])),
-    }
+    return Run(config, to, device=budget.device)
 
 
-def _peak_mib() -> float:
-    """Return the peak memory of this process, in MiB."""
+def _peak_mib(device: str) -> float:
+    """Return the peak memory of this process, in MiB; on a GPU, that of its tensors there."""
+    if device != "cpu":
+        peak = torch.cuda.max_memory_allocated() / 2**20
+        torch.cuda.reset_peak_memory_stats()
+        return peak
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _values(encoder: str, sets: Mapping[str, Collection]) -> dict[str, Any]:
+def _values(encoder: str, sets: Mapping[str, Collection], device: str) -> dict[str, Any]:
     """Return the value of every query by set, system and measure, in percent."""
     # Rounding moves a vector by 1 - cos = 2e-5, for all rows alike.
-    loaded = load_encoder(encoder, device="cpu", precision=Precision.BFLOAT16)
+    loaded = load_encoder(encoder, device=device, precision=Precision.BFLOAT16)
     source = VectorSource(loaded, on_progress=lambda *_: None)
     found: dict[str, Any] = {}
     for name, collection in sets.items():
@@ -228,7 +217,7 @@ def figures_of(rows: Mapping[str, Any], sets: Mapping[str, Collection]) -> Itera
                     yield Figure(name, of_set, system, measure, mean, paired.value, paired.low, paired.high)
 
 
-def report(csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
+def report(csfcube: Path, scifact: Path, work: Path, budget: Budget) -> dict[str, Any]:
     """Collect everything that the page shows, from the rows in ``work``."""
     rows = {}
     for name in (BEGUN_WITH, *recipes()):
@@ -245,9 +234,10 @@ def report(csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
     }
     return {
         "machine": machine(),
+        "gpu": next((row["gpu"] for row in rows.values() if row.get("gpu")), None),
         "encoder": ENCODER,
-        "examples": N_EXAMPLES,
-        "steps": {**STEPS, "max_tokens": MAX_TOKENS, "tau": TAU},
+        "examples": budget.n_examples,
+        "steps": {**budget.steps, "max_tokens": MAX_TOKENS, "tau": TAU},
         "sets": sizes,
         "rows": [{key: row[key] for key in row if key != "values"} for row in rows.values()],
         "figures": [asdict(figure) for figure in figures_of(rows, sets)],
@@ -262,23 +252,39 @@ def main() -> None:
     parser.add_argument("data", type=Path, nargs=3, help="COCITATION CSFCUBE SCIFACT")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--examples", type=int, default=400, help="co-cited pairs, and citing sentences")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--batch", type=int, default=8, help="examples")
+    parser.add_argument("--rate", type=float, default=4e-4)
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--at-once", type=int, default=1, help="rows")
+    parser.add_argument("--only-train", action="store_true", help="measure later, maybe on another machine")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    budget = Budget(given.examples, given.steps, given.batch, given.rate, given.device)
     data, csfcube, scifact = given.data
     if given.row is not None:
-        row = run_row(given.row, csfcube, scifact, given.work)
+        row = run_row(given.row, csfcube, scifact, given.work, budget)
         _write(given.work / f"{file_name(given.row)}.json", row)
         return
-    make_sets(data, csfcube, scifact, given.work)
-    for name in (BEGUN_WITH, *recipes()):
+    make_sets(data, csfcube, scifact, given.work, budget)
+    if given.only_train:
+        for name in recipes():
+            print(time.strftime("%H:%M:%S"), name, train_row(name, given.work, budget), flush=True)
+        return
+
+    def run(name: str) -> None:
         if not (given.work / f"{file_name(name)}.json").exists():
             print(time.strftime("%H:%M:%S"), name, flush=True)
-            command = [sys.executable, "-m", "benchmarks.relevance.objectives", *map(str, given.data)]
+            command = [sys.executable, "-m", "benchmarks.relevance.objectives", *sys.argv[1:]]
             # The program is this interpreter, its arguments a list.
-            subprocess.run([*command, "--work", str(given.work), "--row", name], check=True)  # noqa: S603
-        if given.json is not None:
-            _write(given.json, report(csfcube, scifact, given.work))
-            write_page(given.json)
+            subprocess.run([*command, "--row", name], check=True)  # noqa: S603
+
+    with ThreadPoolExecutor(given.at_once) as threads:
+        for _ in threads.map(run, (BEGUN_WITH, *recipes())):
+            if given.json is not None:
+                _write(given.json, report(csfcube, scifact, given.work, budget))
+                write_page(given.json)
 
 
 def _write(file: Path, content: Any) -> None:
