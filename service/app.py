@@ -12,6 +12,7 @@ from service.access.feeds import FeedTokens
 from service.access.keys import KeyRing
 from service.access.queue import Queues
 from service.api.answers import Answers
+from service.api.dependencies.parameters import expect_known_parameters
 from service.api.errors import RESPONSES, add_problem_handlers
 from service.api.examples import DESCRIPTION, TAGS
 from service.api.middleware.access_control import AccessControl, queues_of, size_threads
@@ -151,7 +152,7 @@ def create_app(
         responses=RESPONSES,
         redirect_slashes=False,
         # Rejects a request that reaches a route without passing its policy.
-        dependencies=[Depends(expect_resolved)],
+        dependencies=[Depends(expect_resolved), Depends(expect_known_parameters)],
         # FastAPI's use other servers and declare no policy; ours are in service/web/routes/docs.py.
         openapi_url=None,
         docs_url=None,

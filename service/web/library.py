@@ -70,7 +70,12 @@ def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int =
     found = _positions(engine, entries)
     papers = (engine.snapshot.paper(position) for position in dict.fromkeys(found) if position is not None)
     missing = [
-        MissingEntry(entry.line, entry.words[:MAX_TITLE_CHARS], entry.title, entry.abstract)
+        MissingEntry(
+            entry.line,
+            entry.words[:MAX_TITLE_CHARS],
+            entry.title if len(entry.title) <= MAX_TITLE_CHARS else "",  # no page is asked for a longer one
+            entry.abstract,
+        )
         for entry, position in zip(entries, found, strict=True)
         if position is None
     ]

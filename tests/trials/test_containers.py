@@ -149,7 +149,7 @@ def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisS
         soon(lambda: client.get(batch).json()["state"] == "done")
         expect_all(client, answer, batch)
         kept = back_up(machine)
-        assert client.delete("/v1/papers/whales?wait=true").is_success
+        assert client.delete("/v1/papers/whales").is_success
         assert [0, -signal.SIGTERM] == ended(worker, service)
     restore(machine, kept)
     only_reads = replace(machine, read_only=["/var/lib/akin"], variables={"AKIN_SECRET": "s" * 32})

@@ -57,6 +57,14 @@ def test_an_id_may_look_numbered(client: TestClient) -> None:
     assert ["1. x"] == send(client, b"1. x\n")[0]
 
 
+def test_a_line_too_long_for_a_search_has_no_link(client: TestClient) -> None:
+    """A missing title is linked to a search unless it is longer than a search accepts."""
+    answer = client.post("/library", files={"file": ("list.txt", f"{'Gnomes ' * 300}\nElves\n".encode())})
+    links = [each["href"] for each in Page(answer.text).all("a") if "Line" in str(each)]
+    assert not any("Gnomes" in str(each.get("href")) for each in Page(answer.text).all("a"))
+    assert any("Elves" in str(each.get("href")) for each in Page(answer.text).all("a")), links
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_files_of_windows_are_read(client: TestClient, name: str, encoding: str) -> None:

@@ -55,18 +55,21 @@ def fetch(body: FetchIn, engine: EngineDep) -> FetchedOut:
 
 @router.post("", status_code=202, responses=_SHOWN)
 @requires(WRITE)
-def add(body: PapersIn, collection: CollectionDep, response: Response, wait: Wait = False) -> PapersOut:
+def add(
+    body: PapersIn, collection: CollectionDep, request: Request, response: Response, wait: Wait = False
+) -> PapersOut:
     """Add papers, or replace those with the same ids: stored once this answers, searchable in seconds."""
     papers = body.to_papers()
     change = collection.ingest.add(papers)
     collection.absorbing.wake()
     if wait and collection.ingest.wait_until_shown(change.number):
         response.status_code = 200
+    request.state.engine = collection.engines.current  # also for the headers
     return PapersOut(
         accepted=len(papers),
         unchanged=len(papers) - change.n_changed,
         change=change.number,
-        generation=collection.engines.current.snapshot.generation,
+        generation=request.state.engine.snapshot.generation,
     )
 
 
@@ -75,6 +78,7 @@ def add(body: PapersIn, collection: CollectionDep, response: Response, wait: Wai
 def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
     """Delete a paper: certain once this answers; after 204, it is in no later answer of this process.
 
+    A list whose first page was read before stays as it was, so its further pages may have the paper.
     A paper that is not there, or no longer, gives 204 too. A paper is deleted by its id only; for another
     name of it, the answer is 422 and gives the id.
     """

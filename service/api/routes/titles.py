@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
-from models.errors import InputError, PaperNotFoundError
+from models.errors import PaperNotFoundError
 from service.access.policy import READ, requires
 from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.engine import EngineDep
@@ -14,17 +14,7 @@ from service.api.schemas.papers import ListIn, ListOut
 from service.api.schemas.titles import PrefixIn, SuggestionsOut, TitlesOut
 from service.search.lookup import Listing, find_titles, list_papers, suggest_titles
 
-_LISTS = frozenset({"venues", "fields", "authors", "has_facets"})  # each entry of a list is one parameter
-
-
-async def _each_once(request: Request) -> None:
-    """Refuse a parameter that comes twice: one of the two would be ignored."""
-    given = [name for name, _ in request.query_params.multi_items() if name not in _LISTS]
-    if len({*given}) != len(given):
-        raise InputError("A parameter of the address is given twice; give each once.")
-
-
-router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_each_once)])
+router = APIRouter(prefix="/v1/papers", tags=["papers"])
 
 
 @router.get("", summary="List Papers", responses=CURSOR_RESPONSES)

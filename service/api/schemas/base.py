@@ -1,6 +1,7 @@
 """Parts shared by all schemas: papers, facets, sentences, warnings."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -120,6 +121,12 @@ def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
     return Paper(id="", title=title, abstract=text, sentences=sentences)
 
 
+def did_you_mean(unknown: str, known: Iterable[str]) -> str:
+    """Return how a sentence about an unknown name goes on: with the known one like it, or with its end."""
+    near = get_close_matches(unknown[:_LONGEST_NAME], list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else "."
+
+
 class Strict(BaseModel):
     """A request without unknown fields, type conversion, NaN or infinity."""
 
@@ -136,8 +143,7 @@ class Strict(BaseModel):
         unknown = next((key for key in given if key not in known), None) if isinstance(given, dict) else None
         if unknown is None:
             return given
-        near = get_close_matches(str(unknown)[:_LONGEST_NAME], known, n=1)
-        meant = f"; did you mean {near[0]}?" if near else "."
+        meant = did_you_mean(str(unknown), known)
         raise ValueError(f"has an unknown field{meant} The fields are {', '.join(known)}")
 
 

@@ -394,3 +394,31 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     profiles = {"/v1/profiles", "/v1/profiles/{name}"}
     own = {"/livez", "/readyz", "/metrics"}
     assert {*searching, *profiles, *papers, *batches, *saved, *of_others, *own} == set(paths)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "/v1/papers/demo:p03-m07/vectors?encodng=base64",
+            "did you mean encoding? Its parameters are: encoding",
+        ),
+        ("/v1/papers?titel=graphs", "did you mean title?"),
+        ("/v1/papers?limit=1&limit=2", "the parameter limit twice"),
+        ("/v1/papers/demo:p03-m07?x=1", "unknown parameter. Its parameters are: none"),
+        ("/v1/papers/suggest?prefix=a&prefix=b", "the parameter prefix twice"),
+    ],
+)
+def test_parameters_that_a_route_does_not_have_are_refused(
+    client: TestClient, address: str, said: str
+) -> None:
+    """An unknown or repeated parameter is an error that names it, and is never ignored."""
+    answer = client.get(address)
+    assert 422 == answer.status_code
+    assert said in answer.json()["detail"]
+
+
+def test_lists_may_be_given_as_several_parameters(client: TestClient) -> None:
+    """A list in the address is one parameter for each entry."""
+    assert 200 == client.get("/v1/papers?has_facets=method&has_facets=result").status_code
+    assert 422 == client.post("/v1/search?limit=3", json={"query": {"text": "whales"}}).status_code

@@ -135,6 +135,19 @@ def test_who_waits_finds_what_was_added(client: TestClient) -> None:
     assert is_there(client, "w/1")
 
 
+def test_who_waits_reads_one_generation(client: TestClient) -> None:
+    """The header and the body of an answer that waited name the same generation."""
+    answer = client.post("/v1/papers?wait=true", json={"papers": [WHALES]})
+    assert answer.headers["X-Akin-Generation"] == answer.json()["generation"]
+
+
+def test_an_id_may_end_like_the_address_of_vectors(client: TestClient) -> None:
+    """A paper whose id ends in /vectors can be read, as can its vectors."""
+    client.post("/v1/papers?wait=true", json={"papers": [{**WHALES, "id": "w/vectors"}]})
+    assert "w/vectors" == client.get("/v1/papers/w/vectors").json()["paper"]["id"]
+    assert "w/vectors" == client.get("/v1/papers/w/vectors/vectors").json()["paper"]["id"]
+
+
 def test_adding_again_changes_nothing(client: TestClient) -> None:
     """Papers added again unchanged are reported as unchanged and make no new generation."""
     client.post("/v1/papers", json={"papers": [WHALES]})

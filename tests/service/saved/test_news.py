@@ -180,7 +180,7 @@ def test_a_search_whose_paper_was_deleted_says_so(client: TestClient) -> None:
     several = save(client, name="several", recommendations=body)
     assert [[], []] == [news(client, each)["unresolved"] for each in (alone, several)]
     for name in ("s%2F0", "t%2F1"):
-        client.delete(f"/v1/papers/{name}?wait=true")
+        client.delete(f"/v1/papers/{name}")
     found = [news(client, each) for each in (alone, several)]
     assert ["no_seed_resolved", "nothing_added"] == [each["reason"] for each in found]
     assert [[(0, False)], [(1, False), (0, True)]] == [
