@@ -205,14 +205,17 @@ class Alignment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """The ``count`` lightest alignments of a result taken together, left out to bound its size.
+    """The ``count`` lightest alignments of a result with one seed, left out to bound its size.
 
-    ``weight`` is the sum of their weights, ``distance`` their weighted mean distance.
+    ``weight`` is the sum of their weights, ``distance`` their weighted mean distance; ``seed`` and
+    ``negative`` are those of the alignments, ``seed`` is ``None`` for those of all other seeds.
     """
 
     count: int
     weight: float
     distance: float
+    seed: int | None = 0
+    negative: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ _MESSAGES: Final = {
     "the list is shorter than requested; add filters to find others.",
     WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, because the collection was built by an older "
     "version and has no words of {all} papers; run `akin compact` once to add them.",
-    WarningCode.NO_GOOD_MATCH: "There is no good match, because even the first result is {all}; try other "
+    WarningCode.NO_GOOD_MATCH: "There is no good match, because all of these results are {all}; try other "
     "words, or add papers.",
     WarningCode.PARTIAL_COVERAGE: "Only {all} % of the collection could be searched, because machines that "
     "hold the rest do not respond; search again later.",

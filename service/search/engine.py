@@ -15,12 +15,14 @@ from models.types import RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.cache.digests import content_digest, generation_digest
 from service.context import stage
+from service.resolve.filter_names import no_such_name
 from service.resolve.paper_names import PaperNames
 from service.search.aspect import Part, Rows, default_specificity
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
 from service.search.query import (
     LONGEST_LIST,
+    REASON_DETAILS,
     Page,
     Reason,
     SearchAnswer,
@@ -33,7 +35,7 @@ from service.search.query import (
 )
 from service.search.reachable import ReachablePapers, answer_reachable
 from service.search.rerank import Comparison, default_tau
-from service.search.seeds import ResolvedSeed, SeedReader, reason_detail
+from service.search.seeds import ResolvedSeed, SeedReader
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
 
@@ -135,7 +137,7 @@ class SearchEngine:
             next_page=page.next,
             generation=self.snapshot.generation,
             reason=page.reason,
-            detail=reason_detail(page.reason, seeds, self.snapshot, query),
+            detail=_reason_detail(page.reason, seeds, self.snapshot, query),
             warnings=tuple(self._warnings(query, seeds, page, reachable)),
             took_ms=(time.perf_counter() - started) * 1000,
             coverage=reachable.coverage,
@@ -233,6 +235,7 @@ class SearchEngine:
         snapshot, encoder = self.snapshot, self.snapshot.manifest.encoder
         text = words.weight > 0 and all(seed.text is not None for seed in query.seeds)
         settings = replace(SERVING, tau=query.tau or default_tau(encoder, text=text))
+        specificity = default_specificity(encoder) if query.specificity is None else query.specificity
         comparison = Comparison(
             snapshot,
             parts,
@@ -240,10 +243,10 @@ class SearchEngine:
             settings=settings,
             words=words,
             among=among,
-            specificity=default_specificity(encoder) if query.specificity is None else query.specificity,
+            specificity=specificity,
             apart_from=apart_from,
         )
-        respect = Respect.of(query.seeds, query.scorer, words=words.weight > 0)
+        respect = Respect.of(query, encoder, words=words.weight, tau=settings.tau, specificity=specificity)
         for window in shown:
             positions = np.array(candidates[window.start : window.stop], dtype=np.int64)
             last = min(window.skip + window.limit, len(positions))
@@ -266,3 +269,17 @@ class SearchEngine:
                         compared=comparison.compared(int(ranked.positions[place])),
                         strength=self.strengths.of(float(ranked.reaches[place]), respect, whole=whole),
                     )
+
+
+def _reason_detail(
+    reason: Reason | None, seeds: Sequence[ResolvedSeed], snapshot: Snapshot, query: SearchQuery
+) -> str | None:
+    """Return the ``reason`` in words, or ``None`` without a reason."""
+    if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
+        return seeds[0].missing
+    if reason is Reason.FILTERED_OUT and (unknown := no_such_name(snapshot, query.filters)):
+        return unknown
+    own = [seed.position for seed in seeds if seed.position is not None]
+    if reason is Reason.FILTERED_OUT and own and snapshot.allowed_papers(query.filters)[own].any():
+        return "Only papers of the query itself match the filters, and these are left out; widen them."
+    return None if reason is None else REASON_DETAILS[reason]

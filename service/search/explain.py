@@ -1,6 +1,6 @@
 """Explanations: the cells of transport plans that make up a paper's score, and the sentences that match."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ _LIGHTEST = 1e-10
 _OF_CELLS = frozenset({Detail.ALIGNMENTS, Detail.HIGHLIGHTS})
 # The most highlights of one result.
 MAX_HIGHLIGHTS = 32
+# The most seeds of one result whose omitted cells are summed up apart.
+MAX_OMITTED_SEEDS = 16
 
 
 class _Cells(NamedTuple):
@@ -63,9 +65,9 @@ def explain(
     ``plans`` are pairs of a part's number and its plan, for the parts that count. ``weights`` are how much
     each part counts, below 0 for parts to be unlike. Cells of parts to be like come first, then those of
     parts to be unlike, with weights below 0; on each side the heaviest first. The two sides share
-    ``max_alignments`` equally; the lightest cells beyond it are summed up for each side. Highlights are the
-    sentences that match the parts to be like; at most MAX_HIGHLIGHTS, the heaviest. If ``include`` has
-    neither, no cell is read.
+    ``max_alignments`` equally; the lightest cells beyond it are summed up for each side and seed.
+    Highlights are the sentences that match the parts to be like; at most MAX_HIGHLIGHTS, the heaviest. If
+    ``include`` has neither, no cell is read.
 
     Row ``i`` of a plan belongs to query sentence ``i`` of its part, column ``j`` to the paper's sentence
     ``j``, or the ``j``-th of those ``compared`` with the part. With one vector per paper, the only cell
@@ -114,9 +116,14 @@ def _heaviest(
     unit: Unit,
 ) -> tuple[tuple[Alignment, ...], tuple[Omitted, ...]]:
     """Return at most ``max_alignments`` cells of the ``sides`` as alignments, and the sums of the others."""
-    most = max_alignments // (2 if len(sides[1]) else 1)
-    alignments = [each for side in sides for each in _alignments(cells.at(side[:most]), parts, unit=unit)]
-    return tuple(alignments), tuple(_summed(cells.at(side[most:])) for side in sides if len(side) > most)
+    n_unlike = max_alignments // 2 if len(sides[1]) else 0
+    most = (max_alignments - n_unlike, n_unlike)
+    alignments: list[Alignment] = []
+    omitted: list[Omitted] = []
+    for side, n_listed in zip(sides, most, strict=True):
+        alignments += _alignments(cells.at(side[:n_listed]), parts, unit=unit)
+        omitted += _omitted(cells.at(side[n_listed:]), parts)
+    return tuple(alignments), tuple(omitted)
 
 
 def _score(
@@ -173,11 +180,26 @@ def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> list[Ali
     return list(map(Alignment, of_query, of_paper, weights, distances, seeds, negatives))
 
 
-def _summed(cells: _Cells) -> Omitted:
+def _omitted(cells: _Cells, parts: Sequence[Part]) -> Iterator[Omitted]:
+    """Yield the sums of one side's cells: one for each of the heaviest seeds, and one for all others."""
+    if not len(cells.weights):
+        return
+    numbers = np.array([2 * part.seed + part.negative for part in parts])
+    seeds, own = np.unique(numbers[cells.parts], return_inverse=True)
+    heaviest = np.argsort(-np.abs(np.bincount(own, cells.weights)), kind="stable")
+    for place in heaviest[:MAX_OMITTED_SEEDS].tolist():
+        seed, negative = divmod(int(seeds[place]), 2)
+        yield _summed(cells.at(np.flatnonzero(own == place)), seed, negative=bool(negative))
+    if len(rest := heaviest[MAX_OMITTED_SEEDS:]):
+        negative = bool(seeds[rest[0]] % 2)
+        yield _summed(cells.at(np.flatnonzero(np.isin(own, rest))), None, negative=negative)
+
+
+def _summed(cells: _Cells, seed: int | None, *, negative: bool) -> Omitted:
     weight = float(cells.weights.sum())
-    if not weight:  # so light that products of weights round to 0
-        return Omitted(len(cells.weights), 0.0, float(cells.distances.mean()))
-    return Omitted(len(cells.weights), weight, float(cells.weights @ cells.distances) / weight)
+    # Cells can be so light that products of weights round to 0.
+    mean = float(cells.weights @ cells.distances) / weight if weight else float(cells.distances.mean())
+    return Omitted(len(cells.weights), weight, mean, seed, negative)
 
 
 def _highlights(paper: Paper, akin: _Cells, *, unit: Unit) -> tuple[Highlight, ...]:

@@ -12,18 +12,15 @@ from jaxtyping import Bool, Float32, Float64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import PaperNotFoundError, SentenceSelectionError
+from models.errors import PaperNotFoundError, QueryError, SentenceSelectionError
 from models.types import Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
-from service.resolve.filter_names import no_such_name
 from service.resolve.near_ids import near_ids
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
 from service.search.query import (
-    REASON_DETAILS,
-    Reason,
     SearchQuery,
     Seed,
     SeedReason,
@@ -118,6 +115,7 @@ class SeedReader:
                 unresolved.append(UnresolvedSeed(number, negative, reason, seen.missing))
             else:
                 resolved.append(seen)
+        _expect_apart(resolved)
         return resolved, unresolved
 
     def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
@@ -227,15 +225,16 @@ def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
             yield number, negative, seed
 
 
-def reason_detail(
-    reason: Reason | None, seeds: Sequence[ResolvedSeed], snapshot: Snapshot, query: SearchQuery
-) -> str | None:
-    """Return the ``reason`` in words, or ``None`` without a reason."""
-    if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
-        return seeds[0].missing
-    if reason is Reason.FILTERED_OUT and (unknown := no_such_name(snapshot, query.filters)):
-        return unknown
-    return None if reason is None else REASON_DETAILS[reason]
+def _expect_apart(seeds: Sequence[ResolvedSeed]) -> None:
+    """Raise QueryError if all chosen sentences of an indexed seed are also those of negatives."""
+    away = {(seed.position, n) for seed in seeds if seed.asked.negative for n in seed.asked.selected}
+    for seed in seeds:
+        both = all((seed.position, n) in away for n in seed.asked.selected)
+        if both and not seed.asked.negative and seed.position is not None:
+            raise QueryError(
+                f"{seed.asked.paper.id!r} is both among the seeds and among the negatives; leave it out of "
+                "one, or choose sentences or facets that do not overlap."
+            )
 
 
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:

@@ -18,11 +18,11 @@ from jaxtyping import Float64
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import ShardAwayError
 from models.transport import SERVING, Scorer
-from models.types import Facet, RankedPaper, Strength, StrengthLabel, Unit
+from models.types import EncoderSpec, Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.search.aspect import NO_ROWS, Aspect, Part, default_specificity, query_parts, select_sentences
 from service.search.candidates import find_candidates
-from service.search.query import Seed, Strategy
+from service.search.query import SearchQuery, Strategy
 from service.search.rerank import Comparison, default_tau
 from service.search.words import QueryVectors, QueryWords, default_weight
 
@@ -51,18 +51,29 @@ class Respect:
     text: bool = False
 
     @classmethod
-    def of(cls, seeds: Sequence[Seed], scorer: Scorer, *, words: bool) -> "Respect":
-        """Return the respect of a query: its facets if all seeds share them, ``text`` if all are texts."""
+    def of(
+        cls, query: SearchQuery, spec: EncoderSpec, *, words: float, tau: float, specificity: float
+    ) -> "Respect | None":
+        """Return the respect of a query: its facets if all seeds share them, ``text`` if all are texts.
+
+        ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity`` or the
+        weight of ``words`` (unless 0) is not the default.
+        """
+        seeds = query.seeds
+        text = words > 0 and all(seed.text is not None for seed in seeds)
+        usual = (default_tau(spec, text=text), default_specificity(spec), words and default_weight(spec))
+        if (tau, specificity, words) != usual or any(seed.aspect.focus is not None for seed in seeds):
+            return None
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
         text = all(seed.text is not None for seed in seeds)
-        return cls(tuple(sorted(set(facets))), scorer, words, text)
+        return cls(tuple(sorted(set(facets))), query.scorer, words > 0, text)
 
 
 def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
-    """Yield a warning if even the first of the ``results`` is a weak match."""
-    if results and (strength := results[0].strength) and strength.label is StrengthLabel.WEAK:
-        yield warning(WarningCode.NO_GOOD_MATCH, strength.label)
+    """Yield a warning if all ``results`` are weak matches; with contrast the first may be a far one."""
+    if results and all(each.strength and each.strength.label is StrengthLabel.WEAK for each in results):
+        yield warning(WarningCode.NO_GOOD_MATCH, StrengthLabel.WEAK)
 
 
 # Keyed by the digest of a generation's content: if the same files are opened again for a cursor, or published
@@ -83,14 +94,17 @@ class Strengths:
         self._snapshot = snapshot
         self._digest = digest
 
-    def of(self, reach: float, respect: Respect, *, whole: bool = True) -> Strength | None:
-        """Return the strength of a match with this ``reach``; ``None`` if the collection is too small.
+    def of(self, reach: float, respect: Respect | None, *, whole: bool = True) -> Strength | None:
+        """Return the strength of a match with this ``reach``; ``None`` without a respect to measure it in.
 
+        Also ``None`` if the collection is too small for a scale.
         Also ``None`` if the answer is not of the ``whole`` collection, as a part is away, and the scale was
         not measured before.
 
         Raises DeadlineError; ShardAwayError if a part has gone away since the whole collection was searched.
         """
+        if respect is None:
+            return None
         key = (self._digest, respect)
         with _scales_lock:
             scale = _scales.get(key)

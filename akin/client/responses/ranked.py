@@ -167,11 +167,20 @@ class SeedAlignment(Alignment):
     negative: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SeedOmitted(Omitted):
+    """The sum of the alignments of one seed, or negative, with the smallest weights; ``None``: all others."""
+
+    seed: int | None
+    negative: bool
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Recommendation(Result):
-    """One paper with its score, as in a search; each alignment names its seed."""
+    """One paper with its score, as in a search; alignments and sums of omitted ones name their seed."""
 
     alignments: tuple[SeedAlignment, ...]
+    omitted: tuple[SeedOmitted, ...]
 
 
 @dataclass(frozen=True, slots=True)

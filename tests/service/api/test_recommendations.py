@@ -85,6 +85,34 @@ def test_an_alignment_names_its_seed(client: TestClient) -> None:
             assert 0 <= cell["sentence"] < len(result["paper"]["sentences"])
 
 
+def by_seed(result: dict[str, Any]) -> dict[tuple[int | None, bool], float]:
+    """Return the sum of the weights of each seed and negative."""
+    sums: dict[tuple[int | None, bool], float] = {}
+    for cell in cells(result):
+        key = cell["seed"], cell["negative"]
+        sums[key] = sums.get(key, 0.0) + cell["weight"]
+    return sums
+
+
+def test_omitted_alignments_count_for_their_seeds(client: TestClient) -> None:
+    """However few alignments are listed, their weights and the omitted sums are the same for each seed."""
+    asked: Any = {"negatives": by_id("demo:p05-m05"), "strategy": "all"}
+    whole = recommend(client, *MIXED, **asked, max_alignments=64)["results"][0]
+    few = recommend(client, *MIXED, **asked, max_alignments=3)["results"][0]
+    assert 5 == len(by_seed(whole))
+    assert by_seed(whole) == pytest.approx(by_seed(few), abs=1e-9)
+    assert sum(each["count"] for each in few["omitted"]) > sum(each["count"] for each in whole["omitted"])
+
+
+def test_a_paper_is_not_both_a_seed_and_a_negative(client: TestClient) -> None:
+    """The same sentences of a paper cannot be both liked and disliked; different facets can."""
+    both = {"seeds": by_id(ID, "demo:p00-m03"), "negatives": by_id(ID)}
+    answer = client.post("/v1/recommendations", json=both)
+    assert 422 == answer.status_code
+    assert f"'{ID}' is both among the seeds and among the negatives" in answer.json()["detail"]
+    assert found(recommend(client, *by_id(ID, facet="method"), negatives=by_id(ID, facet="background")))
+
+
 def test_one_seed_gives_what_a_search_gives(client: TestClient) -> None:
     """One seed gives the papers, scores and first alignments of a search."""
     answer = recommend(client, {"paper_id": ID, "facet": "method"})

@@ -97,6 +97,14 @@ def test_every_empty_answer_has_a_detail(client: TestClient) -> None:
     )
 
 
+def test_an_answer_says_if_only_the_query_passes_the_filters(client: TestClient) -> None:
+    """If only the paper of the query passes the filters, the answer does not say that none does."""
+    assert (
+        search(client, filters={"ids": ["demo:p00-m03"]})["detail"]
+        == "Only papers of the query itself match the filters, and these are left out; widen them."
+    )
+
+
 def with_facets(*facets: Facet | None) -> Paper:
     """Return a paper whose sentences have these facets."""
     sentences = tuple(Sentence("x.", 3 * i, 3 * i + 2, facet) for i, facet in enumerate(facets))

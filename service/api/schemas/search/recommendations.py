@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from models.errors import QueryError
 from service.api.schemas.base import CursorIn, Out, SentenceOut, TookMs, WarningOut, of_answer
 from service.api.schemas.search.query import SeedIn, to_seed
-from service.api.schemas.search.results import AlignmentOut, ResultOut
+from service.api.schemas.search.results import AlignmentOut, OmittedOut, ResultOut
 from service.api.schemas.search.search import ResultsIn, SpecificityIn, WordsIn
 from service.api.schemas.writing import JSONAnswer, writer
 from service.search.query import (
@@ -93,10 +93,24 @@ class SeedAlignmentOut(AlignmentOut):
     negative: bool
 
 
+class SeedOmittedOut(OmittedOut):
+    """The sum of the alignments of one seed or negative with the smallest weights, as in a search.
+
+    At most the 16 seeds or negatives with the largest sums have their own; ``seed`` is null for the others.
+    """
+
+    seed: int | None
+    negative: bool
+
+
 class RecommendationOut(ResultOut):
-    """One paper with its score, as in a search; higher is better."""
+    """One paper with its score, as in a search; higher is better.
+
+    The weights of ``alignments`` and ``omitted`` together are how much each seed counts for this paper.
+    """
 
     alignments: tuple[SeedAlignmentOut, ...]
+    omitted: tuple[SeedOmittedOut, ...]
 
 
 class SeedOut(BaseModel):

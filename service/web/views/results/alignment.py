@@ -1,14 +1,14 @@
 """The drawing of a result's alignment: which of its sentences match which of the query's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from models.counts import counted
 from models.types import Facet, Sentence
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.results import AlignmentOut, ResultOut
+from service.api.schemas.search.results import AlignmentOut, OmittedOut, ResultOut
 
 # The most pairs written out next to the drawing, and their least weight relative to the heaviest.
 _MOST_PAIRS = 3
@@ -124,7 +124,7 @@ def draw_alignment(result: ResultOut, sources: Sequence[Source]) -> AlignmentVie
         columns=tuple(columns.values()),
         cells=tuple(drawn),
         pairs=_pairs(drawn),
-        left_out=tuple(_left_out(each.count, each.weight) for each in result.omitted),
+        left_out=tuple(_left_out(result.omitted)),
         summary=_summary(drawn[0], len(rows), len(columns)),
         side=side,
         width=left + side * len(columns) + 1,
@@ -209,9 +209,14 @@ def _pairs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     return (*chosen, *[cell for cell in cells if cell.unlike][:1])
 
 
-def _left_out(count: int, weight: float) -> str:
-    pairs = "One smaller pair is" if count == 1 else f"{count} smaller pairs are"
-    return f"{pairs} not shown; together they make up {share_in_words(weight)}."
+def _left_out(omitted: Sequence[OmittedOut]) -> Iterator[str]:
+    """Yield how many pairs of each side are not drawn."""
+    for unlike in (False, True):
+        if side := [each for each in omitted if (each.weight < 0) is unlike]:
+            count = sum(each.count for each in side)
+            pairs = "One smaller pair is" if count == 1 else f"{count} smaller pairs are"
+            share = share_in_words(sum(each.weight for each in side))
+            yield f"{pairs} not shown; together they make up {share}."
 
 
 def _summary(heaviest: Cell, n_rows: int, n_columns: int) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from models.types import Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.filters import LONGEST_NAME
-from service.api.schemas.search.recommendations import SeedAlignmentOut
+from service.api.schemas.search.recommendations import SeedAlignmentOut, SeedOmittedOut
 from service.api.schemas.search.results import ResultOut, StrengthOut
 from service.web.address.further import Further, held
 from service.web.address.links import Link
@@ -211,8 +211,8 @@ def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedS
     """Yield the seeds that make up the match, heaviest first."""
     titles = {(source.negative, source.seed): source.title for source in sources}
     weights: defaultdict[tuple[bool, int], float] = defaultdict(float)
-    for each in result.alignments:
-        if isinstance(each, SeedAlignmentOut):
+    for each in (*result.alignments, *result.omitted):
+        if isinstance(each, SeedAlignmentOut | SeedOmittedOut) and each.seed is not None:
             weights[each.negative, each.seed] += each.weight
     for key, weight in sorted(weights.items(), key=lambda item: -item[1]):
         yield SeedShare(titles.get(key, "another paper"), share_in_words(weight), key[0])

@@ -97,6 +97,14 @@ def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Score
         assert 0.3 == pytest.approx(sum(c["weight"] for c in cells), abs=1e-6)
 
 
+def test_an_odd_alignment_goes_to_what_is_alike(client: TestClient) -> None:
+    """Of an odd number of alignments, one more is of the side to be like; a single one is of that side."""
+    for most in (1, 3):
+        asked: dict[str, Any] = {"facet": "method", "unlike": {"facet": "background"}, "max_alignments": most}
+        listed = search(client, **asked)["results"][0]["alignments"]
+        assert [True] * (most // 2 + 1) + [False] * (most // 2) == [each["weight"] > 0 for each in listed]
+
+
 def test_highlights_show_what_is_alike(client: TestClient) -> None:
     """Contrast changes the order of papers but never which of their sentences are highlighted."""
     plain = search(client, facet="method", limit=100)["results"]

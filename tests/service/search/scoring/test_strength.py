@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +16,14 @@ from models.checksums import hash64
 from models.encoder import Encoder
 from models.errors import DeadlineError, ShardAwayError
 from models.transport import Scorer, score_papers
-from models.types import Facet, Strength, StrengthLabel
+from models.types import Facet, Paper, RankedPaper, Strength, StrengthLabel
 from service.context import with_deadline
 from service.resolve.text_query import text_paper
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
-from service.search.strength import Respect, Strengths
+from service.search.strength import Respect, Strengths, no_good_match
+from service.search.words import default_weight
 from tests.support.annotators import hashing_annotator
 from tests.support.answers import warned
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -132,6 +135,22 @@ def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) 
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"tau": 0.02}, {"specificity": 0.0}, {"words": 0.01}, {"seeds": (Seed(ID, aspect=Aspect(focus=1.0)),)}],
+)
+def test_a_match_that_no_scale_is_measured_like_has_no_strength(
+    plain_engine: SearchEngine, changed: dict[str, Any]
+) -> None:
+    """A query with its own focus, temperature, specificity or weight of words has no strength."""
+    query = SearchQuery((Seed(ID),))
+    same = replace(query, words=default_weight(plain_engine.snapshot.manifest.encoder))
+    usual, explicit, other = (plain_engine.search(each) for each in (query, same, replace(query, **changed)))
+    assert all(usual_one.strength for usual_one in usual.results)
+    assert [each.strength for each in usual.results] == [each.strength for each in explicit.results]
+    assert {None} == {each.strength for each in other.results}
+
+
 def test_a_weak_first_result_is_no_good_match(tmp_path: Path, hashing: Encoder) -> None:
     """If every paper has a twin, the first page of another query warns of weak matches; so does the page."""
     papers = many_papers(30)
@@ -149,6 +168,14 @@ def test_a_weak_first_result_is_no_good_match(tmp_path: Path, hashing: Encoder) 
     assert "There is no good match" in html
     assert ("p3-again", []) == (twin["results"][0]["paper"]["id"], warned(twin))
     assert "weak" != twin["results"][0]["strength"]["label"]
+
+
+def test_a_page_with_one_good_result_has_no_warning() -> None:
+    """There is no good match only if all results are weak, not if the first one is."""
+    weak, fair = Strength(StrengthLabel.WEAK, 0.0), Strength(StrengthLabel.FAIR, 0.2)
+    paper = Paper("x", "X", "", ())
+    assert not list(no_good_match([RankedPaper(paper, 0.0, strength=each) for each in (weak, fair)]))
+    assert list(no_good_match([RankedPaper(paper, 0.0, strength=each) for each in (weak, weak)]))
 
 
 def test_recommendations_have_strengths(client: TestClient) -> None:
