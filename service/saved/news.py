@@ -34,8 +34,8 @@ class News:
     """New papers, best first, of the ``n_added`` papers that were added and pass the filters.
 
     They are also the results of ``answer``, and the best of ``n_matching`` papers, which MOST_NEWS limits.
-    All papers added up to the change ``up_to`` were compared; if a part of the collection was away, ``up_to``
-    is the change at which the previous comparison ended.
+    All papers added up to the change ``up_to`` were compared; if a part of the collection was away, or none
+    of the seeds could be used, ``up_to`` is the change at which the previous comparison ended.
     """
 
     answer: SearchAnswer
@@ -80,7 +80,8 @@ def news_of(
         told = warning(WarningCode.ONLY_LAST_ADDED, len(added))
         answer = replace(answer, warnings=(*answer.warnings, told))
     papers = tuple(NewPaper(ranked, times[ranked.paper.id]) for ranked in answer.results)
-    up_to = snapshot.manifest.change if answer.coverage == 1 else since
+    were_compared = answer.coverage == 1 and answer.reason is not Reason.NO_SEED_RESOLVED
+    up_to = snapshot.manifest.change if were_compared else since
     return News(answer, papers, n_added, n_matching, up_to)
 
 

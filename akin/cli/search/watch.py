@@ -108,6 +108,8 @@ def _unread(news: News) -> str:
     """Return why new papers cannot be marked as seen, and what to do; "" if they can."""
     if news.coverage < 1:
         return "a part of the collection could not be searched; watch it again later."
+    if news.reason == "no_seed_resolved":
+        return "none of its seeds can be used; add them to the collection again, or delete it with --forget."
     n_hidden = news.matching - len(news.results)
     if n_hidden <= 0:
         return ""
@@ -122,7 +124,7 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost_line(lost)}", style="yellow") for lost in news.unresolved]
-    if news.coverage == 1 and (kept := _unread(news)):  # below 1, a warning says so
+    if news.results and news.coverage == 1 and (kept := _unread(news)):  # otherwise another line says so
         shown.append(Text(kept, style="yellow"))
     if news.detail and news.reason != "nothing_added":
         shown.append(Text(news.detail, style="yellow"))

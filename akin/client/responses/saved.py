@@ -55,7 +55,8 @@ class News(Results[NewPaper]):
     """The new papers of a saved query, best first; ``reason`` and ``detail`` say why there are none.
 
     ``added`` papers were added since, and ``matching`` of them match, whatever the limit; ``mark_seen`` up
-    to ``seen_up_to`` marks them as read. With a ``coverage`` below 1 it marks none.
+    to ``seen_up_to`` marks them as read. With a ``coverage`` below 1, or if no seed can be used, it marks
+    none.
     """
 
     id: str

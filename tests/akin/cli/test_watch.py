@@ -68,6 +68,19 @@ def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
     assert "1 of 1 paper that came" in run("watch", "--data", data)
 
 
+def test_nothing_is_marked_while_no_seed_can_be_used(data: Path) -> None:
+    """`watch --seen` marks nothing as seen while the paper that the search starts from is deleted."""
+    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
+    run("search", "--data", data, "--paper", "w/1", "--save", "whales")
+    run("delete", "w/1", "--data", data)
+    add_papers(data, ("w/2", "Songs of whales again", "Whales sing songs."))
+    shown = flat(run("watch", "--data", data, "--seen"))
+    assert 1 == shown.count("was not marked as seen: none of its seeds can be used; add them")
+    assert 2 == shown.count("of the seeds can be used") + shown.count("of its seeds can be used")
+    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
+    assert "Songs of whales again" in run("watch", "--data", data)
+
+
 def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
     """Deleting by an ambiguous name is refused with the ids and owners; an id deletes one query."""
     with SavedQueries.open_existing(data / CATALOG_FILE) as saved:

@@ -196,6 +196,21 @@ def test_a_search_whose_paper_was_deleted_says_so(client: TestClient) -> None:
     assert [] == news(client, alone)["unresolved"]
 
 
+def test_papers_added_while_the_paper_of_a_search_is_away_stay_new(client: TestClient) -> None:
+    """Papers added while no paper of the search can be used stay new, even if marked as seen meanwhile."""
+    add(client, SONGS)
+    query = save(client, search={"query": {"paper_id": "s/0"}})
+    seen = client.get(f"/v1/queries/{query}").json()["seen_up_to"]
+    client.delete("/v1/papers/s%2F0?wait=true")
+    add(client, {**SONGS, "id": "s/1"})
+    found = news(client, query)
+    assert ("no_seed_resolved", 1, seen) == (found["reason"], found["added"], found["seen_up_to"])
+    client.post(f"/v1/queries/{query}/seen", json={"up_to": found["seen_up_to"]})
+    add(client, SONGS)
+    found = news(client, query)
+    assert (["s/1"], True) == (ids(found), found["seen_up_to"] > seen)
+
+
 def test_a_feed_holds_the_newest_matches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A feed holds the latest matches, because readers keep earlier ones, even if those match better."""
     monkeypatch.setattr("service.api.routes.saved.queries._FEED_PAPERS", 2)

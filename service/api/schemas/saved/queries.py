@@ -151,8 +151,9 @@ class NewsOut(BaseModel):
 
     ``added`` is the number of papers added since that pass its filters; weak matches are left out unless
     requested. ``matching`` papers match, and at most ``limit`` of them are returned. All papers up to the
-    change ``seen_up_to`` were compared: send it back to mark all matches as seen. If ``coverage`` is below 1,
-    it stays where it was. ``unresolved`` are seeds that could not be used.
+    change ``seen_up_to`` were compared: send it back to mark all matches as seen. It stays where it was if
+    ``coverage`` is below 1 or ``reason`` is ``no_seed_resolved``. ``unresolved`` are seeds that could not be
+    used.
     """
 
     id: str
