@@ -4,6 +4,7 @@ New papers are counted by changes of the collection, not by time: so no paper of
 whichever process publishes it, and whenever.
 """
 
+import json
 import re
 import secrets
 import time
@@ -18,6 +19,7 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import CurrentRow, SavedQueryRow
 from indexer.catalog.versions import AddedPaper, added_after
 from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
+from service.search.query import Detail
 
 MAX_NAME_CHARS: Final = 100
 MOST_OF_OWNER: Final = 100
@@ -25,6 +27,11 @@ MOST_ADDED: Final = 50_000  # added papers that are compared with a query at onc
 ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 _LONGEST: Final = 2**31 - 1  # largest number of a feed
+_DEFAULTS: Final = {"include": list(Detail)}
+# Lists of a body whose order means nothing: those of results, filters and aspects.
+_UNORDERED: Final = frozenset(
+    ("include", "venues", "fields", "authors", "ids", "exclude_ids", "has_facets", "sentences", "facet")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ class SavedQueries(Store):
     def save(self, new: NewSavedQuery) -> tuple[SavedQuery, bool]:
         """Save a query, or find the owner's with the same name and content; also return whether it is new.
 
+        The order of filters, chosen sentences, facets and details does not count, that of seeds does.
+
         Raises:
             InputError: a name that is blank, too long or not printable.
             SavedQueryConflictError: the name is that of another query, or there are too many.
@@ -102,7 +111,7 @@ class SavedQueries(Store):
         with self.database.writing() as connection:
             same = and_(SavedQueryRow.owner == new.owner, SavedQueryRow.name == new.name)
             if (earlier := _found(connection, same)) is not None:
-                if (earlier.head.kind, earlier.body) != (new.kind, new.body):
+                if earlier.head.kind != new.kind or not _is_same(earlier.body, new.body):
                     raise SavedQueryConflictError(
                         f"Another query is saved under this name, as {earlier.head.id}; give another name, "
                         "or delete that one first."
@@ -205,6 +214,22 @@ def _expect_name(name: str) -> None:
         raise InputError(
             f"name: expected 1 to {MAX_NAME_CHARS} printable characters; name the query after its topic"
         )
+
+
+def _is_same(body: str, other: str) -> bool:
+    if body == other:
+        return True
+    one, two = (_comparable(_DEFAULTS | json.loads(each)) for each in (body, other))
+    return bool(one == two)
+
+
+def _comparable(value: Any, name: str = "") -> Any:
+    """Return the value of a field of a body with sets in place of lists whose order means nothing."""
+    if isinstance(value, dict):
+        return {key: _comparable(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return {*value} if name in _UNORDERED else [_comparable(each) for each in value]
+    return value
 
 
 def _of(query_id: str, owner: str | None) -> ColumnElement[bool]:

@@ -185,6 +185,37 @@ def test_saved_queries_are_listed_and_deleted(client: TestClient) -> None:
 REASON_DETAILS = ("abstract", "sentences", "alignments", "highlights")
 
 
+def test_the_order_of_lists_that_are_sets_makes_no_other_query(client: TestClient) -> None:
+    """Filters, sentences, facets and details in another order are the same query; seeds are another one."""
+    filters = {
+        name: ["a", "b"] for name in ("venues", "fields", "authors", "ids", "exclude_ids", "has_facets")
+    } | {"has_facets": ["method", "result"]}
+    pasted = {"abstract": ["We count.", "Whales sing."], "sentences": [0, 1]}
+    by_facet = {"abstract": ["We count.", "Whales sing."], "facet": ["method", "result"]}
+    body = {"seeds": [pasted, by_facet], "filters": filters, "include": ["abstract", "sentences"]}
+    path = save(client, {"name": "a", "recommendations": body})
+    turned = {
+        "seeds": [{**pasted, "sentences": [1, 0]}, {**by_facet, "facet": ["result", "method"]}],
+        "filters": {name: names[::-1] for name, names in filters.items()},
+        "include": ["sentences", "abstract"],
+    }
+    again = client.post("/v1/queries", json={"name": "a", "recommendations": turned})
+    assert (200, path) == (again.status_code, again.headers["Location"])
+    assert body == client.get(path).json()["recommendations"]
+    for other in (
+        {**body, "seeds": body["seeds"][::-1]},
+        {**body, "seeds": [{**pasted, "abstract": pasted["abstract"][::-1]}, by_facet]},
+        {**body, "include": ["abstract"]},
+    ):
+        assert 409 == client.post("/v1/queries", json={"name": "a", "recommendations": other}).status_code
+    plain = {"name": "whales", "search": SEARCH}
+    path = save(client, plain)
+    details = {"name": "whales", "search": {**SEARCH, "include": [*REASON_DETAILS[::-1]]}}
+    for same in (details, plain):
+        answer = client.post("/v1/queries", json=same)
+        assert (200, path) == (answer.status_code, answer.headers["Location"])
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [
