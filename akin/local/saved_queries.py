@@ -21,7 +21,7 @@ from service.api.schemas.saved.queries import (
     SeenIn,
     to_query,
 )
-from service.saved.news import MOST_NEWS, news_of
+from service.saved.news import MOST_NEWS, news_of, unusable_seeds
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 
 _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
@@ -50,9 +50,10 @@ class WithSavedQueries(OpenFolder):
         """As ``Client.save_query``."""
         body = checked(_SAVED, requests.save_query(name, search, recommendations).body)
         kind, content = body.stored()
+        unresolved = unusable_seeds(self._engine, to_query(kind.value, content))
         change = self._engine.snapshot.manifest.change
         saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))
-        return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
+        return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None, unresolved=unresolved))
 
     def saved_queries(self) -> tuple[SavedQueryHead, ...]:
         """As ``Client.saved_queries``, for the queries of all keys."""

@@ -235,6 +235,7 @@ class Feed:
     """The metadata of a feed: an ``id`` that never changes, its ``address``, and when it was made.
 
     ``made_at`` is in Unix seconds; ``home`` is the address of the page that shows papers without an address.
+    ``note`` is a line for its readers, if there is one.
     """
 
     id: str
@@ -242,6 +243,7 @@ class Feed:
     address: str
     home: str
     made_at: int
+    note: str = ""
 
 
 def to_atom(feed: Feed, papers: Sequence[tuple[ExportedPaper, int]]) -> bytes:
@@ -250,6 +252,8 @@ def to_atom(feed: Feed, papers: Sequence[tuple[ExportedPaper, int]]) -> bytes:
     root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
     _add(root, "id", f"urn:akin:query:{feed.id}")
     _add(root, "title", feed.title)
+    if feed.note:
+        _add(root, "subtitle", feed.note)
     _add(root, "updated", _time(max([feed.made_at, *(added_at for _, added_at in papers)])))
     author = ET.SubElement(root, "author")
     _add(author, "name", "Akin")

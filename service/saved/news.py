@@ -5,11 +5,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from indexer.catalog.versions import AddedPaper
+from models.errors import SentenceSelectionError
 from models.types import RankedPaper, StrengthLabel
 from service.answer_warnings import WarningCode, coverage_warning, warning
 from service.saved.saved_queries import MOST_ADDED
 from service.search.engine import SearchEngine
-from service.search.query import FIRST_PAGE, REASON_DETAILS, Reason, SearchAnswer, SearchQuery
+from service.search.query import (
+    FIRST_PAGE,
+    REASON_DETAILS,
+    Reason,
+    SearchAnswer,
+    SearchQuery,
+    SeedReason,
+    UnresolvedSeed,
+)
 
 _AWAY: Final = (
     "The papers added since are in a part of the collection that cannot be searched now; try again later."
@@ -48,6 +57,20 @@ class News:
     def n_hidden(self) -> int:
         """The number of matching papers that are not in ``papers``."""
         return self.n_matching - len(self.papers)
+
+
+def unusable_seeds(engine: SearchEngine, query: SearchQuery) -> list[UnresolvedSeed]:
+    """Return the seeds of a query to be saved that cannot be used now, such as papers not added yet.
+
+    Raises SentenceSelectionError if none of them can ever be used; DeadlineError.
+    """
+    lost = engine.reader.lost(query)
+    impossible = [
+        each for each in lost if each.reason is SeedReason.SELECTION_IMPOSSIBLE and not each.negative
+    ]
+    if len(impossible) == len(query.seeds):
+        raise SentenceSelectionError(impossible[0].detail)
+    return lost
 
 
 def news_of(
@@ -140,7 +163,7 @@ def _without_weak(answer: SearchAnswer) -> SearchAnswer:
 
 
 def _nothing_added(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
-    """Return the answer without a search; it still says which papers of the query no longer exist."""
+    """Return the answer without a search; it still says which seeds of the query cannot be used."""
     unresolved = engine.reader.lost(query)
     all_lost = sum(not each.negative for each in unresolved) == len(query.seeds)
     reason = Reason.NO_SEED_RESOLVED if all_lost else Reason.NOTHING_ADDED

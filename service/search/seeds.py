@@ -119,22 +119,34 @@ class SeedReader:
         return resolved, unresolved
 
     def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
-        """Return the seeds and negatives with names of no paper in the collection; raises DeadlineError."""
+        """Return the seeds that cannot be used, as is known without the encoder; raises DeadlineError."""
         lost: list[UnresolvedSeed] = []
         for number, negative, seed in _numbered(query):
             check_deadline()
             try:
-                if seed.paper_id is not None:
-                    self._position(seed.paper_id)
-            except PaperNotFoundError as error:
+                self._expect_usable(seed, negative=negative)
+            except (PaperNotFoundError, SentenceSelectionError) as error:
                 lost.append(self._unresolved(number, negative, seed, error, among=lost))
         return lost
+
+    def _expect_usable(self, seed: Seed, *, negative: bool) -> None:
+        """Raise PaperNotFoundError or SentenceSelectionError as ``_resolve``, but encode nothing."""
+        _expect_no_choice(seed, negative=negative)
+        snapshot, aspect, unit = self._snapshot, seed.aspect, self._snapshot.manifest.encoder.unit
+        position = None if seed.paper_id is None else self._position(seed.paper_id)
+        if not aspect.chooses and aspect.unlike is None:
+            return
+        if position is not None:
+            n_vectors = int(snapshot.offsets[position + 1] - snapshot.offsets[position])
+            select_sentences(aspect, snapshot.paper(position), n_vectors=n_vectors, unit=unit)
+        elif unit is Unit.DOCUMENT or not aspect.names_facets:  # the facets of a pasted paper are not known
+            paper = text_paper(seed.text or "") if seed.paper is None else read_pasted(seed.paper)[0]
+            select_sentences(aspect, paper, n_vectors=len(paper.sentences), unit=unit)
 
     def _resolve(self, seed: Seed, number: int, *, negative: bool) -> ResolvedSeed:
         # The facets of a text select the sentences to compare it with; the text itself has none.
         aspect = seed.aspect if seed.text is None else replace(seed.aspect, facets=())
-        if seed.text is not None and (aspect != Aspect() or (seed.aspect.facets and negative)):
-            raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
+        _expect_no_choice(seed, negative=negative)
         read = self.read(seed)
         n_vectors, unit = len(read.vectors), self._snapshot.manifest.encoder.unit
         # A collection without sentences has no facets to compare a text with.
@@ -216,6 +228,13 @@ class SeedReader:
             if snapshot.live[position]:
                 paper = snapshot.paper(position)
                 yield Suggestion(paper.id, paper.title)
+
+
+def _expect_no_choice(seed: Seed, *, negative: bool) -> None:
+    """Raise SentenceSelectionError if parts of a text are chosen."""
+    chosen = seed.aspect if negative else replace(seed.aspect, facets=())
+    if seed.text is not None and chosen != Aspect():
+        raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
 
 
 def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:

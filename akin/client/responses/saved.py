@@ -30,10 +30,14 @@ class SavedQueryHead:
 
 @dataclass(frozen=True, slots=True)
 class SavedQuery(SavedQueryHead):
-    """A saved query with its body: that of a search or of recommendations."""
+    """A saved query with its body: that of a search or of recommendations.
+
+    When it is saved, ``unresolved`` are the seeds that cannot be used now, such as papers not added yet.
+    """
 
     search: dict[str, Any] | None
     recommendations: dict[str, Any] | None
+    unresolved: tuple[Unresolved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

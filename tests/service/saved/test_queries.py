@@ -236,6 +236,48 @@ def test_what_cannot_be_saved_is_refused(client: TestClient, body: dict[str, Any
     assert [] == client.get("/v1/queries").json()["queries"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"search": {**SEARCH, "sentences": [1]}},
+        {"search": {"query": {"paper_id": "p1"}, "sentences": [999]}},
+        {"search": {"query": {"abstract": ["We count.", "Whales sing."]}, "sentences": [2]}},
+        {"recommendations": {"seeds": [{"paper_id": "p1", "sentences": [999]}], "negatives": ["p2"]}},
+    ],
+)
+def test_sentences_that_do_not_exist_are_not_saved(client: TestClient, body: dict[str, Any]) -> None:
+    """A query whose sentences cannot be chosen is refused in the words of a search, and is not saved."""
+    refused = client.post("/v1/queries", json={"name": "a", **body})
+    assert 422 == refused.status_code
+    if "search" in body:
+        assert client.post("/v1/search", json=body["search"]).json()["detail"] == refused.json()["detail"]
+    assert [] == client.get("/v1/queries").json()["queries"]
+
+
+def test_seeds_that_cannot_be_used_yet_are_named(client: TestClient) -> None:
+    """A query for a paper to be added is saved, and its answer and its feed say that it cannot run yet."""
+    search = {"query": {"paper_id": "w/1"}, "sentences": [1]}
+    body = {"seeds": ["w/1", {"paper_id": "p1", "sentences": [999]}, "p2"], "negatives": ["w/2"]}
+    for kept in ({"name": "a", "search": search}, {"name": "b", "recommendations": body}):
+        for status in (201, 200):
+            saved = client.post("/v1/queries", json=kept)
+            assert status == saved.status_code
+        lost = {(each["seed"], each["negative"]): each["reason"] for each in saved.json()["unresolved"]}
+        others = {(1, False): "selection_impossible", (0, True): "not_indexed"} if "b" == kept["name"] else {}
+        assert {(0, False): "not_indexed", **others} == lost
+    queries = client.get("/v1/queries").json()["queries"]
+    feeds = [client.post(f"/v1/queries/{each['id']}/feed").json()["feed"] for each in queries]
+
+    def notes() -> list[str | None]:
+        return [
+            ElementTree.fromstring(client.get(feed).content).findtext(f"{ATOM}subtitle") for feed in feeds
+        ]
+
+    assert ["Nothing can be new to this query, because none of its seeds can be used.", None] == notes()
+    add(client, WHALES)
+    assert [None, None] == notes()
+
+
 def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
     """A feed has the new matches without a key, until it or the key that made it is revoked."""
     with Keys.open(data / CATALOG_FILE) as keys:

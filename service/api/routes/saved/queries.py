@@ -31,9 +31,10 @@ from service.api.schemas.saved.queries import (
     to_query,
 )
 from service.api.services import public_address, services_of
-from service.saved.news import MOST_NEWS, News, news_of
+from service.saved.news import MOST_NEWS, News, news_of, unusable_seeds
 from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
 from service.search.engine import SearchEngine
+from service.search.query import Reason
 
 router = APIRouter(tags=["saved queries"], route_class=JSONBodyRoute)
 _ALL: Final = "/v1/queries"
@@ -42,6 +43,7 @@ _FEEDS: Final = "/v1/feeds"
 _MAX_BODY_BYTES: Final = 500_000  # 500 names, or some 300 pasted abstracts
 _FEED_S: Final = 60 * 86_400  # how long a paper stays in a feed: readers keep what they have fetched
 _FEED_PAPERS: Final = 100
+_NO_SEED: Final = "Nothing can be new to this query, because none of its seeds can be used."
 _ATOM: Final = "application/atom+xml"
 _Shown = TypeVar("_Shown")
 _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
@@ -91,15 +93,16 @@ def save_query(
     """Save a search or recommendations, with what to be like and unlike, under a name; 100 at most.
 
     Papers that are added from now on are new to it. Saving the same query under the same name again changes
-    nothing.
+    nothing. A query whose sentences cannot be chosen is refused; papers that it names may be added later.
     """
     kind, content = body.stored()
+    unresolved = unusable_seeds(engine, to_query(kind.value, content))
     change = engine.snapshot.manifest.change
     new = NewSavedQuery(owner_of(caller), body.name, kind.value, content, change)
     saved, is_new = services_of(request.app).saved.get().save(new)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{_ALL}/{saved.head.id}"
-    return SavedQueryOut.of_saved(saved, feed=feed_path(request, saved.head))
+    return SavedQueryOut.of_saved(saved, feed=feed_path(request, saved.head), unresolved=unresolved)
 
 
 @router.get(_ALL)
@@ -233,7 +236,10 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         came = {paper.paper_id: place for place, paper in enumerate(added)}  # the last ones first
         newest = sorted(news.papers, key=lambda each: came[each.ranked.paper.id])[:_FEED_PAPERS]
         root = public_address(request)
-        about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
+        note = _NO_SEED if news.answer.reason is Reason.NO_SEED_RESOLVED else ""
+        about = Feed(
+            head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at, note
+        )
         snapshot = engine.snapshot
         texts = (snapshot.paper(snapshot.position(each.ranked.paper.id)) for each in newest)
         papers = [

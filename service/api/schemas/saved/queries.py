@@ -1,6 +1,7 @@
 """``/v1/queries``: saved queries and their new papers."""
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -17,7 +18,7 @@ from service.api.schemas.search.recommendations import (
 from service.api.schemas.search.search import FirstPageIn
 from service.saved.news import News
 from service.saved.saved_queries import MAX_NAME_CHARS, SavedQuery, SavedQueryHead
-from service.search.query import Reason, SearchQuery
+from service.search.query import Reason, SearchQuery, UnresolvedSeed
 
 _Name = Annotated[
     str,
@@ -128,16 +129,26 @@ class SavedQueriesOut(BaseModel):
 
 
 class SavedQueryOut(SavedQueryHeadOut):
-    """A saved query with the body of its request, without the fields that have their default values."""
+    """A saved query with the body of its request, without the fields that have their default values.
+
+    When it is saved, ``unresolved`` are the seeds that cannot be used now, such as papers not added yet.
+    """
 
     search: dict[str, Any] | None = None
     recommendations: dict[str, Any] | None = None
+    unresolved: list[UnresolvedOut] = []
 
     @classmethod
-    def of_saved(cls, saved: SavedQuery, *, feed: str | None) -> "SavedQueryOut":
-        """Build from the domain value and the address of its feed."""
+    def of_saved(
+        cls, saved: SavedQuery, *, feed: str | None, unresolved: Iterable[UnresolvedSeed] = ()
+    ) -> "SavedQueryOut":
+        """Build from domain values and the address of its feed."""
         head = SavedQueryHeadOut.of(saved.head, feed=feed)
-        return cls(**head.model_dump(), **{saved.head.kind: json.loads(saved.body)})
+        return cls(
+            **head.model_dump(),
+            **{saved.head.kind: json.loads(saved.body)},
+            unresolved=[UnresolvedOut.of(lost) for lost in unresolved],
+        )
 
 
 class NewPaperOut(RecommendationOut):
