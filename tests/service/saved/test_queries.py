@@ -324,6 +324,29 @@ def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
             soon(lambda: client.get(later).status_code == 401)
 
 
+def test_an_admin_leaves_the_mark_of_others_where_it_is(data: Path) -> None:
+    """An admin key reads others' queries, makes and revokes feeds and deletes, but marks nothing as seen."""
+    with Keys.open(data / CATALOG_FILE) as keys:
+        mine, admin = (
+            keys.create(name, scope=scope, expires_days=1).token
+            for name, scope in (("me", Scope.INGEST), ("all", Scope.ADMIN))
+        )
+    as_me, as_admin = {"x-api-key": mine}, {"x-api-key": admin}
+    with serving(data) as client:
+        path = save(client, headers=as_me)
+        add(client, SONGS, headers=as_me)
+        found = client.get(f"{path}/new", headers=as_admin).json()
+        assert ["w/2"] == ids(found)
+        seen = {"up_to": found["seen_up_to"]}
+        assert 404 == client.post(f"{path}/seen", json=seen, headers=as_admin).status_code
+        assert ["w/2"] == ids(client.get(f"{path}/new", headers=as_me).json())
+        assert 200 == client.post(f"{path}/feed", headers=as_admin).status_code
+        assert 204 == client.delete(f"{path}/feed", headers=as_admin).status_code
+        assert 200 == client.post(f"{path}/seen", json=seen, headers=as_me).status_code
+        assert 204 == client.delete(path, headers=as_admin).status_code
+        assert 404 == client.get(path, headers=as_me).status_code
+
+
 def test_links_of_a_feed_are_whole(data: Path) -> None:
     """Links in a feed are absolute, by the setting or by the host of the request."""
 

@@ -186,8 +186,11 @@ async def new_papers(
 def mark_seen(
     query_id: _QueryId, body: SeenIn, saved: SavedDep, caller: CallerDep, request: Request
 ) -> SavedQueryHeadOut:
-    """Mark the new papers of a saved query as seen, as far as they were read; again it changes nothing."""
-    head = saved.mark_seen(query_id, body.up_to, owner=seen_by(caller))
+    """Mark the new papers of a saved query as seen, as far as they were read; again it changes nothing.
+
+    Only the key that saved the query may do so.
+    """
+    head = saved.mark_seen(query_id, body.up_to, owner=owner_of(caller))
     return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
 
 
