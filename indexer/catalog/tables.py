@@ -54,7 +54,8 @@ class CurrentRow(Base):
 
     No snapshot refers to these rows. Without a version, the paper is deleted. Transactions that change the
     collection are numbered: ``change`` is the last that changed this paper, ``added`` the one that added it,
-    or added it again after a deletion, and ``added_at`` the time of ``added`` in Unix seconds, UTC.
+    or added it again after a deletion or with the first text that is not in quarantine, and ``added_at`` the
+    time of ``added`` in Unix seconds, UTC.
     """
 
     __tablename__ = "current_papers"

@@ -140,21 +140,21 @@ def make_hashes_current(connection: Connection, digests: Sequence[str], change: 
 def make_current(connection: Connection, versions: Select[str, int], change: int) -> None:
     """Make ``versions`` (paper id, key) current as of ``change``, unless they already are.
 
-    A paper that is new, or was deleted, counts as added.
+    A paper that is new, was deleted, or was never shown because of the quarantine, counts as added.
     """
     added = {"added": change, "added_at": int(time.time())}
     numbers = [literal(number, BigInteger) for number in (change, *added.values())]
     insert = insert_on_conflict(connection, CurrentRow).from_select(
         ["paper_id", "paper_key", "change", *added], versions.add_columns(*numbers)
     )
-    came_back = {
-        name: case((CurrentRow.paper_key.is_(None), number), else_=getattr(CurrentRow, name))
-        for name, number in added.items()
-    }
+    in_quarantine = CurrentRow.paper_key.in_(select(QuarantineRow.paper_key))
+    never_shown = (CurrentRow.added == CurrentRow.change) & in_quarantine
+    comes = CurrentRow.paper_key.is_(None) | never_shown
+    dates = {name: case((comes, number), else_=getattr(CurrentRow, name)) for name, number in added.items()}
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=[CurrentRow.paper_id],
-            set_={"paper_key": insert.excluded.paper_key, "change": change, **came_back},
+            set_={"paper_key": insert.excluded.paper_key, "change": change, **dates},
             where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
         )
     )

@@ -7,10 +7,11 @@ in the list costs no more re-ranking than the first. Scores descend within a win
 window to the next.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from models.errors import QueryError
 from models.facets import counted_as
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
@@ -230,6 +231,18 @@ def empty_page_reason(filters: Filters, page: Page = FIRST_PAGE) -> Reason:
     if page.offset:
         return Reason.END_OF_LIST
     return Reason.NOTHING_ELSE_INDEXED if filters == Filters() else Reason.FILTERED_OUT
+
+
+def expect_apart(seeds: Sequence[UsedSeed]) -> None:
+    """Raise QueryError if all chosen sentences of an indexed seed are also those of negatives."""
+    away = {(seed.paper.id, n) for seed in seeds if seed.negative for n in seed.selected}
+    for seed in seeds:
+        both = all((seed.paper.id, n) in away for n in seed.selected)
+        if both and seed.paper.id and not seed.negative:
+            raise QueryError(
+                f"{seed.paper.id!r} is both among the seeds and among the negatives; leave it out of one, or "
+                "choose sentences or facets that do not overlap."
+            )
 
 
 def facet_warnings(

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, Float64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import PaperNotFoundError, QueryError, SentenceSelectionError
+from models.errors import PaperNotFoundError, SentenceSelectionError
 from models.types import Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
@@ -28,6 +28,7 @@ from service.search.query import (
     Suggestion,
     UnresolvedSeed,
     UsedSeed,
+    expect_apart,
     facet_warnings,
     limit_warnings,
 )
@@ -90,9 +91,7 @@ class SeedReader:
     def __init__(
         self, snapshot: Snapshot, position: Callable[[str], int], annotator: Callable[[], Annotator]
     ) -> None:
-        self._snapshot = snapshot
-        self._position = position
-        self._annotator = annotator
+        self._snapshot, self._position, self._annotator = snapshot, position, annotator
 
     def resolve(self, query: SearchQuery) -> tuple[list[ResolvedSeed], list[UnresolvedSeed]]:
         """Return the seeds and then the negatives that can be used, in order, and those that cannot.
@@ -115,7 +114,7 @@ class SeedReader:
                 unresolved.append(UnresolvedSeed(number, negative, reason, seen.missing))
             else:
                 resolved.append(seen)
-        _expect_apart(resolved)
+        expect_apart([seed.asked for seed in resolved])
         return resolved, unresolved
 
     def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
@@ -242,18 +241,6 @@ def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
     for negative, seeds in ((False, query.seeds), (True, query.negatives)):
         for number, seed in enumerate(seeds):
             yield number, negative, seed
-
-
-def _expect_apart(seeds: Sequence[ResolvedSeed]) -> None:
-    """Raise QueryError if all chosen sentences of an indexed seed are also those of negatives."""
-    away = {(seed.position, n) for seed in seeds if seed.asked.negative for n in seed.asked.selected}
-    for seed in seeds:
-        both = all((seed.position, n) in away for n in seed.asked.selected)
-        if both and not seed.asked.negative and seed.position is not None:
-            raise QueryError(
-                f"{seed.asked.paper.id!r} is both among the seeds and among the negatives; leave it out of "
-                "one, or choose sentences or facets that do not overlap."
-            )
 
 
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:

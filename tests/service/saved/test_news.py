@@ -14,12 +14,14 @@ from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from service.search.engine import SearchEngine
 from service.timings import Timings
-from tests.support.annotators import hashing_annotator
-from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated, hashing_annotator
+from tests.support.builds import Refusing, build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import page_at
+from tests.support.servers.patience import soon
 
 SONGS = {"id": "s/0", "title": "Songs of whales", "abstract": ["Whales sing songs.", "We hear whales."]}
+OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
 WEAK = {"id": "t/1", "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]}
 SEARCH = {"query": {"text": "whales sing"}}
 
@@ -37,8 +39,7 @@ def client(built: Path, tmp_path: Path) -> Iterator[TestClient]:
     """Yield a client of a service over a copy of the collection that takes papers without keys."""
     data = Path(shutil.copytree(built, tmp_path / "data"))
     engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
-    often = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
-    with client_of(data, engine, timings=often, keyless="write", device="cpu", rate=0) as client:
+    with client_of(data, engine, timings=OFTEN, keyless="write", device="cpu", rate=0) as client:
         yield client
 
 
@@ -209,6 +210,23 @@ def test_papers_added_while_the_paper_of_a_search_is_away_stay_new(client: TestC
     add(client, SONGS)
     found = news(client, query)
     assert (["s/1"], True) == (ids(found), found["seen_up_to"] > seen)
+
+
+def test_a_paper_is_new_once_its_text_can_be_encoded(built: Path, tmp_path: Path, hashing: Encoder) -> None:
+    """A paper that could not be encoded is new when it can first be found, even if later ones were seen."""
+    data = Path(shutil.copytree(built, tmp_path / "data"))
+    engine = SearchEngine(open_snapshot(data), lambda: annotated(Refusing(hashing)), n_candidates=20)
+    with client_of(data, engine, timings=OFTEN, keyless="write", device="cpu", rate=0) as client:
+        query = save(client)
+        feed = client.post(f"/v1/queries/{query}/feed").json()["feed"]
+        bad = {**SONGS, "id": "s/bad", "abstract": ["POISON sings.", "We hear whales."]}
+        client.post("/v1/papers", json={"papers": [bad, SONGS]})
+        soon(lambda: ["s/0"] == ids(news(client, query)))
+        client.post(f"/v1/queries/{query}/seen", json={"up_to": news(client, query)["seen_up_to"]})
+        assert [] == ids(news(client, query))
+        add(client, {**SONGS, "id": "s/bad"})
+        assert ["s/bad"] == ids(news(client, query))
+        assert "paper=s%2Fbad" in client.get(feed).text
 
 
 def test_a_feed_holds_the_newest_matches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

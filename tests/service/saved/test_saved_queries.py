@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate, scripts
+from indexer.catalog.quarantine import QuarantinedPaper
 from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
 from models.types import Paper, Sentence
 from service.access.feeds import FeedOf, FeedTokens
@@ -55,6 +56,20 @@ def test_what_counts_as_added(saved: SavedQueries, catalog: Catalog) -> None:
     catalog.add([paper("b"), paper("never there")])
     assert [("b", 4), ("never there", 4), ("d", 2)] == added(saved, mark)
     assert [] == added(saved, catalog.last_change())
+
+
+def test_a_paper_counts_as_added_when_its_text_is_mended(saved: SavedQueries, catalog: Catalog) -> None:
+    """A paper that no one has found because of the quarantine is added once corrected; a shown one is not."""
+    catalog.add([paper("a"), paper("shown")])
+    catalog.add([paper("shown", "A title that cannot be encoded")])
+    mark = catalog.last_change()
+    for title in ("", "Also bad"):
+        hashes = catalog.current_hashes(["a", "shown"])
+        catalog.note_encoding("m" * 64, [], [QuarantinedPaper(*each, "bad") for each in hashes.items()])
+        catalog.add([paper("a", f"{title}."), paper("shown", title)])
+    assert [("a", 4)] == added(saved, mark)
+    catalog.add([paper("a", "A better title")])
+    assert [] == added(saved, 4)
 
 
 def test_what_was_staged_counts_when_it_is_published(saved: SavedQueries, catalog: Catalog) -> None:
