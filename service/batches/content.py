@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,27 +12,31 @@ from pydantic import TypeAdapter
 import models.errors
 from models.errors import AkinError
 from service.batches.job import ChunkContent, LeasedChunk, NewJob, StoredResults
+from service.context import check_deadline
 from service.match.query import MatchedSubmission, MatchQuery, Submission
-from service.search.query import SearchAnswer, SearchQuery
+from service.search.query import SearchAnswer, SearchQuery, Seed
 
 _CHUNK_QUERIES: Final = 50
 _CHUNK_PAPERS: Final = 500  # of all answers of a chunk: what a worker and a reader hold in memory
 _PROFILE: Final = 0.05  # the size of a profile without reasons, relative to that of a paper
 _QUERY: Final = TypeAdapter(SearchQuery)
+_SEEDS: Final = TypeAdapter(tuple[Seed, ...])
 _NAME: Final = "name"  # next to the fields of a query, none of which has this name
+_FROM: Final = "from"  # the key of the seeds of a query that shares all other fields
 _MATCH: Final = TypeAdapter(MatchQuery)
 _MATCH_KEY: Final = "match"  # the key of what the submissions of a match share
 
 
 @dataclass(frozen=True, slots=True)
 class BatchContent:
-    """The content of a batch: ``queries``, or the first of them for each paper of ``seeds``.
+    """The content of a batch: ``queries``, or the first of them for each of ``seeds``.
 
-    ``names`` are the names of recommendations, one per query; without names, the queries are searches.
+    Each of ``seeds`` is the name of a paper, or all seeds of one query. ``names`` are the names of
+    recommendations, one per query; without names, the queries are searches.
     """
 
     queries: tuple[SearchQuery, ...]
-    seeds: tuple[str, ...] = ()
+    seeds: tuple[str | tuple[Seed, ...], ...] = ()
     names: tuple[str, ...] = ()
 
 
@@ -87,21 +91,23 @@ _RESULT: Final = TypeAdapter(BatchResult)
 def new_job(
     asked: BatchContent | MatchQuery, *, owner: str, idempotency_key: str | None, generation: str
 ) -> NewJob:
-    """Return the job of a batch; equal requests have the same hash, however they are written."""
+    """Return the job of a batch; equal requests have the same hash, however they are written.
+
+    Raises DeadlineError.
+    """
     chunks: Iterator[Sequence[object]]
     if isinstance(asked, MatchQuery):
         common = replace(asked, submissions=(), conflicts=())
         plain = {_MATCH_KEY: _MATCH.dump_python(common, mode="json", exclude_defaults=True)}
         chunks = _cut_submissions(asked)
-    elif asked.seeds:
-        plain = _plain(asked.queries[0])
-        chunks = _cut_seeds(asked.seeds, asked.queries[0].limit)
     else:
-        plain, chunks = {}, _cut(asked)
+        plain = _plain(asked.queries[0]) if asked.seeds else {}
+        chunks = _cut(_own_seeds(asked) if asked.seeds else _own_queries(asked))
     shared = _dumped(plain)
     digest = hashlib.sha256(shared)
     contents = []
     for chunk in chunks:
+        check_deadline()
         content = _dumped(chunk)
         digest.update(content)
         contents.append(ChunkContent(len(chunk), packed(content)))
@@ -119,21 +125,34 @@ def _cut_submissions(asked: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:
         yield submissions[start : start + size]
 
 
-def _cut_seeds(seeds: Sequence[str], limit: int) -> Iterator[Sequence[str]]:
-    size = max(1, min(_CHUNK_QUERIES, _CHUNK_PAPERS // limit))
-    for start in range(0, len(seeds), size):
-        yield seeds[start : start + size]
+def _own_seeds(asked: BatchContent) -> Iterator[tuple[object, int]]:
+    """Yield what each query does not share with the others, as it is stored, and its limit."""
+    for number, own in enumerate(asked.seeds):
+        stored: object = own
+        if not isinstance(own, str):
+            stored = {_FROM: _SEEDS.dump_python(own, exclude_defaults=True)} | _name(asked, number)
+        yield stored, asked.queries[0].limit
 
 
-def _cut(asked: BatchContent) -> Iterator[Sequence[dict[str, Any]]]:
-    chunk: list[dict[str, Any]] = []
-    n_papers = 0
+def _own_queries(asked: BatchContent) -> Iterator[tuple[object, int]]:
+    """Yield each query as it is stored, and its limit."""
     for number, query in enumerate(asked.queries):
-        if chunk and (len(chunk) == _CHUNK_QUERIES or n_papers + query.limit > _CHUNK_PAPERS):
+        yield _plain(query) | _name(asked, number), query.limit
+
+
+def _name(asked: BatchContent, number: int) -> dict[str, str]:
+    return {_NAME: asked.names[number]} if asked.names else {}
+
+
+def _cut(stored: Iterable[tuple[object, int]]) -> Iterator[Sequence[object]]:
+    chunk: list[object] = []
+    n_papers = 0
+    for query, limit in stored:
+        if chunk and (len(chunk) == _CHUNK_QUERIES or n_papers + limit > _CHUNK_PAPERS):
             yield chunk
             chunk, n_papers = [], 0
-        chunk.append(_plain(query) | ({_NAME: asked.names[number]} if asked.names else {}))
-        n_papers += query.limit
+        chunk.append(query)
+        n_papers += limit
     yield chunk
 
 
@@ -160,16 +179,16 @@ def submissions_of(chunk: LeasedChunk) -> Iterator[Submission]:
 
 def queries_of(chunk: LeasedChunk | StoredResults, shared: Mapping[str, Any]) -> Iterator[NamedQuery]:
     """Yield the queries of a chunk, in order; each is parsed when its turn comes."""
-    queries = json.loads(unpacked(chunk.queries))
-    if not isinstance(queries[0], str):
-        for plain in queries:
-            name = plain.pop(_NAME, None)
-            yield NamedQuery(_QUERY.validate_python(plain), name)
-        return
     # Shared fields are parsed once: they may hold lists of thousands of ids.
-    common = _QUERY.validate_python(shared)
-    for paper_id in queries:
-        yield NamedQuery(common.of_paper(paper_id))
+    common = _QUERY.validate_python(shared) if shared else None
+    for stored in json.loads(unpacked(chunk.queries)):
+        if common is None:
+            name = stored.pop(_NAME, None)
+            yield NamedQuery(_QUERY.validate_python(stored), name)
+        elif isinstance(stored, str):
+            yield NamedQuery(common.of_paper(stored))
+        else:
+            yield NamedQuery(common.of_seeds(_SEEDS.validate_python(stored[_FROM])), stored.get(_NAME))
 
 
 def stored_results(results: Sequence[BatchResult]) -> bytes:

@@ -140,6 +140,12 @@ class SearchQuery:
         """Return the same query for another paper: the first seed with this ``paper_id``."""
         return replace(self, seeds=(replace(self.seeds[0], paper_id=paper_id),))
 
+    def of_seeds(self, seeds: Iterable[Seed]) -> "SearchQuery":
+        """Return the same query for other seeds; those without an aspect get that of the only seed here."""
+        (own,) = self.seeds
+        each = (replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed for seed in seeds)
+        return replace(self, seeds=tuple(each))
+
     @property
     def reads_text(self) -> bool:
         """Whether the encoder is needed to answer: some seed or negative is not given by name."""

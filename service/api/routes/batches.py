@@ -57,7 +57,7 @@ Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of t
 
 
 @router.post("", status_code=202, responses={**_STARTED, **_CONFLICT})
-@requires(replace(OWN, max_body_bytes=MAX_BATCH_BYTES))
+@requires(replace(OWN, max_body_bytes=MAX_BATCH_BYTES, remedy="split the batch"))
 def start_batch(
     body: BatchIn,
     request: Request,

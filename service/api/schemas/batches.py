@@ -1,7 +1,6 @@
 """``/v1/batches``: many searches, recommendations or matches in the background."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from models.errors import QueryError
 from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag, utc_time
 from service.api.schemas.match import MOST_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
 from service.api.schemas.saved.profiles import ProfileName
-from service.api.schemas.search.query import QueryIn, SeedIn, to_seed
+from service.api.schemas.search.query import QueryIn, SeedIn
 from service.api.schemas.search.recommendations import (
     MOST_SEEDS,
     FirstRecommendationsIn,
@@ -22,7 +21,6 @@ from service.batches.content import BatchContent
 from service.batches.job import Job, JobState
 from service.match.program.names import MAX_NAME_CHARS
 from service.match.query import MatchOptions, MatchQuery, Profile
-from service.search.aspect import Aspect
 from service.search.query import Seed
 
 MOST_QUERIES = 10_000
@@ -42,21 +40,9 @@ class SeedsBatchIn(SearchShapeIn):
     )
 
     def to_content(self) -> BatchContent:
-        """Return the queries; if all seeds are names, the one query that is repeated for each of them."""
-        shared = self.to_shape(Seed())
-        names = [seed for seed in self.seeds if isinstance(seed, str)]
-        if len(names) == len(self.seeds):
-            return BatchContent((shared,), seeds=tuple(names))
-        (own,) = shared.seeds
-        seeds = map(to_seed, self.seeds)
-        return BatchContent(
-            tuple(
-                replace(
-                    shared, seeds=(replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed,)
-                )
-                for seed in seeds
-            )
-        )
+        """Return the one query that is repeated for each of the seeds."""
+        seeds = (seed if isinstance(seed, str) else (seed.to_seed(),) for seed in self.seeds)
+        return BatchContent((self.to_shape(Seed()),), seeds=tuple(seeds))
 
 
 class QueriesBatchIn(Strict):
@@ -115,7 +101,7 @@ class ProfilesBatchIn(RecommendationsShapeIn):
         return [profile.name for profile in self.profiles if profile.papers is None]
 
     def to_content(self, kept: Mapping[str, Profile]) -> BatchContent:
-        """Return the queries; raises QueryError if there are too many seeds and negatives."""
+        """Return the one query that is repeated for each profile; raises QueryError for too many papers."""
         seeds = [
             kept[each.name].papers if each.papers is None else tuple(each.papers) for each in self.profiles
         ]
@@ -127,7 +113,8 @@ class ProfilesBatchIn(RecommendationsShapeIn):
             )
         _expect_seeds(sum(n_seeds))
         return BatchContent(
-            tuple(self.to_shape(map(Seed, each)) for each in seeds),
+            (self.to_shape([Seed()]),),
+            seeds=tuple(tuple(map(Seed, each)) for each in seeds),
             names=tuple(each.name for each in self.profiles),
         )
 
