@@ -1,9 +1,9 @@
 """The types of a match: submissions, profiles, and the answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from models.errors import InputError
+from models.errors import InputError, QueryError
 from models.types import Paper
 from service.answer_warnings import AnswerWarning
 from service.match.affinity import N_NEAREST, Reason
@@ -23,6 +23,20 @@ class Profile:
     papers: tuple[str, ...]
     quota: int | None = None
     conflicts: tuple[str, ...] = ()
+
+
+def at_most(most_papers: int, profiles: Iterable[Profile]) -> Iterator[Profile]:
+    """Yield the profiles; raises QueryError once they hold over ``most_papers`` papers or conflicts."""
+    n_papers = n_conflicts = 0
+    for profile in profiles:
+        n_papers += len(profile.papers)
+        n_conflicts += len(profile.conflicts)
+        if max(n_papers, n_conflicts) > most_papers:
+            raise QueryError(
+                f"The profiles hold more than {most_papers} papers, or more than {most_papers} conflicts; "
+                "send fewer profiles at a time."
+            )
+        yield profile
 
 
 @dataclass(frozen=True, slots=True)

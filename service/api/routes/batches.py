@@ -18,7 +18,14 @@ from service.api.errors import RESPONSES
 from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
-from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut, MatchBatchIn, ProfilesBatchIn
+from service.api.schemas.batches import (
+    MOST_QUERIES,
+    MOST_SEEDS_OF_ALL,
+    BatchIn,
+    BatchOut,
+    MatchBatchIn,
+    ProfilesBatchIn,
+)
 from service.api.services import services_of
 from service.batches.content import BatchContent, new_job
 from service.batches.job import Job
@@ -134,9 +141,11 @@ def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> Non
 
 def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> BatchContent | MatchQuery:
     if isinstance(body, ProfilesBatchIn):
-        return body.to_content(kept_profiles(request, body.named))
+        most = MOST_SEEDS_OF_ALL
+        kept = kept_profiles(request, body.named, most_papers=most, with_conflicts=False)
+        return body.to_content(kept)
     if isinstance(body, MatchBatchIn):
-        query = body.to_content(kept_profiles(request, body.named))
+        query = body.to_content(kept_profiles(request, body.named, most_papers=MOST_SEEDS_OF_ALL))
         # Refuse what would make every submission fail before anything is stored.
         Matcher(engine, query.profiles, query.told).columns(name for _, name in query.conflicts)
         return query

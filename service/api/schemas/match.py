@@ -5,7 +5,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from models.errors import QueryError
 from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut
 from service.api.schemas.saved.profiles import MOST_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search.query import QueryIn
@@ -21,6 +20,7 @@ from service.match.query import (
     MatchOptions,
     MatchQuery,
     Profile,
+    at_most,
 )
 
 MOST_SUBMISSIONS = 50
@@ -146,15 +146,7 @@ def to_profiles(
     given: Sequence[ProfileIn], kept: Mapping[str, Profile], *, most_papers: int
 ) -> tuple[Profile, ...]:
     """Return the domain values; raises QueryError for over ``most_papers`` papers or conflicts in all."""
-    profiles = tuple(each.to_profile(kept) for each in given)
-    n_papers = sum(len(profile.papers) for profile in profiles)
-    n_conflicts = sum(len(profile.conflicts) for profile in profiles)
-    if max(n_papers, n_conflicts) > most_papers:
-        raise QueryError(
-            f"The profiles hold {n_papers} papers and {n_conflicts} conflicts, more than {most_papers} of "
-            "one kind; match them in parts."
-        )
-    return profiles
+    return tuple(at_most(most_papers, (each.to_profile(kept) for each in given)))
 
 
 class ReasonOut(BaseModel):

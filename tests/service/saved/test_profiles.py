@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from models.errors import InputError, ProfileNotFoundError
+from models.errors import InputError, ProfileNotFoundError, QueryError
 from service.access.api_keys import Keys, Scope
 from service.match.query import Profile
 from service.saved.profiles import Profiles
@@ -30,14 +30,14 @@ def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
     assert profiles.put(ADA, owner="me")
     assert profiles.put(Profile("ada", ("p5",)), owner="you")
     assert not profiles.put(Profile("ada", ("p3",)), owner="me")
-    assert [Profile("ada", ("p3",))] == profiles.named(["ada"], owner="me")
+    assert [Profile("ada", ("p3",))] == profiles.named(["ada"], owner="me", most_papers=9)
     assert not profiles.put(ADA, owner="me")
-    assert [ADA, ADA] == profiles.named(["ada", "ada"], owner="me")
+    assert [ADA, ADA] == profiles.named(["ada", "ada"], owner="me", most_papers=9)
     profiles.remove("ada", owner="me")
     profiles.remove("ada", owner="me")
     with pytest.raises(ProfileNotFoundError, match="1 of the named profiles are unknown"):
-        profiles.named(["ada"], owner="me")
-    assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you")
+        profiles.named(["ada"], owner="me", most_papers=9)
+    assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you", most_papers=9)
 
 
 def test_names_are_listed_in_pages(profiles: Profiles) -> None:
@@ -54,7 +54,7 @@ def test_a_name_is_printable(profiles: Profiles, name: str) -> None:
     with pytest.raises(InputError, match="printable"):
         profiles.put(Profile(name, ("p1",)), owner="me")
     with pytest.raises(ProfileNotFoundError):
-        profiles.named([name], owner="me")
+        profiles.named([name], owner="me", most_papers=9)
 
 
 def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
@@ -67,6 +67,35 @@ def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
             few.put(Profile("cy", ("p1",)), owner="me")
         few.put(Profile("cy", ("p1",)), owner="you")
         assert ["ada", "bo"] == [head.name for head in few.heads(owner="me", after="", limit=9)]
+
+
+def test_nobody_keeps_too_much(catalog_place: str | Path) -> None:
+    """What all papers and conflicts of a caller may hold is limited, but small profiles always fit."""
+    half = tuple(f"{number:0500}" for number in range(1_100))
+    with Profiles.open(catalog_place) as opened:
+        small = Profiles(opened.database, most_mib=1)
+        small.put(Profile("ada", half), owner="me")
+        with pytest.raises(InputError, match="over 1 MiB, the limit for one caller"):
+            small.put(Profile("bo", ("p1",), conflicts=half), owner="me")
+        assert small.put(Profile("bo", half), owner="you")
+        assert not small.put(
+            Profile("ada", half[:-1], conflicts=half[:900]), owner="me"
+        )  # instead of the old
+        with pytest.raises(InputError, match="delete some profiles"):
+            small.put(Profile("cy", half[:200]), owner="me")
+        assert small.put(Profile("cy", ("p1",)), owner="me")
+
+
+def test_profiles_are_read_as_far_as_their_papers_are_allowed(profiles: Profiles) -> None:
+    """Profiles with too many papers or conflicts are refused before the rest of them is looked for."""
+    for name in ("bo", "cy"):
+        profiles.put(Profile(name, ("p1",), conflicts=("p1", "p2")), owner="me")
+    unknown = [f"nobody {number}" for number in range(100)]
+    with pytest.raises(QueryError, match="more than 3 conflicts"):
+        profiles.named(["bo", "cy", *unknown], owner="me", most_papers=3)
+    assert 2 == len(profiles.named(["bo", "cy"], owner="me", most_papers=4))
+    plain = profiles.named(["bo", "cy"], owner="me", most_papers=2, with_conflicts=False)
+    assert [Profile("bo", ("p1",)), Profile("cy", ("p1",))] == plain
 
 
 @pytest.fixture
@@ -136,6 +165,32 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert python.recommend(seeds=FLOODS, limit=1).results == answer.results
     python.delete_profile("cy")
     assert ["ada", "bo"] == [head.name for head in python.profiles()]
+
+
+@pytest.mark.parametrize(
+    ("path", "n_profiles", "match", "told"),
+    [
+        ("/v1/match", 2, True, "more than 5000 papers"),
+        ("/v1/batches", 41, True, "more than 200000 papers"),
+        ("/v1/batches", 41, False, "more than 200000 papers"),
+    ],
+)
+def test_large_saved_profiles_are_refused_unread(
+    hashed_data: Path, tmp_path: Path, path: str, n_profiles: int, match: bool, told: str
+) -> None:
+    """A request that names saved profiles with too many papers is refused before all of them are read."""
+    data = Path(copytree(hashed_data, tmp_path / "data"))
+    names = [f"reader {number}" for number in range(n_profiles)]
+    with Profiles.open(data / "catalog.sqlite3") as profiles:
+        for name in names:
+            profiles.put(Profile(name, tuple(f"p{number}" for number in range(5_000))), owner="")
+    given = [{"name": name} for name in (*names, *(f"nobody {number}" for number in range(60)))]
+    body: dict[str, Any] = {"profiles": given}
+    if match:
+        body["submissions"] = [{"paper_id": FLOODS[0]}]
+    with client_of(data, device="cpu") as client:
+        refused = client.post(path, json={"match": body} if match and path == "/v1/batches" else body)
+    assert (422, True) == (refused.status_code, told in refused.text)
 
 
 def test_profiles_belong_to_keys(hashed_data: Path, tmp_path: Path) -> None:

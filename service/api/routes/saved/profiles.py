@@ -14,6 +14,7 @@ from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.saved.profiles import (
     MOST_LISTED,
+    MOST_PAPERS,
     ProfileHeadOut,
     ProfileListOut,
     ProfileOut,
@@ -80,7 +81,7 @@ def put_profile(
 @requires(OWN)
 def profile(name: _Name, request: Request) -> ProfileOut:
     """Return one profile."""
-    return ProfileOut.of(kept_profiles(request, [name])[name])
+    return ProfileOut.of(kept_profiles(request, [name], most_papers=MOST_PAPERS)[name])
 
 
 @router.delete(_BY_NAME, status_code=204)
