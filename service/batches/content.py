@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 import models.errors
 from models.errors import AkinError
@@ -88,13 +88,20 @@ _SUBMISSION: Final = TypeAdapter(Submission)
 _RESULT: Final = TypeAdapter(BatchResult)
 
 
-def new_job(
-    asked: BatchContent | MatchQuery, *, owner: str, idempotency_key: str | None, generation: str
-) -> NewJob:
-    """Return the job of a batch; equal requests have the same hash, however they are written.
+def hash_of(body: BaseModel) -> str:
+    """Return the hash of the body of a request; equal JSON has the same hash, however it is written."""
+    return hashlib.sha256(_dumped(body.model_dump(exclude_defaults=True))).hexdigest()
 
-    Raises DeadlineError.
-    """
+
+def new_job(
+    asked: BatchContent | MatchQuery,
+    *,
+    owner: str,
+    idempotency_key: str | None,
+    body_hash: str,
+    generation: str,
+) -> NewJob:
+    """Return the job of a batch; raises DeadlineError."""
     chunks: Iterator[Sequence[object]]
     if isinstance(asked, MatchQuery):
         common = replace(asked, submissions=(), conflicts=())
@@ -103,15 +110,11 @@ def new_job(
     else:
         plain = _plain(asked.queries[0]) if asked.seeds else {}
         chunks = _cut(_own_seeds(asked) if asked.seeds else _own_queries(asked))
-    shared = _dumped(plain)
-    digest = hashlib.sha256(shared)
     contents = []
     for chunk in chunks:
         check_deadline()
-        content = _dumped(chunk)
-        digest.update(content)
-        contents.append(ChunkContent(len(chunk), packed(content)))
-    return NewJob(owner, idempotency_key, digest.hexdigest(), generation, packed(shared), contents)
+        contents.append(ChunkContent(len(chunk), packed(_dumped(chunk))))
+    return NewJob(owner, idempotency_key, body_hash, generation, packed(_dumped(plain)), contents)
 
 
 def _cut_submissions(asked: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:

@@ -63,7 +63,7 @@ class Jobs(Store):
         with self.database.reading() as connection:  # no writer waits for this
             held = None if kept is None else StoredBytes.by(connection, new.owner, but=new.idempotency_key)
         with self.database.writing() as connection:
-            earlier = _earlier(connection, new)
+            earlier = _earlier(connection, new.owner, new.idempotency_key, new.body_hash)
             if earlier is not None and earlier.state is not JobState.FAILED:
                 return earlier
             if earlier is not None:  # sent again because it failed
@@ -87,6 +87,12 @@ class Jobs(Store):
             connection.execute(insert(JobRow).values(row))
             connection.execute(insert(JobChunkRow), _chunk_rows(job_id, new.chunks, turn))
             return _job(connection, JobRow.id == job_id)
+
+    def earlier(self, owner: str, idempotency_key: str, body_hash: str) -> Job | None:
+        """Return the job that ``add`` would return instead of a new one; raises IdempotencyError."""
+        with self.database.reading() as connection:
+            earlier = _earlier(connection, owner, idempotency_key, body_hash)
+        return None if earlier is None or earlier.state is JobState.FAILED else earlier
 
     def get(self, job_id: str, *, owner: str | None) -> Job:
         """Return one job, of ``owner`` or (``None``) of anybody; raises BatchNotFoundError."""
@@ -246,14 +252,14 @@ def _not_found() -> BatchNotFoundError:
     )
 
 
-def _earlier(connection: Connection, new: NewJob) -> Job | None:
-    if new.idempotency_key is None:
+def _earlier(connection: Connection, owner: str, key: str | None, body_hash: str) -> Job | None:
+    if key is None:
         return None
-    same_key = and_(JobRow.owner == new.owner, JobRow.idempotency_key == new.idempotency_key)
-    body_hash = connection.execute(select(JobRow.body_hash).where(same_key)).scalar_one_or_none()
-    if body_hash is None:
+    same_key = and_(JobRow.owner == owner, JobRow.idempotency_key == key)
+    of_earlier = connection.execute(select(JobRow.body_hash).where(same_key)).scalar_one_or_none()
+    if of_earlier is None:
         return None
-    if body_hash != new.body_hash:
+    if of_earlier != body_hash:
         raise IdempotencyError(
             "The Idempotency-Key was sent before with another batch; send a new key with a new batch."
         )

@@ -66,6 +66,12 @@ class Batches:
         )
         self.degradations = self._working.degradations
 
+    def earlier(self, owner: str, idempotency_key: str | None, body_hash: str) -> Job | None:
+        """Return the job that was started before with the same key and body; raises IdempotencyError."""
+        if idempotency_key is None or not self._store.is_there:
+            return None
+        return self._store.get().earlier(owner, idempotency_key, body_hash)
+
     def start(self, new: NewJob) -> Job:
         """Store a job and wake the worker; raises what ``Jobs.add`` raises."""
         most_of_owner = max(1, self._most // _OF_ONE_CALLER)

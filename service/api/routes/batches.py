@@ -27,7 +27,7 @@ from service.api.schemas.batches import (
     ProfilesBatchIn,
 )
 from service.api.services import services_of
-from service.batches.content import BatchContent, new_job
+from service.batches.content import BatchContent, hash_of, new_job
 from service.batches.job import Job
 from service.batches.jobs import Jobs
 from service.batches.scheduler import Batches
@@ -75,13 +75,18 @@ def start_batch(
     idempotency_key: IdempotencyKey = None,
 ) -> BatchOut:
     """Start a batch of up to 10,000 searches, recommendations or submissions on the current collection."""
-    new = new_job(
-        _asked(body, request, engine),
-        owner=owner_of(caller),
-        idempotency_key=idempotency_key,
-        generation=engine.snapshot.generation,
-    )
-    job = batches.start(new)
+    owner, body_hash = owner_of(caller), hash_of(body)
+    # The profiles that the body names may have changed since.
+    job = batches.earlier(owner, idempotency_key, body_hash)
+    if job is None:
+        new = new_job(
+            _asked(body, request, engine),
+            owner=owner,
+            idempotency_key=idempotency_key,
+            body_hash=body_hash,
+            generation=engine.snapshot.generation,
+        )
+        job = batches.start(new)
     response.headers["Location"] = f"{router.prefix}/{job.id}"
     return _out(batches.jobs(), job)
 

@@ -29,7 +29,7 @@ def job_of(body: dict[str, Any]) -> NewJob:
     shape: type[SeedsBatchIn | ProfilesBatchIn] = SeedsBatchIn if "seeds" in body else ProfilesBatchIn
     asked = shape.model_validate(body)
     content = asked.to_content({}) if isinstance(asked, ProfilesBatchIn) else asked.to_content()
-    return new_job(content, owner="me", idempotency_key=None, generation="000001")
+    return new_job(content, owner="me", idempotency_key=None, body_hash="", generation="000001")
 
 
 def queries_in(job: NewJob) -> list[NamedQuery]:

@@ -167,6 +167,25 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert ["ada", "bo"] == [head.name for head in python.profiles()]
 
 
+@pytest.mark.parametrize("match", [False, True])
+def test_a_batch_sent_again_is_the_same_after_its_profile_changed(client: TestClient, match: bool) -> None:
+    """The same key and body give the same batch, even if the profile named in it was edited or deleted."""
+    put(client, "dee", papers=FLOODS)
+    body: dict[str, Any] = {"profiles": [{"name": "dee"}]}
+    if match:
+        body = {"match": {"submissions": [{"paper_id": FLOODS[0]}], **body}}
+    key = {"Idempotency-Key": f"monday-{match}"}
+    started = client.post("/v1/batches", json=body, headers=key)
+    assert 202 == started.status_code, started.text
+    put(client, "dee", papers=FLOODS[:1])
+    edited = client.post("/v1/batches", json=body, headers=key)
+    client.delete("/v1/profiles/dee")
+    deleted = client.post("/v1/batches", json=body, headers=key)
+    for again in (edited, deleted):
+        assert (202, started.json()["id"]) == (again.status_code, again.json().get("id"))
+    assert 404 == client.post("/v1/batches", json=body, headers={"Idempotency-Key": "new"}).status_code
+
+
 @pytest.mark.parametrize(
     ("path", "n_profiles", "match", "told"),
     [
