@@ -17,8 +17,8 @@ from service.web.views.seeds import name_seeds
 from service.web.views.summary import Part, summarize
 
 _NO_START: Final = (
-    "Nothing can be new to this search, because none of the papers that it starts from can be used. Delete "
-    "it, and save another search."
+    "Nothing can be new to this search, because none of the papers that it starts from can be used. Papers "
+    "added meanwhile stay new until one is back. If none comes back, delete it, and save another search."
 )
 
 
@@ -95,7 +95,10 @@ def view_news(
         n_added=news.n_added,
         n_matching=news.n_matching,
         n_hidden=news.n_hidden,
-        may_be_marked=bool(news.n_added) and not news.n_hidden and answer.coverage == 1,
+        may_be_marked=bool(news.n_added)
+        and not news.n_hidden
+        and answer.coverage == 1
+        and answer.reason is not Reason.NO_SEED_RESOLVED,
         up_to=news.up_to,
         detail=_NO_START if answer.reason is Reason.NO_SEED_RESOLVED else answer.detail or "",
         may_be_weak=answer.reason is Reason.NO_MATCH_ADDED,

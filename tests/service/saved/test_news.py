@@ -202,7 +202,7 @@ def test_papers_added_while_the_paper_of_a_search_is_away_stay_new(client: TestC
     add(client, SONGS)
     query = save(client, search={"query": {"paper_id": "s/0"}})
     seen = client.get(f"/v1/queries/{query}").json()["seen_up_to"]
-    client.delete("/v1/papers/s%2F0?wait=true")
+    client.delete("/v1/papers/s%2F0")
     add(client, {**SONGS, "id": "s/1"})
     found = news(client, query)
     assert ("no_seed_resolved", 1, seen) == (found["reason"], found["added"], found["seen_up_to"])
