@@ -13,6 +13,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import InputError, SnapshotMissingError
+from models.text.sentences import split_sentences
 from models.types import Paper, ProgressFn
 
 # The papers in the collection, and those to be built into it: the latter is renamed after the build.
@@ -30,8 +31,7 @@ def matched_papers(
     """
     spec = annotator.encoder.spec
     kept, wanted = data / _KEPT, data / _WANTED
-    rows = ({"id": key, "title": each.title, "abstract": each.abstract} for key, each in papers.items())
-    content = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    content = b"".join(orjson.dumps(_row(key, paper)) + b"\n" for key, paper in papers.items())
     with storage_errors(data):
         before = _opened(data)
         if before and not (kept.exists() or wanted.exists()):
@@ -47,6 +47,17 @@ def matched_papers(
         build([wanted], data, annotator, arguments=arguments, on_progress=on_progress, replace=True)
         wanted.replace(kept)
     return open_snapshot(data)
+
+
+def _row(key: str, paper: Paper) -> dict[str, object]:
+    """Return a paper as a row of JSON that is read as the same sentences with the same facets."""
+    spans = [(each.start, each.end) for each in paper.sentences]
+    is_usual = spans == [(each.start, each.end) for each in split_sentences(paper.abstract)]
+    # A list has at most MAX_SENTENCES, but a text may split into more.
+    abstract = paper.abstract if is_usual else [each.text for each in paper.sentences]
+    facets = [each.facet for each in paper.sentences]
+    row = {"id": key, "title": paper.title, "abstract": abstract}
+    return row | ({"facets": facets} if any(facets) else {})
 
 
 def _opened(data: Path) -> Snapshot | None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -182,6 +183,22 @@ def test_numbers_have_a_maximum(files: Path, tmp_path: Path, option: tuple[str, 
     """A number that is too large is an error of its option."""
     told = run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *option, status=2)
     assert f"Invalid value for '{option[0]}'" in told
+
+
+def test_sentences_are_those_given(files: Path, tmp_path: Path) -> None:
+    """Sentences and facets given as lists stay as given, in the collection and in the report."""
+    text = (files / "submissions.jsonl").read_text().splitlines()[0]
+    whole = " ".join(json.loads(text)["abstract"])
+    given = json.loads(text) | {"abstract": [whole], "facets": ["result"]}
+    (tmp_path / "submissions.jsonl").write_text(json.dumps(given) + "\n")
+    out = tmp_path / "out"
+    run(
+        "match", tmp_path / "submissions.jsonl", files / "profiles", "--out", out, "--encoder", "hashing"
+    )  # fmt: skip
+    snapshot = open_snapshot(out / "collection")
+    (sentence,) = snapshot.paper(snapshot.position(given["id"])).sentences
+    assert (whole, "result") == (sentence.text, sentence.facet)
+    assert whole in unescape((out / "report.html").read_text(encoding="utf-8"))
 
 
 def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
