@@ -18,7 +18,7 @@ from jaxtyping import Float32, Float64, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError
 from models.transport import SERVING, score_in_blocks
-from models.types import RankedPaper, Unit
+from models.types import EncoderSpec, RankedPaper, Unit
 from service.search.aspect import Part
 from service.search.explain import explain
 from service.search.query import MAX_ALIGNMENTS
@@ -34,6 +34,15 @@ _BLOCK_PAPERS: Final = 4_096
 _MIN_DISTANCE: Final = 1e-6
 
 
+def expect_sentences(spec: EncoderSpec, remedy: str) -> None:
+    """Raise MissingVectorsError with ``remedy`` for an encoder that has no vectors of sentences."""
+    if spec.unit is Unit.DOCUMENT:
+        raise MissingVectorsError(
+            f"The encoder {spec.name!r} has one vector per paper, but papers are compared sentence by "
+            f"sentence here; {remedy}."
+        )
+
+
 class PaperDistances:
     """Compares papers with those of a collection, block by block, with ``n_threads`` threads.
 
@@ -44,11 +53,7 @@ class PaperDistances:
 
     def __init__(self, snapshot: Snapshot, *, words: float | None = None, n_threads: int = 1) -> None:
         spec = snapshot.manifest.encoder
-        if spec.unit is Unit.DOCUMENT:
-            raise MissingVectorsError(
-                "This collection has one vector per paper, but papers are compared sentence by sentence "
-                "here; index with a sentence encoder such as minilm."
-            )
+        expect_sentences(spec, "index with a sentence encoder such as minilm")
         self.snapshot = snapshot
         self._n_threads = n_threads
         self._settings = replace(SERVING, tau=default_tau(spec))

@@ -24,6 +24,7 @@ from models.errors import BuildLockedError, InputError
 from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim, Assignment
 from service.match.matching import Match, Quotas
+from service.match.paper_distances import expect_sentences
 from service.match.papers import matched_papers
 from service.match.program.program import ProfileSelection, Program, read_program
 from service.match.report import REPORT, write_report
@@ -106,8 +107,9 @@ def match(
     stderr.print(_read(program))
     aims = Quotas(reviewers, quota, aim) if reviewers else None
     command = shlex.join(["akin", *sys.argv[1:]])
+    annotator, data = load_annotator(encoder, device=device), out / "collection"
+    expect_sentences(annotator.encoder.spec, "choose a sentence encoder, such as --encoder minilm")
     with _only_match(out), show_progress(stderr) as on_progress:
-        annotator, data = load_annotator(encoder, device=device), out / "collection"
         snapshot = matched_papers(program.papers, data, annotator, device=device, on_progress=on_progress)
         found = Match(
             program,

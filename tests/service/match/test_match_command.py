@@ -13,10 +13,13 @@ import pytest
 from akin.cli.search import match
 from indexer.files.durable import folder_lock
 from indexer.snapshot.opening import open_snapshot
+from models.encoder import load_encoder
 from service.match.affinity import Affinities
 from service.match.paper_distances import PaperDistances
+from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
 from tests.support.commands import flat, run
+from tests.support.sentence_engines import Whole
 
 N_SUBMISSIONS, N_REVIEWERS = 4, 5
 OPTIONS = ("--encoder", "hashing", "--reviewers", "2", "--quota", "2")
@@ -217,6 +220,19 @@ def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
     assert f"{tmp_path}/conflicts.csv:1: read as a header: paper, person" in flat(told)
     assert "Papers left out because they have no year 1 Conflicts" in flat(told)
     assert "for they have no year: 1." in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_a_document_encoder_is_refused_at_once(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An encoder with one vector per paper is refused with a remedy, and nothing is written."""
+    whole = annotated(Whole(load_encoder("hashing")))
+    monkeypatch.setattr(match, "load_annotator", lambda *_, **__: whole)
+    out = tmp_path / "out"
+    told = run("match", files / "submissions.jsonl", files / "profiles", "--out", out, status=1)
+    assert "sentence by sentence" in flat(told)
+    assert "--encoder minilm" in told
+    assert not out.exists()
 
 
 def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: Path) -> None:
