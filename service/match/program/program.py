@@ -1,5 +1,6 @@
 """A program to match, read from files: submissions, profiles of reviewers, conflicts and quotas."""
 
+import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from indexer.corpus.read import MAX_REPORTED_ROWS, CorpusReport, read_corpus, without_ending
+from indexer.corpus.rows import MAX_ID_CHARS
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.types import Paper
@@ -144,7 +146,7 @@ class _Papers:
         kept_id, number = paper.id, 1
         while kept_id in self._papers:
             number += 1
-            kept_id = f"{origin}/{paper.id}" if number == 2 else f"{origin}/{paper.id}#{number}"
+            kept_id = _made_id(f"{origin}/{paper.id}" + ("" if number == 2 else f"#{number}"))
         self._papers[kept_id] = paper if kept_id == paper.id else replace(paper, id=kept_id)
         self._known.setdefault((paper.title, paper.abstract), kept_id)
         return kept_id
@@ -165,6 +167,14 @@ class _Papers:
         """Yield the submissions that have one of these titles."""
         for title in titles:
             yield from self.submissions.get(title, ())
+
+
+def _made_id(wanted: str) -> str:
+    """Return ``wanted``, or its beginning and its digest if it is longer than an id may be."""
+    if len(wanted) <= MAX_ID_CHARS:
+        return wanted
+    ending = f"#{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
+    return wanted[: MAX_ID_CHARS - len(ending)] + ending
 
 
 def _with_titles(

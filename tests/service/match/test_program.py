@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.corpus.rows import MAX_ID_CHARS
 from models.errors import BrokenRowError, CorpusFormatError, InputError, StorageError
 from service.match.program.program import ProfileSelection, Program, read_program
 
@@ -56,6 +57,18 @@ def test_papers_of_one_text_are_one_paper(read: ReadFn) -> None:
     assert {"s1", "s2", "1", "9", "2", "~Cy1/1"} == set(program.papers)
     assert ["empty"] == program.left_out
     assert 1 == program.report.without_abstract + program.report.broken
+
+
+def test_ids_made_for_papers_are_short(tmp_path: Path) -> None:
+    """Ids made from a long name and a long id are different, and as short as an id must be."""
+    long_id, name = "i" * MAX_ID_CHARS, "n" * 240
+    submission = _write(tmp_path / "s.jsonl", [_paper(long_id, "Moss")])
+    for number in range(3):
+        _write(tmp_path / f"profiles/{name}{number}.jsonl", [_paper(long_id, f"Kelp {number}")])
+    program = read_program([submission], tmp_path / "profiles")
+    made = [each for (each,) in program.profiles.values()]
+    assert 3 == len({*made})
+    assert MAX_ID_CHARS == max(map(len, program.papers))
 
 
 def test_authors_are_in_conflict_with_what_they_submit(read: ReadFn, tmp_path: Path) -> None:
