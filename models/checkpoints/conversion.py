@@ -6,6 +6,8 @@ plain containers are loaded, and no code runs.
 
 import pickle
 import shutil
+import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,7 +88,7 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
             f"{found[0]} holds tensors with and without the prefix {WRAPPER!r}; remove one kind."
         )
     with new_folder(target) as prepared:
-        save_file(tensors, prepared / WEIGHTS, metadata={"format": "pt"})
+        write_weights(prepared, tensors)
         for name in copied:
             shutil.copyfile(source / name, prepared / name)
         if like is not None:
@@ -95,6 +97,15 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
             write_pooling(prepared, Pooling(kind="document"))
     renamed = sum(name.startswith(WRAPPER) for name in state)
     return Conversion(target, len(tensors), renamed, copied, file_sha256(target / WEIGHTS))
+
+
+def write_weights(folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write the weights of a checkpoint; everybody may read the file who may read other new files."""
+    path = folder / WEIGHTS
+    path.touch()
+    usual = stat.S_IMODE(path.stat().st_mode)
+    save_file(dict(tensors), path, metadata={"format": "pt"})  # only for the current user
+    path.chmod(usual)
 
 
 def _read_pickle(path: Path) -> dict[str, torch.Tensor]:

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
-from models.checkpoints.checkpoints import WEIGHTS, LocalCheckpoint, Pooling, write_pooling
-from models.checkpoints.conversion import COMPANIONS
+from models.checkpoints.checkpoints import LocalCheckpoint, Pooling, write_pooling
+from models.checkpoints.conversion import COMPANIONS, write_weights
 from models.encoders.loading import load_checkpoint
 
 
@@ -16,7 +15,7 @@ def write_encoder(
     prepared: Path, source: Path, tensors: Mapping[str, torch.Tensor], pooling: Pooling
 ) -> None:
     """Write ``tensors`` to the folder ``prepared``, with the configuration and tokenizer of ``source``."""
-    save_file(dict(tensors), prepared / WEIGHTS, metadata={"format": "pt"})
+    write_weights(prepared, tensors)
     for companion in COMPANIONS:
         if (source / companion).is_file():
             shutil.copyfile(source / companion, prepared / companion)

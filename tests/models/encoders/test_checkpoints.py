@@ -262,6 +262,16 @@ def test_a_failed_write_leaves_nothing(tiny, tmp_path, monkeypatch, write):
     assert {"config.json", "model.safetensors"} <= {path.name for path in (tmp_path / "new").iterdir()}
 
 
+@pytest.mark.parametrize("write", [convert_checkpoint, tune_into])
+def test_written_weights_can_be_read_like_other_files(tiny, tmp_path, write):
+    """The umask alone decides who may read the weights, as for the files beside them."""
+    if write is convert_checkpoint:
+        pickled(tiny)
+    write(tiny, tmp_path / "new")
+    modes = {(tmp_path / "new" / name).stat().st_mode for name in (WEIGHTS, "config.json")}
+    assert 1 == len(modes)
+
+
 def test_files_that_do_not_belong_together_are_refused(tiny):
     """Truncated weights, a too large vocabulary and a missing tokenizer each raise a WeightsError."""
     weights = (tiny / WEIGHTS).read_bytes()
