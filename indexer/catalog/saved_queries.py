@@ -9,27 +9,29 @@ from sqlalchemy import ColumnElement, Connection, delete, select
 from indexer.catalog.tables import PaperRow, SavedQueryRow, SentenceRow
 from indexer.catalog.versions import in_batches
 
-# Shorter sentences ("We test it.") occur in many papers.
+# Shorter titles ("Attention") and sentences ("We test it.") occur in many papers.
 _MIN_IDENTIFYING_CHARS: Final = 20
 
 
 def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
     """Remove the saved queries that contain a title or a sentence of one of the papers; return how many.
 
-    Spacing and case are ignored. A query that only names a paper by its id stays.
+    Spacing and case are ignored. A title of fewer than 20 characters must be a whole text of the query, and a
+    shorter sentence does not count. A query that only names a paper by its id stays.
     """
     titles: set[str] = set()
-    sentences: set[str] = set()
+    identifying: set[str] = set()
     for some in in_batches(paper_ids):
         of_these = PaperRow.paper_id.in_(some)
         titles.update(map(_plain, connection.scalars(select(PaperRow.title).where(of_these))))
-        sentences.update(_sentences(connection, of_these))
+        identifying.update(_sentences(connection, of_these))
+    identifying.update(title for title in titles if len(title) >= _MIN_IDENTIFYING_CHARS)
     queries = connection.execute(select(SavedQueryRow.id, SavedQueryRow.body)) if titles else ()
     holding = [
         key
         for key, body in queries
         if any(
-            text in titles or any(sentence in text for sentence in sentences)
+            text in titles or any(each in text for each in identifying)
             for text in map(_plain, _texts(json.loads(body)))
         )
     ]

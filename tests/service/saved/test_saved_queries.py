@@ -197,6 +197,8 @@ def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
         ({"query": {"abstract": ["We saw it.", "The ice of Greenland", "melts fast."]}}, False),
         ({"seeds": ["b", {"text": "the ice of greenland melts fast."}]}, False),
         ({"query": {"paper_id": "On Ice"}}, False),
+        ({"query": {"text": "as in The Ice  Sheets of Greenland, but for rivers"}}, False),
+        ({"query": {"text": "as in on ice, but for rivers"}}, True),
         ({"query": {"paper_id": "a"}, "filters": {"venues": ["Ice"]}}, True),
         ({"query": {"text": "does the ice of Greenland melt?"}}, True),
     ],
@@ -204,8 +206,9 @@ def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
 def test_a_purge_takes_the_queries_that_hold_the_text(
     saved: SavedQueries, catalog: Catalog, body: dict[str, object], *, stays: bool
 ) -> None:
-    """A purge removes the queries with a sentence or the title of the paper, however it is written."""
+    """A purge removes queries that contain a sentence or title of the paper, short titles only as a whole."""
     saved.save(replace(NEW, body=json.dumps(body)))
+    catalog.add([paper("a", "The ice sheets of Greenland", "We melt.")])
     catalog.add([paper("a", "On ice", "The ice of Greenland melts fast."), paper("b")])
     assert not catalog.purge(["b"]).n_queries
     assert (0 if stays else 1) == catalog.purge(["a"]).n_queries
