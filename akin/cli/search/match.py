@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import Device, EncoderName
+from akin.cli.options import Device, EncoderName, refuse_options
 from akin.cli.progress import show_progress
 from indexer.files.durable import folder_lock, replaced_together, storage_errors
 from models.annotator import load_annotator
@@ -32,6 +32,7 @@ from service.match.tables import TABLES, write_assignment, write_scores
 
 
 def match(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -95,6 +96,18 @@ def match(
     if len(files) < 2:
         raise InputError(
             "Give the files of submissions and then the profiles: akin match SUBMISSIONS PROFILES."
+        )
+    if corpus and files[-1].is_dir():
+        raise InputError(
+            f"--corpus goes with a list of names and papers, but {files[-1]} is a folder, whose files "
+            "have the papers; leave out --corpus, or give a list."
+        )
+    if not reviewers:
+        refuse_options(
+            context,
+            ("quota", "quotas", "aim"),
+            "No assignment is requested, so {given} would have no effect; add --reviewers, the number per "
+            "submission.",
         )
     program = read_program(
         files[:-1],

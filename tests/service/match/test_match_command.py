@@ -204,6 +204,23 @@ def test_sentences_are_those_given(files: Path, tmp_path: Path) -> None:
     assert whole in unescape((out / "report.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--quota", "4"), "so --quota would have no effect; add --reviewers"),
+        (("--quotas", "none.csv", "--aim", "worst"), "so --quotas, --aim would have no effect; add"),
+        (("--reviewers", "2", "--corpus", "none.jsonl"), "leave out --corpus, or give a list"),
+    ],
+)
+def test_options_that_would_not_count_are_refused(
+    files: Path, tmp_path: Path, given: tuple[str, ...], told: str
+) -> None:
+    """Quotas and an aim without an assignment, and a corpus beside a folder of profiles, are errors."""
+    out = tmp_path / "out"
+    shown = run("match", files / "submissions.jsonl", files / "profiles", "--out", out, *given, status=1)
+    assert told in flat(shown)
+
+
 def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
     """Papers without a year and a line taken for a header are reported."""
     (tmp_path / "profiles").mkdir()
