@@ -41,6 +41,7 @@ def assign(
     per_reviewer: int | Sequence[int] | Int64[np.ndarray, " n_reviewers"],
     conflicts: Bool[np.ndarray, "n_submissions n_reviewers"] | None = None,
     aim: Aim = Aim.TOTAL,
+    names: Sequence[str] = (),
     n_weighed: int = 16,
 ) -> Assignment:
     """Assign each submission ``per_submission`` reviewers, and no reviewer more submissions than its quota.
@@ -48,7 +49,7 @@ def assign(
     ``per_reviewer`` is the quota of each reviewer, or of all. Pairs in ``conflicts``, and those whose
     affinity is not finite, are never assigned. The solver starts with ``n_weighed`` pairs of each submission
     and adds this many at a time; the answer does not depend on it. Raises InputError if there is no
-    assignment, with what is short.
+    assignment, with what is short: the submissions by their ``names``, or by number without names.
     """
     if not len(affinities):
         return Assignment((), 0.0, 0.0)
@@ -56,16 +57,15 @@ def assign(
     problem = _Problem(
         np.where(allowed, affinities, -np.inf),
         per_submission,
-        _quotas(allowed, per_submission, per_reviewer),
+        _quotas(allowed, per_submission, per_reviewer, names),
         n_weighed,
     )
     pairs, short_together = problem.grown(problem.nearest(problem.worths))
     if short_together.any():
-        first = int(np.flatnonzero(short_together)[0])
         raise InputError(
-            f"No assignment keeps all quotas and conflicts: {short_together.sum()} submissions (the first "
-            f"is number {first}, from 0) together have too few reviewers without a conflict. Raise the "
-            "quota, remove conflicts, or add reviewers."
+            f"No assignment keeps all quotas and conflicts: {short_together.sum()} of {len(affinities)} "
+            "submissions together have too few reviewers without a conflict: "
+            f"{_named(short_together, names)}. Raise the quota, remove conflicts, or add reviewers."
         )
     if aim is Aim.WORST:
         problem, pairs = problem.of_best_least(pairs)
@@ -76,18 +76,26 @@ def assign(
     return Assignment(tuple(map(tuple, reviewers)), float(given.sum()), float(given.min()))
 
 
+def _named(short: Bool[np.ndarray, " n_submissions"], names: Sequence[str]) -> str:
+    """Return the first five of the submissions that are ``short``, as an error names them."""
+    rows = np.flatnonzero(short).tolist()
+    first = [names[row][:80] if names else f"number {row}" for row in rows[:5]]
+    return ", ".join(first) + (" ..." if rows[5:] else "") + ("" if names else " (from 0)")
+
+
 def _quotas(
     allowed: Bool[np.ndarray, "n_submissions n_reviewers"],
     per_submission: int,
     per_reviewer: int | Sequence[int] | Int64[np.ndarray, " n_reviewers"],
+    names: Sequence[str],
 ) -> Int64[np.ndarray, " n_reviewers"]:
     """Return the quotas, each at most the number of submissions; raises InputError if reviews are short."""
     n_submissions, n_reviewers = allowed.shape
-    if short := np.flatnonzero(allowed.sum(axis=1) < per_submission).tolist():
+    short = allowed.sum(axis=1) < per_submission
+    if short.any():
         raise InputError(
-            f"{len(short)} submissions have fewer than {per_submission} reviewers without a conflict, "
-            f"first number {short[0]} (from 0); remove conflicts, add reviewers, or request fewer per "
-            "submission."
+            f"{short.sum()} of {n_submissions} submissions have fewer than {per_submission} reviewers "
+            f"without a conflict: {_named(short, names)}. Add reviewers, remove conflicts, or request fewer."
         )
     each = [per_reviewer] * n_reviewers if isinstance(per_reviewer, int) else per_reviewer
     quotas = np.array([min(int(quota), n_submissions) for quota in each], dtype=np.int64)

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
-from models.errors import InputError
 from models.types import ProgressFn
 from service.match.affinity import N_NEAREST, Affinities, Reasons, nearest_without_conflicts
 from service.match.assignment import Aim, Assignment, assign
@@ -63,19 +62,13 @@ class Match:
 
     def assigned(self, quotas: Quotas) -> Assignment:
         """Return reviewers for each submission; raises InputError if quotas and conflicts leave too few."""
-        free = (np.isfinite(self.values) & ~self.conflicts).sum(axis=1)
-        if short := np.flatnonzero(free < quotas.per_submission).tolist():
-            named = ", ".join(self.submissions[row][:80] for row in short[:5]) + (" ..." if short[5:] else "")
-            raise InputError(
-                f"{len(short)} of {len(free)} submissions have fewer than {quotas.per_submission} reviewers "
-                f"without a conflict: {named}. Add reviewers, remove conflicts, or request fewer."
-            )
         return assign(
             self.values,
             per_submission=quotas.per_submission,
             per_reviewer=[self.program.quotas.get(each, quotas.per_reviewer) for each in self.names],
             conflicts=self.conflicts,
             aim=quotas.aim,
+            names=self.submissions,
         )
 
     def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[Reasons]:

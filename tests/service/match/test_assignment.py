@@ -1,6 +1,7 @@
 """Tests of assignments under quotas and conflicts, against brute force and integer programming."""
 
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_each_reviewer_may_have_a_quota() -> None:
         (
             3,
             2,
-            "2 submissions have fewer than 3 reviewers without a conflict, first number 0",
+            "2 of 2 submissions have fewer than 3 reviewers without a conflict: number 0, number 1 .from 0",
         ),
         (2, 1, "2 submissions x 2 reviews are more than the 2 that the quotas of 2 reviewers allow"),
     ],
@@ -96,10 +97,14 @@ def test_what_is_short_is_said(per_submission: int, per_reviewer: int, told: str
 
 
 def test_conflicts_that_leave_too_few_together() -> None:
-    """If conflicts leave two submissions with one reviewer of quota 1, the error says so."""
-    conflicts = np.array([[False, True], [False, True]])
-    with pytest.raises(InputError, match="No assignment keeps all quotas and conflicts"):
-        assign(np.ones((2, 2)), per_submission=1, per_reviewer=1, conflicts=conflicts)
+    """If conflicts leave two of three submissions with one reviewer of quota 1, the error names the two."""
+    conflicts = np.array([[True, False], [False, True], [False, True]])
+    options: dict[str, Any] = {"per_submission": 1, "per_reviewer": [1, 2], "conflicts": conflicts}
+    told = "No assignment keeps all quotas and conflicts: 2 of 3 submissions together have too few"
+    with pytest.raises(InputError, match=rf"{told} .*: number 1, number 2 \(from 0\)\. Raise"):
+        assign(np.ones((3, 2)), **options)
+    with pytest.raises(InputError, match=rf"{told} .*: moss, bells\. Raise"):
+        assign(np.ones((3, 2)), **options, names=["kelp", "moss", "bells"])
 
 
 def _programmed(

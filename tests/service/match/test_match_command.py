@@ -265,6 +265,14 @@ def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: P
         "--encoder", "hashing", "--reviewers", "6", status=1,
     )  # fmt: skip
     assert "4 of 4 submissions have fewer than 6 reviewers without a conflict: demo:p00-m00," in flat(told)
+    problems = [path.name.removesuffix(".jsonl") for path in (files / "profiles").iterdir()]
+    pairs = [f"demo:p0{number}-m00,{each}" for number in (1, 2) for each in problems if each[:3] != "p00"]
+    (tmp_path / "pairs.csv").write_text("\n".join(pairs))
+    told = run(
+        "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a", "--encoder",
+        "hashing", "--reviewers", "1", "--quota", "1", "--conflicts", tmp_path / "pairs.csv", status=1,
+    )  # fmt: skip
+    assert "without a conflict: demo:p01-m00, demo:p02-m00. Raise the quota" in flat(told)
     assert "akin match SUBMISSIONS PROFILES" in flat(run("match", files, "--out", tmp_path / "b", status=1))
     (tmp_path / "c").mkdir()
     (tmp_path / "c/collection").symlink_to(hashed_data)
