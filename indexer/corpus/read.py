@@ -92,17 +92,19 @@ class Unresolved:
 class CorpusReport:
     """Counts over all the files that are read with this report; filled while their papers are consumed.
 
-    ``broken`` counts every refused row, ``duplicates`` the ones among them whose id an earlier row had. The
-    first MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
-    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept, also in
-    ``breaks``. ``unresolved`` has the first ``max_unresolved`` rows without an abstract that can be looked
-    up; ``looked_up`` counts the rows whose abstract came from a lookup.
+    ``broken`` counts every refused row, ``duplicates`` the ones among them whose id an earlier row had;
+    ``first_duplicate`` names the first of these. The first MAX_REPORTED_ROWS of each kind are kept:
+    ``broken_rows`` with reasons, ``rows_without_abstract`` as ``(path, line)``. A file that breaks off counts
+    as one broken row, which is always kept, also in ``breaks``. ``unresolved`` has the first
+    ``max_unresolved`` rows without an abstract that can be looked up; ``looked_up`` counts the rows whose
+    abstract came from a lookup.
     """
 
     papers: int = 0
     without_abstract: int = 0
     broken: int = 0
     duplicates: int = 0
+    first_duplicate: str = ""
     broken_rows: list[BrokenRowError] = field(default_factory=list)
     rows_without_abstract: list[tuple[str, int]] = field(default_factory=list)
     looked_up: int = 0
@@ -130,7 +132,9 @@ class CorpusReport:
         self.duplicates += 1
         first_file, first_line = first >> _LINE_BITS, first & ((1 << _LINE_BITS) - 1)
         where = f"line {first_line}" if first_file == file else f"{self._paths[first_file]}:{first_line}"
-        raise InputError(f"duplicate id {paper_id!r}, first seen at {where}")
+        reason = f"duplicate id {paper_id!r}, first seen at {where}"
+        self.first_duplicate = self.first_duplicate or f"{self._paths[file]}:{line}: {reason}"
+        raise InputError(reason)
 
     def note_broken(self, row: BrokenRowError) -> None:
         """Count a refused row."""

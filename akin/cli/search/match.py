@@ -192,6 +192,8 @@ def _summary(found: Match, assignment: Assignment | None, out: Path) -> Table:
     table = Table(box=SIMPLE_HEAD, show_header=False)
     n_submissions, n_reviewers = found.values.shape
     table.add_row("Submissions", f"{n_submissions:,}")
+    if found.program.unusable:
+        table.add_row("Submissions left out, unreadable or without abstract", f"{found.program.unusable:,}")
     table.add_row("Reviewers", f"{n_reviewers:,}")
     if found.program.undated:
         table.add_row("Papers left out because they have no year", f"{found.program.undated:,}")

@@ -44,9 +44,10 @@ class Program:
     """Submissions by id, and profiles by name as ids of ``papers``, which contains all papers of both.
 
     ``conflicts`` are pairs of a submission and a profile. ``quotas`` are the most submissions of a profile;
-    some profiles may have none. ``report`` says what could not be read, ``left_out`` which profiles have no
-    paper that counts, ``undated`` how many papers of profiles have no year and so do not count, ``notes``
-    which lines were taken for headers.
+    some profiles may have none. ``report`` says what could not be read, ``unusable`` how many submissions
+    could not be read or have no abstract, ``left_out`` which profiles have no paper that counts, ``undated``
+    how many papers of profiles have no year and so do not count, ``notes`` which lines were taken for
+    headers.
     """
 
     submissions: list[str] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Program:
     quotas: dict[str, int] = field(default_factory=dict)
     report: CorpusReport = field(default_factory=CorpusReport)
     left_out: list[str] = field(default_factory=list)
+    unusable: int = 0
     undated: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -83,11 +85,7 @@ def read_program(
     """
     program = Program()
     kept = _Papers(program.papers)
-    for path in submissions:
-        for paper in read_corpus(path, report=program.report):
-            program.submissions.append(kept.added(paper, "submission"))
-    if not program.submissions:
-        raise InputError(f"{', '.join(map(str, submissions))}: there is no submission with an abstract.")
+    _read_submissions(submissions, program, kept)
     kept.submissions, submitted = _by_title(program), set(program.submissions)
     if profiles.is_file():
         named = _of_list(profiles, corpora, program, max_profiles)
@@ -110,6 +108,21 @@ def read_program(
         program.conflicts |= {(each, name) for name in people.of(program.papers[each])}
     _read_lists(program, conflicts, quotas)
     return program
+
+
+def _read_submissions(paths: Sequence[Path], program: Program, kept: "_Papers") -> None:
+    report = program.report
+    for path in paths:
+        for paper in read_corpus(path, report=report):
+            program.submissions.append(kept.added(paper, "submission"))
+    if report.duplicates:
+        raise InputError(
+            f"{report.duplicates} of {report.rows} submissions have the id of an earlier one: "
+            f"{report.first_duplicate}. Give each its own id, or match the files one by one."
+        )
+    if not program.submissions:
+        raise InputError(f"{', '.join(map(str, paths))}: there is no submission with an abstract.")
+    program.unusable = report.broken + report.without_abstract
 
 
 def _read_lists(program: Program, conflicts: Path | None, quotas: Path | None) -> None:

@@ -222,7 +222,9 @@ def test_options_that_would_not_count_are_refused(
 
 
 def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
-    """Papers without a year and a line taken for a header are reported."""
+    """A broken submission, papers without a year and a line taken for a header are reported."""
+    text = (files / "submissions.jsonl").read_text()
+    (tmp_path / "submissions.jsonl").write_text(text + '{"id": "x", "title": "X", "abstract": ""}\n')
     (tmp_path / "profiles").mkdir()
     for number, path in enumerate(sorted((files / "profiles").iterdir())):
         papers = [json.loads(line) | {"year": 2020} for line in path.read_text().splitlines()]
@@ -231,12 +233,15 @@ def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
         (tmp_path / "profiles" / path.name).write_text(text)
     (tmp_path / "conflicts.csv").write_text("paper,person\n")
     told = run(
-        "match", files / "submissions.jsonl", tmp_path / "profiles", "--out", tmp_path / "out",
+        "match", tmp_path / "submissions.jsonl", tmp_path / "profiles", "--out", tmp_path / "out",
         "--conflicts", tmp_path / "conflicts.csv", "--since", "2019", "--encoder", "hashing",
     )  # fmt: skip
     assert f"{tmp_path}/conflicts.csv:1: read as a header: paper, person" in flat(told)
     assert "Papers left out because they have no year 1 Conflicts" in flat(told)
-    assert "for they have no year: 1." in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "Submissions left out, unreadable or without abstract 1 Reviewers" in flat(told)
+    shown = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "could not be read or have no abstract: 1." in shown
+    assert "for they have no year: 1." in shown
 
 
 def test_a_document_encoder_is_refused_at_once(
