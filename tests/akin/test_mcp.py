@@ -1,5 +1,6 @@
 """Tests of `akin mcp`: language-model clients list and call its tools over stdio and HTTP."""
 
+import os
 import re
 import socket
 import subprocess
@@ -28,7 +29,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support.builds import ROOT
-from tests.support.servers.loopback import served
+from tests.support.servers.loopback import free_port, served
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
@@ -278,3 +279,43 @@ def test_one_place_to_search(arguments: list[str]) -> None:
     """Either an address or a folder must be given, and not both."""
     result = CliRunner().invoke(app, ["mcp", *arguments])
     assert (1, True) == (result.exit_code, "Give either --url" in " ".join(result.output.split()))
+
+
+def test_a_port_that_is_taken(address: str) -> None:
+    """A port that is taken is an error with a remedy, and no tools are announced."""
+    taken = address.rpartition(":")[2]
+    result = CliRunner().invoke(app, ["mcp", "--url", address, "--transport", "http", "--port", taken])
+    assert (1, True) == (result.exit_code, "choose another --port" in " ".join(result.output.split()))
+    assert "Tools at" not in result.output
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_an_ended_server_leaves_no_folder(hashed_data: Path, tmp_path: Path, transport: str) -> None:
+    """After SIGTERM no temporary folder is left."""
+    port = free_port()
+    command = ["mcp", "--data", str(hashed_data), "--transport", transport, "--port", str(port)]
+    server = subprocess.Popen(
+        [sys.executable, *AKIN_WITHOUT_WEIGHTS, *command],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        if transport == "http":
+            wait_for(port, server)
+        else:
+            server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+            server.stdin.flush()
+            assert server.stdout.readline()
+        assert any(tmp_path.iterdir())
+        server.terminate()
+        server.wait(timeout=60)
+        assert [] == list(tmp_path.iterdir())
+    finally:
+        server.kill()
+        server.communicate()

@@ -1,18 +1,25 @@
 """``akin mcp``: search for language models, over standard input and output or HTTP."""
 
+import os
+import shutil
+import signal
+import socket
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Literal
 
 import anyio
 import httpx
 import typer
+import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from akin.cli.consoles import stderr
 from akin.cli.options import Device, MaybeData
+from akin.cli.serving.serve import listen
 from akin.client.async_client import AsyncClient
 from akin.client.base_client import DEFAULT_URL
 from models.errors import AkinError, InputError
@@ -42,22 +49,26 @@ def mcp(
         raise InputError(f"Give either --url, such as {DEFAULT_URL}, or --data, a folder that was indexed.")
     make_server = resolve(_PROTOCOLS, "mcp", "protocol")
     settings = None if data is None else settings_of(data=data, device=device)
-    anyio.run(_serve, make_server, url, key, settings, port if transport == "http" else None)
+    with ExitStack() as held:
+        # Bound before the folder is loaded, so that a port that is taken is an error at once.
+        listener = held.enter_context(listen("127.0.0.1", port)) if transport == "http" else None
+        anyio.run(_serve, make_server, url, key, settings, listener)
 
 
 async def _serve(
-    make_server: Any, url: str, key: str | None, settings: Settings | None, port: int | None
+    make_server: Any, url: str, key: str | None, settings: Settings | None, listener: socket.socket | None
 ) -> None:
-    """Serve until the client disconnects or the process is interrupted; ``port`` is ``None`` for stdio."""
+    """Serve until the client disconnects or the process is ended; ``listener`` is ``None`` for stdio."""
     asking = AsyncClient(url, key=key) if settings is None else in_process(settings)
     async with asking as client:
         server = make_server(client)
-        if port is None:
+        if listener is None:
             await server.run_stdio_async()
         else:
-            stderr.print(f"Tools at http://127.0.0.1:{port}/mcp (stop with Ctrl-C)")
             # No state between calls; only on this machine, because there is no check of a key.
-            await server.run_streamable_http_async(port=port, stateless_http=True, json_response=True)
+            tools = server.streamable_http_app(stateless_http=True, json_response=True)
+            stderr.print(f"Tools at http://127.0.0.1:{listener.getsockname()[1]}/mcp (stop with Ctrl-C)")
+            await uvicorn.Server(uvicorn.Config(tools)).serve(sockets=[listener])
 
 
 @asynccontextmanager
@@ -66,7 +77,7 @@ async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
 
     Each request is answered by the generation published when it begins. Raises SnapshotError, EncoderError.
     """
-    with tempfile.TemporaryDirectory() as elsewhere:
+    with tempfile.TemporaryDirectory() as elsewhere, _removed_at_sigterm(elsewhere):
         # An empty folder instead of the data folder: who can read that needs no key, and this process shares
         # no batches, rate limits or cached answers with the folder's service.
         alone = {"data": Path(elsewhere), "catalog_url": None, "redis_url": None}
@@ -80,6 +91,21 @@ async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
             AsyncClient(DEFAULT_URL, transport=transport, timeout_s=settings.deadline_s) as client,
         ):
             yield client
+
+
+@contextmanager
+def _removed_at_sigterm(folder: str) -> Iterator[None]:
+    """Let SIGTERM remove the folder and end the process at once, even while a thread waits for input."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _UnpagedEngines(Engines):
