@@ -53,13 +53,13 @@ def page(told: Mapping[str, Any]) -> str:
             "[Training](../how-to/training.md) says what each objective is, and what we conclude."
         ),
         (
-            f"Each row begins with `{told['encoder']}` and learns from the same {told['examples']} co-cited "
-            f"pairs for {steps['n_steps']} steps of {steps['batch']}: low-rank changes of rank 16, rate "
-            f"{steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, seed "
-            f"{steps['seed']}. Rows that are mixed take a quarter of their examples from as many sentences "
-            "that cite one paper, by three ways of mixing. Papers of CSFCube, of SciFact and of the held-out "
-            "pairs are in none of them. What is learnt in so few steps tells objectives apart, and is not "
-            "what any of them reaches in the end."
+            f"Each row begins with `{told['encoder']}` and learns from the same {told['examples']:,} "
+            f"co-cited pairs for {steps['n_steps']} steps of {steps['batch']}: low-rank changes of rank 16, "
+            f"rate {steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, "
+            f"seed {steps['seed']}. Rows that are mixed take a quarter of their examples from as many "
+            "sentences that cite one paper, by three ways of mixing. Papers of CSFCube, of SciFact and of "
+            "the held-out pairs are in none of them. What is learnt in so few steps tells objectives "
+            "apart, and is not what any of them reaches in the end."
         ),
         (
             "Figures are in percent. The first row of a table is the encoder begun with; below it stands by "
@@ -105,9 +105,9 @@ def _costs(rows: list[dict[str, Any]], gpu: str | None) -> str:
     )
     if gpu is not None:
         text = (
-            f"Training on {gpu}, one row at a time, beside the measurement of others: papers a second, "
-            "forwards and backwards; the most memory of the GPU that tensors took, of which "
-            f"{least:,.0f} MiB are the encoder; {losses_told}"
+            f"Training on an {gpu}, one row at a time: papers a second, forwards and backwards (the first "
+            "row also waits for the GPU's libraries to start); the most memory of the GPU that tensors took, "
+            f"of which {least:,.0f} MiB and more are the encoder; {losses_told}"
         )
     table = [["objective", "papers a second", "peak, MiB", "loss, first", "last"]]
     for row in trained:
