@@ -30,7 +30,9 @@ MACHINE = {
 }
 STAGE = Row(STAGES, "search by id: explaining", "ms", 3.0, "the whole search", 10.0, 0.3)
 # Pages generated as a whole from files; a test compares each with its file.
-MADE = {MEASURED / name for name in ("gpu.md", "objectives.md", "performance.md", "scale.md")}
+MADE = {
+    MEASURED / name for name in ("gpu.md", "objectives.md", "objectives-gpu.md", "performance.md", "scale.md")
+}
 BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 # A figure with its interval, and a figure (in percent or points) with one decimal.
@@ -113,11 +115,12 @@ def test_the_page_of_speed_is_made_from_its_figures() -> None:
     assert picture(told) == drawn
 
 
-def test_the_page_of_objectives_is_made_from_its_figures() -> None:
-    """objectives.md is generated from objectives.json."""
+@pytest.mark.parametrize("name", ["objectives", "objectives-gpu"])
+def test_the_pages_of_objectives_are_made_from_their_figures(name: str) -> None:
+    """objectives.md and objectives-gpu.md are generated from their JSON files."""
     measured = ROOT / "docs" / "measured"
-    told = json.loads((measured / "objectives.json").read_text(encoding="utf-8"))
-    assert objectives_page.page(told) == (measured / "objectives.md").read_text(encoding="utf-8")
+    told = json.loads((measured / f"{name}.json").read_text(encoding="utf-8"))
+    assert objectives_page.page(told) == (measured / f"{name}.md").read_text(encoding="utf-8")
 
 
 def test_the_page_of_gpus_is_made_from_its_figures() -> None:
