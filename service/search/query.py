@@ -243,7 +243,7 @@ def expect_apart(seeds: Sequence[UsedSeed]) -> None:
     """Raise QueryError if all chosen sentences of an indexed seed are also those of negatives."""
     away = {(seed.paper.id, n) for seed in seeds if seed.negative for n in seed.selected}
     for seed in seeds:
-        both = all((seed.paper.id, n) in away for n in seed.selected)
+        both = seed.selected and all((seed.paper.id, n) in away for n in seed.selected)
         if both and seed.paper.id and not seed.negative:
             raise QueryError(
                 f"{seed.paper.id!r} is both among the seeds and among the negatives; leave it out of one, or "

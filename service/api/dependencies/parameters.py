@@ -9,6 +9,7 @@ from fastapi.params import ParamTypes
 from fastapi.routing import APIRoute
 
 from models.errors import InputError
+from service.api.middleware.routing import route_of
 from service.api.schemas.base import did_you_mean
 
 _CHECKED: Final = "/v1/"
@@ -20,7 +21,7 @@ async def expect_known_parameters(request: Request) -> None:
 
     Raises InputError.
     """
-    path = request.url.path
+    path = route_of(request.scope).name
     if not request.scope["query_string"] or not path.startswith(_CHECKED) or path.startswith(_FEEDS):
         return
     known = _parameters(request.scope["route"])

@@ -30,7 +30,7 @@ class Poison:
     name: str
     chunks: Sequence[bytes] = ()
     path: str = MARK
-    query: bytes = b"limit=1"
+    query: bytes = b""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     content_type: bytes | None = b"application/json"
 
