@@ -60,13 +60,13 @@ class Respect:
         weight of ``words`` (unless 0) is not the default.
         """
         seeds = query.seeds
-        text = words > 0 and all(seed.text is not None for seed in seeds)
-        usual = (default_tau(spec, text=text), default_specificity(spec), words and default_weight(spec))
+        text = all(seed.text is not None for seed in seeds)
+        usual_tau = default_tau(spec, text=text and words > 0)
+        usual = (usual_tau, default_specificity(spec), words and default_weight(spec))
         if (tau, specificity, words) != usual or any(seed.aspect.focus is not None for seed in seeds):
             return None
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
-        text = all(seed.text is not None for seed in seeds)
         return cls(tuple(sorted(set(facets))), query.scorer, words > 0, text)
 
 
@@ -95,11 +95,10 @@ class Strengths:
         self._digest = digest
 
     def of(self, reach: float, respect: Respect | None, *, whole: bool = True) -> Strength | None:
-        """Return the strength of a match with this ``reach``; ``None`` without a respect to measure it in.
+        """Return the strength of a match with this ``reach``; ``None`` without a scale to measure it on.
 
-        Also ``None`` if the collection is too small for a scale.
-        Also ``None`` if the answer is not of the ``whole`` collection, as a part is away, and the scale was
-        not measured before.
+        There is none without a ``respect``, if the collection is too small, or if the answer is not of the
+        ``whole`` collection, as a part is away, and the scale was not measured before.
 
         Raises DeadlineError; ShardAwayError if a part has gone away since the whole collection was searched.
         """

@@ -1,5 +1,6 @@
 """Encoding on a cluster, with a stand-in for Ray."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -14,31 +15,31 @@ from tests.support.annotators import hashing_annotator
 from tests.support.servers.pretended_ray import PretendedRay
 
 
-@pytest.mark.parametrize(("device", "n_gpus"), [("auto", 1), ("cuda", 1), ("cpu", 0), ("cpu:0", 0)])
-def test_gpus_are_used_where_the_device_is_not_the_processor(
-    device: str, n_gpus: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """GPUs are requested unless the device is the CPU, by either of its names."""
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedRay]:
+    """Yield a stand-in for Ray, which the encoder connects to."""
     with ThreadPoolExecutor(1) as threads:
         ray = PretendedRay(threads)
-        ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
         monkeypatch.setattr("indexer.encoding.on_cluster.connect", lambda _: ray)
         monkeypatch.setattr("indexer.encoding.on_cluster.placement_strategy", lambda _, machine: machine)
-        assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
+        yield ray
+
+
+@pytest.mark.parametrize(("device", "n_gpus"), [("auto", 1), ("cuda", 1), ("cpu", 0), ("cpu:0", 0)])
+def test_gpus_are_used_where_the_device_is_not_the_processor(
+    device: str, n_gpus: int, ray: PretendedRay
+) -> None:
+    """GPUs are requested unless the device is the CPU, by either of its names."""
+    ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
+    assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
     assert n_gpus == ray.asked_for["num_gpus"]
 
 
 @pytest.mark.parametrize(("device", "n_actors", "share"), [("auto", 6, 1 / 3), ("cpu", 2, 0)])
-def test_processes_share_gpus(
-    device: str, n_actors: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_share_gpus(device: str, n_actors: int, share: float, ray: PretendedRay) -> None:
     """With ``per_gpu`` several actors have a part of each GPU; of processors each still has one."""
-    with ThreadPoolExecutor(1) as threads:
-        ray = PretendedRay(threads)
-        ray.machines = {"a": {"CPU": 2.0, "GPU": 2.0}}
-        monkeypatch.setattr("indexer.encoding.on_cluster.connect", lambda _: ray)
-        monkeypatch.setattr("indexer.encoding.on_cluster.placement_strategy", lambda _, machine: machine)
-        encode = EncodeOnCluster("", hashing_annotator, device=device, per_gpu=3)
+    ray.machines = {"a": {"CPU": 2.0, "GPU": 2.0}}
+    encode = EncodeOnCluster("", hashing_annotator, device=device, per_gpu=3)
     assert n_actors == len(encode.actors)
     assert share == ray.asked_for["num_gpus"]
     assert PARTS_PER_DEVICE * n_actors == encode.at_once
