@@ -9,7 +9,9 @@
 requests to a running service.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from models.errors import AkinError, ServiceError
 
 if TYPE_CHECKING:
     from akin.client.async_client import AsyncClient
@@ -18,34 +20,35 @@ if TYPE_CHECKING:
     from akin.local.collection import Collection
     from akin.local.collection import open_collection as open  # noqa: A004 - akin.open
     from akin.local.indexing import index
-    from models.errors import AkinError, ServiceError
 
 __all__ = ["AkinError", "AsyncClient", "Client", "Collection", "Retries", "ServiceError", "index", "open"]
-# The module of each name, imported on first use: torch takes seconds, and a client may not have it.
-_HOMES: Final = {
-    "AkinError": ("models.errors", "AkinError"),
-    "AsyncClient": ("akin.client.async_client", "AsyncClient"),
-    "Client": ("akin.client.client", "Client"),
-    "Collection": ("akin.local.collection", "Collection"),
-    "Retries": ("akin.client.retries", "Retries"),
-    "ServiceError": ("models.errors", "ServiceError"),
-    "index": ("akin.local.indexing", "index"),
-    "open": ("akin.local.collection", "open_collection"),
-}
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of ``__all__``; raises MissingPackageError if a package that it needs is missing."""
-    if name not in _HOMES:
+    """Import a name of ``__all__`` on first use, as torch takes seconds and a client may not have it.
+
+    Raises MissingPackageError if a package that it needs is missing.
+    """
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Imported here so that ``import akin`` needs no packages.
-    from importlib import import_module  # noqa: PLC0415
+    from models.extras import needed
 
-    from models.extras import needed  # noqa: PLC0415
-
-    module, named = _HOMES[name]
+    found: Any
     with needed(f"akin.{name}", extra="local"):
-        return getattr(import_module(module), named)
+        match name:
+            case "AsyncClient":
+                from akin.client.async_client import AsyncClient as found
+            case "Client":
+                from akin.client.client import Client as found
+            case "Retries":
+                from akin.client.retries import Retries as found
+            case "Collection":
+                from akin.local.collection import Collection as found
+            case "open":
+                from akin.local.collection import open_collection as found
+            case "index":
+                from akin.local.indexing import index as found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -82,9 +82,9 @@ def _commands() -> Iterator[str]:
     yield "# Commands\n\n`akin` alone shows the five things people do; shells complete all of them after"
     yield "`akin --install-completion`.\n"
     group = typer.main.get_command(app)
-    for panel, commands in PANELS.items():
-        yield f"\n## {panel}\n"
-        for name in commands:
+    for title, panel in PANELS.items():
+        yield f"\n## {title}\n"
+        for name in panel.summaries:
             yield from _command(f"akin {name}", group.get_command(None, name).loaded())  # type: ignore[attr-defined]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
+import akin
 from models.encoder import Encoder
 from models.transport.problem import nearest_distances
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -34,6 +35,36 @@ def test_the_core_loads_no_http() -> None:
     code = f"import sys, {', '.join(CORE)}; print(*({HTTP} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "" == done.stdout.strip()
+
+
+def test_importing_akin_needs_no_packages() -> None:
+    """In a fresh interpreter without a package, `import akin` works, and a name says what to install."""
+    code = """
+import sys
+
+sys.modules |= dict.fromkeys(("faiss", "httpx", "numpy", "pydantic", "torch"))  # as if they were missing
+import akin
+
+for name in sorted({*akin.__all__} - {"AkinError", "ServiceError"}):
+    try:
+        getattr(akin, name)
+        print(name)
+    except akin.AkinError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *missing, retries, index, opened = done.stdout.splitlines()
+    assert ["akin.AsyncClient", "akin.Client", "akin.Collection"] == [line.split()[0] for line in missing]
+    assert all(line.endswith('pip install "akin[local]"') for line in (*missing, index, opened))
+    assert "Retries" == retries  # needs the standard library alone
+
+
+def test_akin_has_all_that_it_lists_and_nothing_else() -> None:
+    """Each public name of `akin` is found, and any other raises AttributeError."""
+    found = {name: getattr(akin, name).__name__ for name in akin.__all__}
+    assert {name: name for name in akin.__all__} | {"open": "open_collection"} == found
+    with pytest.raises(AttributeError, match="no attribute 'Colection'"):
+        _ = akin.Colection
 
 
 @pytest.mark.system

@@ -6,13 +6,12 @@ import sys
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib.metadata import version
-from pkgutil import resolve_name
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, CommandEntry
+from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, Panel
 from akin.cli.consoles import stderr
 from akin.cli.help import present_params, presented
 from models.errors import AkinError
@@ -39,9 +38,9 @@ class _Command(TyperCommand):
     Importing all commands takes seconds, and most commands need only a part of that.
     """
 
-    def __init__(self, name: str, listed: CommandEntry, panel: str) -> None:
-        super().__init__(name, callback=None, help=listed.summary, rich_help_panel=panel)
-        self._listed = listed
+    def __init__(self, name: str, title: str, panel: Panel) -> None:
+        super().__init__(name, callback=None, help=panel.summaries[name], rich_help_panel=title)
+        self._panel = panel
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         return self.loaded().make_context(info_name, args, parent=parent, **extra)
@@ -49,12 +48,12 @@ class _Command(TyperCommand):
     def loaded(self) -> Any:
         """Import and return the command."""
         with without_gc(), needed(f"akin {self.name}"):
-            called = resolve_name(self._listed.where)
-        if isinstance(called, typer.Typer):
-            command: Any = typer.main.get_group(called)
+            imported = self._panel.load(str(self.name))
+        if isinstance(imported, typer.Typer):
+            command: Any = typer.main.get_group(imported)
         else:
             alone = typer.Typer(add_completion=False)
-            alone.command(self.name)(called)
+            alone.command(self.name)(imported)
             command = typer.main.get_command(alone)
         command.name = self.name
         return presented(command)
@@ -67,9 +66,9 @@ class _Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        for panel, commands in PANELS.items():
-            if cmd_name in commands:
-                return _Command(cmd_name, commands[cmd_name], panel)
+        for title, panel in PANELS.items():
+            if cmd_name in panel.summaries:
+                return _Command(cmd_name, title, panel)
         return None
 
     def get_params(self, ctx: Any) -> Any:
