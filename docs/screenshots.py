@@ -21,7 +21,7 @@ from tests.support.servers.processes import akin_process
 
 WIDE, NARROW = (1280, 860), (400, 860)
 RESULTS = "/?paper=demo%3Ap03-m07&facet=method"
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 # Returns the pixels of a PNG as red, green, blue and opacity, one after another.
 PIXELS = """async (png) => {
     const image = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
@@ -119,8 +119,8 @@ def main() -> None:
         address = f"http://{line.split('http://')[1].split()[0]}"
         for scene in SCENES:
             taken = take(browser, address, scene)
-            if len(taken) > MOST_BYTES:
-                sys.exit(f"{scene.name} has {len(taken):,} bytes, more than {MOST_BYTES:,}; show less on it")
+            if len(taken) > MAX_BYTES:
+                sys.exit(f"{scene.name} has {len(taken):,} bytes, more than {MAX_BYTES:,}; show less on it")
             (into / f"{scene.name}.png").write_bytes(taken)
             print(f"{scene.name}.png  {len(taken) / 1000:.0f} kB")
         browser.close()

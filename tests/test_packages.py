@@ -21,7 +21,7 @@ from tests.support.builds import ROOT
 from tests.support.packages import PACKAGES, build, install, run
 from tests.support.servers.loopback import served
 
-MOST_MB = 30  # of a client's environment, including the byte code that pip compiles
+MAX_MB = 30  # of a client's environment, including the byte code that pip compiles
 # A script of a user who installed only the client.
 ALONE = """
 import sys
@@ -112,7 +112,7 @@ def test_the_source_distribution_installs_what_the_wheel_does(
 def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, tmp_path: Path) -> None:
     """It writes BibTeX, shows text instead of cards, and names missing packages with the install command."""
     files = [path for path in alone.parent.rglob("*") if path.is_file() and not path.is_symlink()]
-    assert sum(path.stat().st_size for path in files) < MOST_MB * 1_000_000
+    assert sum(path.stat().st_size for path in files) < MAX_MB * 1_000_000
     script = tmp_path / "alone.py"
     script.write_text(ALONE, encoding="utf-8")
     said = run(alone / "python", script, address).splitlines()

@@ -21,7 +21,7 @@ from akin.client.responses.ranked import (
 from akin.client.responses.saved import NewPaper
 from models.counts import counted
 
-_MOST_WORDS: Final = 6  # of each side
+_MAX_WORDS: Final = 6  # of each side
 _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}
 _SHORTEST_TITLE: Final = 20  # characters, however narrow the terminal is
 
@@ -163,7 +163,7 @@ def _explained(result: Result | Recommendation) -> Text:
         ("Words to avoid", [each for each in result.words.terms if each.share < 0], "red"),
     ):
         if terms:
-            named = ", ".join(f"{each.term} {abs(each.share):.0%}" for each in terms[:_MOST_WORDS])
+            named = ", ".join(f"{each.term} {abs(each.share):.0%}" for each in terms[:_MAX_WORDS])
             text.append(f"\n     {words}: {named}", style=style)
     return text
 

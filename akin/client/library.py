@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from akin.client.params import Seed
     from indexer.corpus.library.entries import Entry
 
-MOST_SEEDS: Final = 500  # the limit of recommendations
+MAX_SEEDS: Final = 500  # the limit of recommendations
 _SHOWN: Final = 5  # left out titles that a warning names
 _TITLE: Final = -1  # the number of an entry's title among its names
 _Found = TypeVar("_Found")
@@ -56,11 +56,11 @@ class LibrarySeeds:
             )
         told += [f"skipped: {row}" for row in self.broken]
         if self.past:
-            told.append(f"Only the first {MOST_SEEDS} entries count; give the others in another search.")
+            told.append(f"Only the first {MAX_SEEDS} entries count; give the others in another search.")
         return told
 
 
-def read_seeds(files: Sequence[Path], *, most: int = MOST_SEEDS) -> Reading[LibrarySeeds]:
+def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> Reading[LibrarySeeds]:
     """Read the first ``most`` entries of some files as seeds; raises CorpusError, StorageError."""
     with needed("Reading a library", extra="local"):
         from indexer.corpus.read import CorpusReport, read_entries  # noqa: PLC0415 - clients do without it

@@ -16,7 +16,7 @@ from models.extras import needed
 if TYPE_CHECKING:
     from models.types import Paper
 
-MOST_ADDED: Final = 1_000  # papers in one request
+MAX_ADDED: Final = 1_000  # papers in one request
 _SHOWN: Final = 3  # left out papers that a warning names
 
 # A paper, a file, or several of them.
@@ -25,12 +25,12 @@ Papers = NewPaper | str | Path | Sequence[NewPaper | str | Path]
 
 def papers_to_add(given: Papers) -> list[dict[str, Any]]:
     """Return the papers to send; raises InputError, CorpusError, StorageError, warns of those left out."""
-    papers = list(islice(_of_all(parts_of(given)), MOST_ADDED + 1))
+    papers = list(islice(_of_all(parts_of(given)), MAX_ADDED + 1))
     if not papers:
         raise InputError("There is no paper to add: the list is empty.")
-    if len(papers) > MOST_ADDED:
+    if len(papers) > MAX_ADDED:
         raise InputError(
-            f"These are more papers than the {MOST_ADDED:,} that can be added at a time; add them in parts, "
+            f"These are more papers than the {MAX_ADDED:,} that can be added at a time; add them in parts, "
             "or give them to akin.index, which takes any number."
         )
     return papers
@@ -104,7 +104,7 @@ def _of_file(file: Path) -> list[dict[str, Any]]:
     with needed("Reading a file of papers", extra="local"):
         from indexer.corpus.read import CorpusReport, read_corpus  # noqa: PLC0415 - clients do without it
     report = CorpusReport()
-    papers = [_sent(paper) for paper in islice(read_corpus(file, report=report), MOST_ADDED + 1)]
+    papers = [_sent(paper) for paper in islice(read_corpus(file, report=report), MAX_ADDED + 1)]
     lost = [str(row) for row in report.broken_rows[:_SHOWN]]
     if report.without_abstract:
         lost.append(f"{report.without_abstract:,} without an abstract")

@@ -21,7 +21,7 @@ from service.api.schemas.saved.queries import (
     SeenIn,
     to_query,
 )
-from service.saved.news import MOST_NEWS, news_of, unusable_seeds
+from service.saved.news import MAX_NEWS, news_of, unusable_seeds
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 
 _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
@@ -31,7 +31,7 @@ _SEEN = TypeAdapter(SeenIn)
 class _NewsIn(Strict):
     """The parameters of ``new_papers``: the most papers to return."""
 
-    limit: Annotated[int, Field(ge=1, le=MOST_NEWS), WHOLE] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_NEWS), WHOLE] | None = None
 
 
 _NEWS = TypeAdapter(_NewsIn)

@@ -7,9 +7,9 @@ from akin.client.responses.ranked import Query, Recommendation, RecommendationsA
 from akin.client.responses.sentences import Analysis, FoundSentence, SentenceAnswer
 from models.counts import counted
 
-_MOST_AUTHORS = 5
-_MOST_WORDS = 6
-_MOST_SENTENCES = 20  # of a query
+_MAX_AUTHORS = 5
+_MAX_WORDS = 6
+_MAX_SENTENCES = 20  # of a query
 
 
 def of_search(answer: SearchAnswer, *, whole: bool) -> str:
@@ -61,8 +61,8 @@ def of_titles(answer: TitlesAnswer) -> str:
 
 def of_paper(paper: Paper) -> str:
     """Format the metadata of a paper, and its abstract sentence by sentence."""
-    authors = ", ".join(paper.authors[:_MOST_AUTHORS])
-    more = len(paper.authors) - _MOST_AUTHORS
+    authors = ", ".join(paper.authors[:_MAX_AUTHORS])
+    more = len(paper.authors) - _MAX_AUTHORS
     facts = {
         "authors": f"{authors} and {more} more" if more > 0 else authors,
         "fields": ", ".join(paper.fields),
@@ -76,8 +76,8 @@ def of_paper(paper: Paper) -> str:
 
 def _numbered(how: str, query: Query, numbers: Sequence[int]) -> list[str]:
     """Return lines with the first of these query sentences, each with its number, and how many follow."""
-    lines = [f"  {how} [{n}] {_sentence(query.sentences[n].text)}" for n in numbers[:_MOST_SENTENCES]]
-    more = len(numbers) - _MOST_SENTENCES
+    lines = [f"  {how} [{n}] {_sentence(query.sentences[n].text)}" for n in numbers[:_MAX_SENTENCES]]
+    more = len(numbers) - _MAX_SENTENCES
     return [*lines, f"  and {more:,} more"] if more > 0 else lines
 
 
@@ -87,7 +87,7 @@ def _ranked(results: Iterable[Result | Recommendation]) -> Iterator[str]:
         yield f"{rank}. {_head(result.paper)} | score {result.score:.3f}{strength}"
         yield from (f"   {share:.0%} {_sentence(text)}" for text, share in result.matching())
         if terms := [each.term for each in result.words.terms if each.share > 0]:
-            yield f"   shared words: {', '.join(terms[:_MOST_WORDS])}"
+            yield f"   shared words: {', '.join(terms[:_MAX_WORDS])}"
 
 
 def _found(results: Iterable[FoundSentence]) -> Iterator[str]:

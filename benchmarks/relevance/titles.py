@@ -23,7 +23,7 @@ import pyarrow as pa
 from service.resolve.titles import SegmentTitles, Titles
 
 LIMIT = 10
-_MOST_TYPED = 24
+_MAX_TYPED = 24
 
 
 def times_ms(ask: Callable[[str], object], asked: Sequence[str]) -> list[float]:
@@ -54,7 +54,7 @@ def size_of(titles: Titles) -> int:
 def typed(title: str, rng: random.Random) -> list[str]:
     """Return the text after each keystroke of someone who starts at a word of ``title``."""
     words = title.split()
-    text = " ".join(words[rng.randrange(len(words)) :])[:_MOST_TYPED]
+    text = " ".join(words[rng.randrange(len(words)) :])[:_MAX_TYPED]
     return [text[:n] for n in range(1, len(text) + 1) if any(map(str.isalnum, text[:n]))]
 
 

@@ -39,7 +39,7 @@ async def main():
     await server.serve_forever()
 import uvloop; uvloop.run(main())
 """
-MOST_CONNECTIONS = 2_000
+MAX_CONNECTIONS = 2_000
 
 
 @dataclass
@@ -109,7 +109,7 @@ async def open_loop(port: int, requests: Iterator[bytes], *, per_second: float, 
     load = Load()
     started, tasks, n = time.monotonic(), set(), 0
     while (elapsed := time.monotonic() - started) < seconds:
-        while n < elapsed * per_second and len(tasks) < MOST_CONNECTIONS:
+        while n < elapsed * per_second and len(tasks) < MAX_CONNECTIONS:
             task = asyncio.create_task(ask(port, next(requests), load))
             tasks.add(task)
             task.add_done_callback(tasks.discard)

@@ -21,7 +21,7 @@ from indexer.snapshot.opening import open_snapshot
 from tests.support.servers.browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
 from tests.support.servers.processes import akin_process
 
-LEAST_MS = 16.0  # shorter events are not reported
+MIN_MS = 16.0  # shorter events are not reported
 SIZE = {"width": 1280, "height": 860}
 WATCH = """() => {
     window.slow = [];
@@ -83,7 +83,7 @@ def durations(page: Page, kinds: set[str], n_done: int) -> list[float]:
         if name in kinds:
             by_start[round(start)] = max(duration, by_start.get(round(start), 0.0))
     told = sorted(by_start.values(), reverse=True)[:n_done]
-    return told + [LEAST_MS] * (n_done - len(told))
+    return told + [MIN_MS] * (n_done - len(told))
 
 
 def pointed(page: Page) -> list[float]:

@@ -17,10 +17,10 @@ from models.types import Paper
 _N_PLACES = 12
 _LONGEST_NGRAM = 3
 # N-grams found in fewer sentences are left out.
-_FEWEST_SENTENCES = 3
+_MIN_SENTENCES = 3
 # The weight of a neighbour's n-grams, relative to the sentence's own.
 _NEIGHBOUR_WEIGHT = 0.5
-_MOST_ITERATIONS = 1_000
+_MAX_ITERATIONS = 1_000
 
 
 class LabelledPapers(NamedTuple):
@@ -53,7 +53,7 @@ def predict(
 ) -> Int64[np.ndarray, " n_rows"]:
     """Fit a regression to ``train`` and predict the facets of the sentences of ``tested``, as codes."""
     known, asked = baseline.describe(train, tested)
-    machine = LogisticRegression(C=baseline.inverse_strength, max_iter=_MOST_ITERATIONS)
+    machine = LogisticRegression(C=baseline.inverse_strength, max_iter=_MAX_ITERATIONS)
     codes: Int64[np.ndarray, " n_rows"] = machine.fit(known, train.codes).predict(asked)
     return codes
 
@@ -74,7 +74,7 @@ def _by_last_layer(
 def _by_ngrams(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.csr_array, sparse.csr_array]:
     vectoriser = TfidfVectorizer(
         ngram_range=(1, _LONGEST_NGRAM),
-        min_df=min(_FEWEST_SENTENCES, len(train.papers)),
+        min_df=min(_MIN_SENTENCES, len(train.papers)),
         sublinear_tf=True,
         token_pattern=r"\w+|%",  # noqa: S106 - no secret
     )

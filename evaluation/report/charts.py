@@ -20,7 +20,7 @@ _SCATTER_LEFT, _SCATTER_TOP = 46.0, 10.0
 _CELL_WIDTH, _CELL_HEIGHT = 38.0, 22.0
 
 # With more queries than this a scatter is one path: 1,000 titles for each of 20 systems are megabytes.
-_MOST_LABELLED = 200
+_MAX_LABELLED = 200
 # Lighter cells of a heat map would show "0"; they get a dot instead.
 _LIGHTEST_SHOWN = 0.005
 
@@ -129,7 +129,7 @@ def scatter(
         _add(svg, "text", x=left - 6, y=y(tick) + 4, cls="tick end", text=f"{tick:g}")
     _add(svg, "path", d=f"M{left} {top + side}l{side} {-side}", cls="diagonal")
     for cls, group in (("equal", equal), ("lost", below), ("won", above)):
-        _add_points(svg, group, cls, x=x, y=y, crowded=len(points) > _MOST_LABELLED)
+        _add_points(svg, group, cls, x=x, y=y, crowded=len(points) > _MAX_LABELLED)
     _add(svg, "text", x=left + 8, y=top + 18, cls="count", text=f"{len(above)} better")
     _add(svg, "text", x=left + side - 8, y=top + side - 10, cls="count end", text=f"{len(below)} worse")
     middle = _number(top + side / 2)

@@ -10,7 +10,7 @@ from evaluation.report.charts import heat_map
 from models.errors import InputError
 from models.types import Alignment, RankedPaper
 
-MOST_PAPERS = 10
+MAX_PAPERS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ReadableRanking:
 
 
 def readable(collection: Collection, explained: ExplainedRanking, *, name: str) -> ReadableRanking:
-    """Prepare the first MOST_PAPERS of ``explained`` with grades and charts; ``name`` makes ids unique.
+    """Prepare the first MAX_PAPERS of ``explained`` with grades and charts; ``name`` makes ids unique.
 
     Raises InputError if the query is not in the collection.
     """
@@ -72,7 +72,7 @@ def readable(collection: Collection, explained: ExplainedRanking, *, name: str) 
             "queries of the reported collection."
         )
     grades = collection.qrels.get(query.id, {})
-    papers = explained.papers[:MOST_PAPERS]
+    papers = explained.papers[:MAX_PAPERS]
     # Every paper gets the same columns, so that the charts can be compared.
     columns = sorted({column for paper in papers for _, column in _cells(paper.alignments)})
     return ReadableRanking(

@@ -23,7 +23,7 @@ from indexer.files.durable import replace_file, storage_errors
 __all__ = ["ExplainedRanking", "write_report"]
 
 # A page is for reading: more rankings are in the run files.
-MOST_RANKINGS = 20
+MAX_RANKINGS = 20
 
 # The two measures a reader looks at first; the others are collapsed below them.
 _N_MAIN_MEASURES = 2
@@ -77,7 +77,7 @@ def write_report(
     """Write the figures ``rows`` of ``runs`` on ``collection`` to one HTML file at ``path``, replacing it.
 
     ``measured_on`` defaults to today (UTC); ``command`` is the command line that repeats the measurement. At
-    most MOST_RANKINGS of ``explanations`` are shown, with the first ten papers of each. Raises InputError if
+    most MAX_RANKINGS of ``explanations`` are shown, with the first ten papers of each. Raises InputError if
     an explained query is not in the collection, and StorageError.
     """
     tables = _tables(collection, rows)
@@ -95,9 +95,9 @@ def write_report(
         duels=_system_pairs(collection, runs, tables[0]) if tables else [],
         rankings=[
             readable(collection, explained, name=f"ranking-{number}")
-            for number, explained in enumerate(explanations[:MOST_RANKINGS])
+            for number, explained in enumerate(explanations[:MAX_RANKINGS])
         ],
-        n_left_out=max(len(explanations) - MOST_RANKINGS, 0),
+        n_left_out=max(len(explanations) - MAX_RANKINGS, 0),
     )
     with storage_errors(path):
         replace_file(path, _FORBIDDEN.sub("\ufffd", html).encode())

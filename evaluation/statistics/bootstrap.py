@@ -15,7 +15,7 @@ COVERAGE = 0.95
 # A corrected family of comparisons needs p values under 5 % divided by the size of the family, and p is at
 # least two over the number of resamples: this many per comparison make the least p a twentieth of what is
 # needed.
-_SMALL_FAMILY, _PER_COMPARISON, _MOST_RESAMPLES = 125, 800, 400_000
+_SMALL_FAMILY, _PER_COMPARISON, _MAX_RESAMPLES = 125, 800, 400_000
 # Numbers drawn at a time: 8 MiB, for any number of clusters.
 _DRAWS_AT_A_TIME = 1 << 20
 
@@ -52,7 +52,7 @@ def resamples_for(n_comparisons: int) -> int:
     """Return how many resamples ``n_comparisons`` need when they are corrected together (Holm)."""
     if n_comparisons <= _SMALL_FAMILY:
         return N_RESAMPLES
-    return min(_PER_COMPARISON * n_comparisons, _MOST_RESAMPLES)
+    return min(_PER_COMPARISON * n_comparisons, _MAX_RESAMPLES)
 
 
 def interval(

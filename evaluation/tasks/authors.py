@@ -33,8 +33,8 @@ from service.match.papers import matched_papers
 from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Per author: the most and the fewest papers of a profile, and the number of papers per grade.
-_MOST_EARLIER: Final = 20
-_LEAST_EARLIER: Final = 10
+_MAX_EARLIER: Final = 20
+_MIN_EARLIER: Final = 10
 _OF_GRADE: Final = 3
 _AUTHOR_GRADE, _COAUTHOR_GRADE, _SECOND_COAUTHOR_GRADE, _OTHER_GRADE = 5.0, 4.0, 2.0, 1.0
 # How many nearest papers are averaged; 0: all.
@@ -66,11 +66,11 @@ def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> Au
         _by_author(papers, lambda year: year >= split),
     )
     eligible = [
-        name for name in earlier if len(earlier[name]) >= _LEAST_EARLIER and len(later.get(name, ())) >= 2
+        name for name in earlier if len(earlier[name]) >= _MIN_EARLIER and len(later.get(name, ())) >= 2
     ]
     if not eligible:
         raise InputError(
-            f"{corpus}: no author has {_LEAST_EARLIER} papers before {split} and two since then; give "
+            f"{corpus}: no author has {_MIN_EARLIER} papers before {split} and two since then; give "
             "another --split, or a corpus with years and authors."
         )
     drawn = sorted(eligible, key=lambda name: hash64(f"{seed}:{name}"))[:n_authors]
@@ -78,7 +78,7 @@ def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> Au
     profiles, ratings = {}, {}
     for number, name in enumerate(drawn):
         generator = np.random.default_rng([seed, number])
-        profiles[name] = sorted(earlier[name], key=lambda each: -(papers[each].year or 0))[:_MOST_EARLIER]
+        profiles[name] = sorted(earlier[name], key=lambda each: -(papers[each].year or 0))[:_MAX_EARLIER]
         ratings[name] = dict(_rated(name, papers, earlier, later, everybody, generator))
     used = {each for ids in profiles.values() for each in ids} | {
         each for own in ratings.values() for each in own

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow
 from indexer.catalog.versions import in_batches
 
-_MOST_CHARACTERS: Final = 1_000  # of a reason, which may quote the output of another program
+_MAX_CHARS: Final = 1_000  # of a reason, which may quote the output of another program
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> 
         )
     )
     rows: list[dict[str, Any]] = [
-        {"paper_key": row.key, "models": models, "reason": reasons[row.content_hash][:_MOST_CHARACTERS]}
+        {"paper_key": row.key, "models": models, "reason": reasons[row.content_hash][:_MAX_CHARS]}
         for row in current
     ]
     if rows:

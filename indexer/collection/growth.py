@@ -27,7 +27,7 @@ from models.types import ProgressFn, Unit, ignore_progress
 
 # Of a segment: bounds the memory and time to write it, and the work that a kill may lose:
 # docs/decisions/collections/segment-size.md.
-MOST_ROWS: Final = 1_000_000
+MAX_ROWS: Final = 1_000_000
 PUBLISH_EVERY: Final = 50_000  # papers
 NO_POSITIONS: Final = np.empty(0, dtype=np.int64)
 _FEW_PAPERS: Final = 4  # this many may be encoded under the lock, while others wait to publish
@@ -43,7 +43,7 @@ class Bounds:
 
     publish_every: int = PUBLISH_EVERY
     part: int = PART_PAPERS
-    most_rows: int = MOST_ROWS
+    most_rows: int = MAX_ROWS
 
 
 BOUNDS: Final = Bounds()
@@ -84,7 +84,7 @@ def prepare_segments(
     *,
     like: Manifest,
     device: str,
-    most_rows: int = MOST_ROWS,
+    most_rows: int = MAX_ROWS,
     on_progress: ProgressFn = ignore_progress,
 ) -> list[NewSegment]:
     """Write segments of ``parts`` under ``work``, each with at most ``most_rows`` vectors, or of one part.
@@ -105,9 +105,7 @@ def prepare_segments(
     return prepared
 
 
-def runs_that_fit(
-    sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MOST_ROWS
-) -> Iterator[range]:
+def runs_that_fit(sizes: Sequence[int], numbers: Iterable[int], most_rows: int = MAX_ROWS) -> Iterator[range]:
     """Yield runs of adjacent ``numbers``, each as long as fits into a segment, by their ``sizes`` in rows.
 
     An item that exceeds ``most_rows`` is a run by itself.

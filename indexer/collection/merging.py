@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.collection.growth import MOST_ROWS, NewSegment, move_segments, prepare_segments, runs_that_fit
+from indexer.collection.growth import MAX_ROWS, NewSegment, move_segments, prepare_segments, runs_that_fit
 from indexer.collection.publishing import publish, publishing, served_by
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder
@@ -42,7 +42,7 @@ class Tiers:
     """
 
     fewest: int = 8
-    most_rows: int = MOST_ROWS
+    most_rows: int = MAX_ROWS
     live: float = 0.5
     filled: float = 0.5
 
@@ -118,7 +118,7 @@ def compact(
     base: Snapshot,
     *,
     names: Collection[str] | None = None,
-    most_rows: int = MOST_ROWS,
+    most_rows: int = MAX_ROWS,
     device: str,
     keep: int,
     wait_s: float = 0.0,

@@ -14,8 +14,8 @@ _LIST: Final = re.compile(rb'"(?:results|data|items|recommendedPapers)"\s{0,20}:
 _BEFORE: Final = re.compile(
     rb'\{\s{0,20}(?:"(?:meta|total|offset|next|token|status)"\s{0,20}:.*)?\Z', re.DOTALL
 )
-_MOST_BEFORE: Final = 1024  # bytes; the beginning of a page, up to its list, is shorter
-_MOST_OF_LIST: Final = 300  # bytes that _LIST looks at
+_MAX_BYTES_BEFORE: Final = 1024  # bytes; the beginning of a page, up to its list, is shorter
+_MAX_LIST_BYTES: Final = 300  # bytes that _LIST looks at
 _OUTSIDE_STRINGS = re.compile(rb'["{}\[\],]')
 _INSIDE_STRINGS = re.compile(rb'["\\]')
 
@@ -44,8 +44,8 @@ def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tup
     scanner: _Scanner | None = None
     text = b""  # the text read outside of lists, in which the next page may begin
     while piece := lines.read(piece_bytes):
-        kept = text[-_MOST_BEFORE - _MOST_OF_LIST :]
-        text, begin = kept + piece, max(len(kept) - _MOST_OF_LIST, 0)
+        kept = text[-_MAX_BYTES_BEFORE - _MAX_LIST_BYTES :]
+        text, begin = kept + piece, max(len(kept) - _MAX_LIST_BYTES, 0)
         while True:
             if scanner is None:
                 if (at := _list_in(text, begin)) is None:
@@ -63,7 +63,7 @@ def page_elements(lines: Lines, piece_bytes: int = _PIECE_BYTES) -> Iterator[tup
 def list_of_page(begin: bytes) -> bytes | None:
     """Return the part of ``begin`` that starts at the list of a page, or ``None`` if it is not a page."""
     begin = begin.lstrip()
-    found = _LIST.search(begin, 0, _MOST_BEFORE + _MOST_OF_LIST)
+    found = _LIST.search(begin, 0, _MAX_BYTES_BEFORE + _MAX_LIST_BYTES)
     if found is None:
         return None
     before = _text_before(found)
@@ -78,11 +78,11 @@ def _list_in(text: bytes, begin: int) -> int | None:
 
 
 def _text_before(found: "re.Match[bytes]") -> bytes:
-    """Return the text between a list and the last bracket before it, at most _MOST_BEFORE bytes.
+    """Return the text between a list and the last bracket before it, at most _MAX_BYTES_BEFORE bytes.
 
     These texts do not overlap, so the time of searching them all is linear.
     """
-    text = found.string[max(found.start() - _MOST_BEFORE, 0) : found.start()]
+    text = found.string[max(found.start() - _MAX_BYTES_BEFORE, 0) : found.start()]
     return text[max(text.rfind(b"["), text.rfind(b"]")) + 1 :]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 # Ids are stored as 64-bit hashes: two of 10 million ids share one with probability 3e-6.
 _RECENT: Final = 65_536  # ids that are kept in a dict before they are sorted into a run
-_FEWEST: Final = 4  # the last two runs are merged until the older one is this many times as long
+_MIN_RATIO: Final = 4  # the last two runs are merged until the older one is this many times as long
 
 
 class FirstSeen:
@@ -39,7 +39,7 @@ class FirstSeen:
         places = np.fromiter(self._recent.values(), dtype=np.int64, count=len(self._recent))
         self._recent = {}
         self._runs.append((hashes, places))
-        while len(self._runs) > 1 and len(self._runs[-2][0]) < _FEWEST * len(self._runs[-1][0]):
+        while len(self._runs) > 1 and len(self._runs[-2][0]) < _MIN_RATIO * len(self._runs[-1][0]):
             (one, one_places), (other, other_places) = self._runs.pop(), self._runs.pop()
             self._runs.append((np.concatenate([one, other]), np.concatenate([one_places, other_places])))
         hashes, places = self._runs.pop()

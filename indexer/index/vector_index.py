@@ -29,7 +29,7 @@ BACKENDS = {
 
 # An exact scan of this many rows takes 16 ms on one core for a paper of 8 sentences (dim 384, float16): less
 # than encoding a query, without index file or memory. With more rows, ``ivfpq`` answers within a few ms.
-MOST_EXACT_ROWS = 100_000
+MAX_EXACT_ROWS = 100_000
 log = structlog.get_logger(__name__)
 
 OnRows = Callable[[int], object]
@@ -227,7 +227,7 @@ def _merged(found: Sequence[Hits], n_query: int, k: int) -> Hits:
 
 def choose_backend(n_rows: int) -> str:
     """Return the backend that ``auto`` stands for with ``n_rows`` sentence vectors."""
-    return "exact" if n_rows <= MOST_EXACT_ROWS else "ivfpq"
+    return "exact" if n_rows <= MAX_EXACT_ROWS else "ivfpq"
 
 
 def serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
@@ -235,7 +235,7 @@ def serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
 
     There, comparing every row is exact and faster than any index on a CPU. The stored file suits both.
     """
-    if backend in _GPU_BACKENDS or shape[0] <= MOST_EXACT_ROWS or checked_device(device) == "cpu":
+    if backend in _GPU_BACKENDS or shape[0] <= MAX_EXACT_ROWS or checked_device(device) == "cpu":
         return backend
     # Resolved by name, like the backends: FAISS is only loaded for large collections that may use a GPU.
     n_bytes = pkgutil.resolve_name(_FLAT_BYTES)(*shape)

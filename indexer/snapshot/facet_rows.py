@@ -11,7 +11,7 @@ from models.facets import FACETS, counted_as
 from models.types import Facet
 
 # With two million rows, each takes two million bytes.
-_MOST_KEPT: Final = 8
+_MAX_KEPT: Final = 8
 _N_CODES: Final = 256
 
 
@@ -28,8 +28,8 @@ class FacetRows:
         n_positions: int,
     ) -> None:
         # The caches hold no reference to ``self``, so they are freed without a garbage collection.
-        self._rows = lru_cache(_MOST_KEPT)(partial(_rows_of, row_facets))
-        self._papers = lru_cache(_MOST_KEPT)(partial(_papers_of, self._rows, paper_of_row, n_positions))
+        self._rows = lru_cache(_MAX_KEPT)(partial(_rows_of, row_facets))
+        self._papers = lru_cache(_MAX_KEPT)(partial(_papers_of, self._rows, paper_of_row, n_positions))
 
     def rows(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_rows"]:
         """Return which rows are sentences of any of the ``facets``; stated aims count as background."""

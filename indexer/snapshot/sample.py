@@ -11,9 +11,9 @@ from indexer.snapshot.segment import ID_HASHES
 from models.types import Facet
 
 # The most papers of a sample.
-MOST_SAMPLED: Final = 128
+MAX_SAMPLED: Final = 128
 # The most samples by facets that are cached, of 1 kB each.
-_MOST_KEPT: Final = 64
+_MAX_KEPT: Final = 64
 
 _Papers = Bool[np.ndarray, " n_positions"]
 
@@ -30,7 +30,7 @@ class Samples:
 
     @cached_property
     def of_all(self) -> Int64[np.ndarray, " k"]:
-        """The positions of MOST_SAMPLED papers, or of all if there are fewer."""
+        """The positions of MAX_SAMPLED papers, or of all if there are fewer."""
         return self._of(self._live)
 
     def having(
@@ -44,7 +44,7 @@ class Samples:
         found = self._kept.get(key)
         if found is None:  # two threads may compute it at once, with the same result
             found = self._of(np.logical_and.reduce([self._live, *map(papers_of, facets)]))
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
             self._kept[key] = found
         return found
@@ -52,9 +52,9 @@ class Samples:
     def _of(self, wanted: _Papers) -> Int64[np.ndarray, " k"]:
         first, start = [np.empty(0, ID_HASHES)], 0
         for own in self._id_hashes:
-            kept = own[wanted[start : start + len(own)][own["position"]]][:MOST_SAMPLED]
+            kept = own[wanted[start : start + len(own)][own["position"]]][:MAX_SAMPLED]
             kept["position"] += start
             first.append(kept)
             start += len(own)
         sampled: Int64[np.ndarray, " k"] = np.sort(np.concatenate(first), order="hash")["position"]
-        return sampled[:MOST_SAMPLED]
+        return sampled[:MAX_SAMPLED]

@@ -210,7 +210,7 @@ class Snapshot:
         return indexes[0] if len(indexes) == 1 else JoinedIndex.of(indexes, self._n_rows_of_each)
 
     def sample(self, n_papers: int, *having: Collection[Facet]) -> Int64[np.ndarray, " k"]:
-        """Return the positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
+        """Return the positions of ``n_papers`` papers (at most MAX_SAMPLED), or of all if there are fewer.
 
         They are the papers whose ids have the smallest hashes, among papers with a sentence of each set of
         facets in ``having``: the same papers in the same order, however the collection was built. Adding or

@@ -11,18 +11,18 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt64
 
 from indexer.spare_cores import on_spare_cores
-from indexer.words.file import MOST_COUNTED, SegmentWords
+from indexer.words.file import MAX_COUNT, SegmentWords
 from indexer.words.kernels import add_products, add_shared, nearest_of
 from models.checksums import hash64
 from models.text.words import WordCounts
 
 # The weight of a word by its count, before its rarity: sublinear term frequency.
-_TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
+_TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MAX_COUNT + 1))])
 
 # A million take 2 ms; the words of an abstract have 1.3 million postings in 188,635 papers.
-MOST_POSTINGS: Final = 1 << 22
+MAX_POSTINGS: Final = 1 << 22
 # How many of the rarest words of a text are looked up one by one.
-_MOST_RARE: Final = 64
+_MAX_RARE_WORDS: Final = 64
 # Papers whose norms are computed at once: 50 MB.
 _PAPERS_AT_ONCE: Final = 1 << 15
 # Papers: starting a thread takes 0.1 ms, searching this many 2 ms.
@@ -70,7 +70,7 @@ class CollectionWords:
         segments: Sequence[SegmentWords],
         live: Sequence[Bool[np.ndarray, "..."]],
         *,
-        most_postings: int = MOST_POSTINGS,
+        most_postings: int = MAX_POSTINGS,
     ) -> None:
         self._segments = tuple(segments)
         self._most_postings = most_postings
@@ -187,7 +187,7 @@ class CollectionWords:
         known = places[places >= 0]
         found: dict[int, None] = {}
         n_read = 0
-        for place in known[np.argsort(-self._rarities[known], kind="stable")][:_MOST_RARE].tolist():
+        for place in known[np.argsort(-self._rarities[known], kind="stable")][:_MAX_RARE_WORDS].tolist():
             if len(found) >= n_papers or n_read > self._most_postings:
                 break
             for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
@@ -246,7 +246,7 @@ class CollectionWords:
         # A word that no paper has is the rarest.
         rarest = self._rarity(np.zeros(len(bag), dtype=np.int64))
         rarities = rarest if not len(self._words) else np.where(places >= 0, self._rarities[places], rarest)
-        return _unit(_TEMPERED[np.minimum(counts, MOST_COUNTED)] * rarities)
+        return _unit(_TEMPERED[np.minimum(counts, MAX_COUNT)] * rarities)
 
     def _rarity(self, frequencies: Int64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
         """Return inverse document frequencies, smoothed as in scikit-learn."""

@@ -28,7 +28,7 @@ from models.text.words import RULES, WordCounts, count_words
 from models.types import rows_of
 
 WORDS: Final = "words.arrow"
-MOST_COUNTED: Final = 255
+MAX_COUNT: Final = 255
 _PAPERS_AT_ONCE: Final = 1_024
 _CELLS_AT_ONCE: Final = 1 << 18
 _RULES_KEY: Final = b"rules"
@@ -180,11 +180,11 @@ def _matrix(
 
 
 def _bounded(times: Collection[int]) -> bytes:
-    """Return one byte per count, at most ``MOST_COUNTED``."""
+    """Return one byte per count, at most ``MAX_COUNT``."""
     try:
         return bytes(times)
     except ValueError:
-        return bytes(min(each, MOST_COUNTED) for each in times)
+        return bytes(min(each, MAX_COUNT) for each in times)
 
 
 def _counted(table: pa.Table) -> Iterator[WordCounts]:

@@ -24,7 +24,7 @@ _USUAL = "bert"
 _BUFFERS = ("position_ids", "inv_freq")
 # The probe of a model: its number of tokens, and how far its states may differ, relative to the largest.
 _N_PROBED = 5
-_MOST_DIFFERENT = 1e-3
+_MAX_DIFFERENCE = 1e-3
 _LOADING = threading.Lock()
 
 
@@ -122,7 +122,7 @@ def _probe(model: PreTrainedModel, folder: Path) -> None:
         )
     scale = max(1.0, float(alone.abs().max()))
     # Not "above": NaN is refused too.
-    if not float((alone - padded).abs().max()) <= _MOST_DIFFERENT * scale:
+    if not float((alone - padded).abs().max()) <= _MAX_DIFFERENCE * scale:
         raise WeightsError(
             f"{folder} holds a model of type {kind!r}; {kind!r} gives a text other vectors if a longer text "
             "pads it. Choose an encoder whose attention leaves out the padding, such as bert or roberta."

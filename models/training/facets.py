@@ -35,7 +35,7 @@ _BEFORE = (
     {Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD},
 )
 _BEGUN_LATER = 4
-_LEAST_SENTENCES = 2
+_MIN_SENTENCES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def drop_beginnings(papers: Sequence[Paper]) -> Iterator[Paper]:
         }
         for start in sorted(starts - {0}):
             drawn = hash64(f"begun later:{paper.id}:{start}") % _BEGUN_LATER == 0
-            if drawn and len(facets) - start >= _LEAST_SENTENCES:
+            if drawn and len(facets) - start >= _MIN_SENTENCES:
                 yield replace(paper, sentences=paper.sentences[start:])
 
 

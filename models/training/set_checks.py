@@ -16,7 +16,7 @@ from models.training.pairs.leaks import n_shared
 _ALIGNED = (TextualSupervision, SupervisedTransport)
 _TRIPLETS = (*_ALIGNED, TransportTriplet, AttentionTriplet, MaxTriplet, DocumentTriplet)
 # The pairs of examples to check: if none of this many gives a triple, a run is not worth it.
-_MOST_PAIRS = 1_000_000
+_MAX_PAIRS = 1_000_000
 
 
 def require_learnable(
@@ -78,5 +78,5 @@ def _has_triple(sets: Sequence[TrainingSet], batch: int) -> bool:
     examples = [example for own in sets for example in own.examples]
     if any(not belong(each.query, name) for each in examples for name in each.negatives):
         return True
-    pairs = itertools.islice(itertools.combinations(examples, 2), _MOST_PAIRS)
+    pairs = itertools.islice(itertools.combinations(examples, 2), _MAX_PAIRS)
     return batch > 1 and any(are_rivals(a, b) for a, b in pairs)

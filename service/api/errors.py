@@ -113,7 +113,7 @@ _HTTP_WORDS = {
 }
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
-_MOST_READ = 100  # errors; those of one place are merged into one
+_MAX_READ = 100  # errors; those of one place are merged into one
 _NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
 _MAX_DETAIL = 1_000
 _MAX_PROBLEM = 300
@@ -237,7 +237,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
 def _invalid_request(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    found = error.errors()[:_MOST_READ]
+    found = error.errors()[:_MAX_READ]
     alone = _body_alone(found[0])
     faults = faults_of(found)[:_MAX_ERRORS] if alone is None else [alone]
     errors = [{"where": where(each.loc), "problem": _problem(each)[:_MAX_PROBLEM]} for each in faults]

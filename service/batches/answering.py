@@ -18,7 +18,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery
 
 # Submissions x papers that are compared together: the papers are then read only once.
-_MOST_COMPARISONS: Final = 400_000
+_MAX_COMPARISONS: Final = 400_000
 _MATCH_TIMEOUT_ADVICE: Final = "match with fewer profiles at a time"
 # Errors of an outage: the chunk is done again, and none of its queries gets a problem.
 _OUTAGES: Final = (AkinError, OSError, MemoryError)
@@ -77,7 +77,7 @@ class Answerer:
             outcomes: Sequence[MatchedSubmission | AkinError]
             try:
                 matcher = self._matcher_of(chunk.job_id, engine, shared)
-                lot = lot[: max(1, _MOST_COMPARISONS // matcher.n_papers)]
+                lot = lot[: max(1, _MAX_COMPARISONS // matcher.n_papers)]
                 outcomes = matcher.match_each(lot)
             except (InputError, DeadlineError) as error:
                 outcomes = [error] * len(lot)

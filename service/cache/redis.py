@@ -20,10 +20,10 @@ TIMEOUT_S: Final = (
     0.05  # for one read or connection to a server in the same network: a hundred times the usual time
 )
 # For a whole call: timeouts of single reads do not cover name resolution and answers that trickle in.
-_MOST_S: Final = 0.25
+_MAX_CALL_S: Final = 0.25
 _THREADS: Final = 8
 # Redis counts as away after this many failures in a row: a single one may be a busy moment.
-_MOST_FAILURES: Final = 3
+_MAX_FAILURES: Final = 3
 REDIS_UNAVAILABLE: Final = Degradation(
     "redis",
     "Redis does not respond: each process caches answers and counts requests by itself.",
@@ -55,7 +55,7 @@ class RedisStore:
         url: str,
         *,
         timeout_s: float = TIMEOUT_S,
-        most_s: float = _MOST_S,
+        most_s: float = _MAX_CALL_S,
         pause_s: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -158,7 +158,7 @@ class RedisStore:
             self.outage.begin(refused, REDIS_REFUSES_WRITES)
         elif isinstance(error, self._refusals):
             self._succeeded()
-        elif self._n_failures >= _MOST_FAILURES and self.outage.problem is None:
+        elif self._n_failures >= _MAX_FAILURES and self.outage.problem is None:
             self.outage.begin(type(error).__name__)
 
     def _refused(self, error: Exception) -> str | None:

@@ -19,7 +19,7 @@ from service.secret import read_secret
 from service.settings import Settings
 
 KEEP_S: Final = 3_600  # in Redis: limits how long values of old generations and of readers' texts remain
-_MOST_VALUE_BYTES: Final = 1 << 20  # larger ones would evict many others, and keep Redis busy
+_MAX_VALUE_BYTES: Final = 1 << 20  # larger ones would evict many others, and keep Redis busy
 # What an entry takes in Python besides the value: its name, two object headers, its place in the map.
 _ENTRY_BYTES: Final = 300
 _TAG_BYTES: Final = 16
@@ -124,7 +124,7 @@ class Cache:
         if value is not None:
             return value
         value = make()
-        if len(value) <= _MOST_VALUE_BYTES and keep():
+        if len(value) <= _MAX_VALUE_BYTES and keep():
             self._keep(name, value)
             if self.redis is not None:
                 self.redis.put(self._redis_key(name), self._tag(name, value) + value, keep_s=KEEP_S)

@@ -34,8 +34,8 @@ from service.timings import DEFAULTS
 # How long after its last use a superseded generation can still be paged through, and how many are kept: more
 # of small collections, as each takes about 8 bytes per sentence vector besides the segments they share.
 _PINNED_S: Final = 900.0
-_MOST_PINNED: Final = 64
-_MOST_PINNED_ROWS: Final = 20_000_000
+_MAX_PINNED: Final = 64
+_MAX_PINNED_ROWS: Final = 20_000_000
 GENERATION_NOT_SERVED: Final = Degradation(
     "swap",
     "A newer generation was published and cannot be served; the older one stays in use.",
@@ -156,7 +156,7 @@ class Engines:
         """Keep ``engine``, which a cursor refers to, for a while after it is superseded."""
         with self._lock:
             self._pinned[engine.digest] = (engine, self._clock())
-            most = max(2, min(_MOST_PINNED, _MOST_PINNED_ROWS // max(1, engine.snapshot.n_rows)))
+            most = max(2, min(_MAX_PINNED, _MAX_PINNED_ROWS // max(1, engine.snapshot.n_rows)))
             while len(self._pinned) > most:
                 oldest = min(self._pinned, key=lambda digest: self._pinned[digest][1])
                 del self._pinned[oldest]

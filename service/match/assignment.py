@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float64, Int64
 from models.errors import InputError
 
 # The least improvement for which a pair is added, and the tolerance of the solver.
-_LEAST_GAIN, _TOLERANCE = 1e-9, 1e-10
+_MIN_GAIN, _TOLERANCE = 1e-9, 1e-10
 
 
 class Aim(StrEnum):
@@ -223,7 +223,7 @@ class _Problem:
             prices = solved.eqlin.marginals[:, None] + solved.ineqlin.marginals
             gains = self.worths + prices
             gains[pairs] = -np.inf
-            if gains.max() <= _LEAST_GAIN:
+            if gains.max() <= _MIN_GAIN:
                 chosen = solved.x > 0.5
                 return rows[chosen], columns[chosen]
             pairs = pairs | self.nearest(gains)

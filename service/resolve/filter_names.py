@@ -18,9 +18,9 @@ FILTER_KINDS: Final[tuple[FilterKind, ...]] = ("authors", "venues", "fields")
 # The singular of each field, for messages.
 ONE: Final[dict[FilterKind, str]] = {"authors": "author", "venues": "venue", "fields": "field"}
 _COLUMNS: Final[dict[FilterKind, str]] = {"authors": "authors", "venues": "venue", "fields": "fields"}
-_MOST_READ: Final = 3  # names that are looked for, as each is compared with all names
-_MOST_MEANT: Final = 3
-_MOST_CHARS: Final = 80  # of a name in a message
+_MAX_READ: Final = 3  # names that are looked for, as each is compared with all names
+_MAX_SUGGESTED: Final = 3
+_MAX_CHARS: Final = 80  # of a name in a message
 _KEPT: WeakKeyDictionary[Snapshot, dict[FilterKind, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
@@ -57,15 +57,13 @@ def no_such_name(snapshot: Snapshot, filters: Filters) -> str:
 def _no_such(snapshot: Snapshot, kind: FilterKind, names: tuple[str, ...]) -> str:
     if not names or any(is_known(snapshot, kind, given) for given in names):
         return ""
-    called = [names_called(snapshot, kind, given) for given in names[:_MOST_READ]]
+    called = [names_called(snapshot, kind, given) for given in names[:_MAX_READ]]
     meant = list(dict.fromkeys(name for found in called for name in found))
-    said = (
-        f"No paper matches the filters, because no {ONE[kind]} is called exactly {names[0][:_MOST_CHARS]}; "
-    )
+    said = f"No paper matches the filters, because no {ONE[kind]} is called exactly {names[0][:_MAX_CHARS]}; "
     if not meant:
         return f"{said}give the full name of another, or leave it out."
-    some = ", ".join(name[:_MOST_CHARS] for name in meant[:_MOST_MEANT])
-    n_more = len(meant) - _MOST_MEANT
+    some = ", ".join(name[:_MAX_CHARS] for name in meant[:_MAX_SUGGESTED])
+    n_more = len(meant) - _MAX_SUGGESTED
     more = f" or {counted(n_more, 'other')}" if n_more > 0 else ""
     return f"{said}did you mean {some}{more}? Give full names."
 

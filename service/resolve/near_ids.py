@@ -9,7 +9,7 @@ from jaxtyping import Int8, Int32, Int64, UInt8
 from models.transport.compiled import compiled
 
 # The most edits between similar ids; one less for a short id.
-_MOST_EDITS = 2
+_MAX_EDITS = 2
 _SHORT_BYTES = 6
 # An id with another prefix ("10.1/x" for "doi:10.1/x") must share at least this many bytes.
 _SHARED_BYTES = 4
@@ -23,7 +23,7 @@ def near_ids(ids: pa.ChunkedArray, wanted: str, *, limit: int) -> list[int]:
     to 18 ms for 100,000.
     """
     pattern = np.frombuffer(wanted.strip().encode("utf-8", "replace").lower(), np.uint8)
-    most = _MOST_EDITS if len(pattern) >= _SHORT_BYTES else _MOST_EDITS - 1
+    most = _MAX_EDITS if len(pattern) >= _SHORT_BYTES else _MAX_EDITS - 1
     edits = np.empty(len(ids), np.int8)
     start = 0
     for texts, offsets in _packed(ids):

@@ -8,7 +8,7 @@ from service.resolve.identifiers import is_name
 
 MAX_TEXT_CHARS = 2_000
 # The language of a shorter text is a guess: "state a gap" is taken for Northern Sotho.
-_FEWEST_CHARS_TO_TELL = 40
+_MIN_CHARS_TO_TELL = 40
 
 
 def text_paper(text: str) -> Paper:
@@ -31,5 +31,5 @@ def text_warnings(text: str) -> tuple[AnswerWarning, ...]:
     """
     if is_name(text):
         return (warning(WarningCode.TEXT_IS_NAME, "address" if "://" in text else "identifier"),)
-    language = other_language(text) if len(text) >= _FEWEST_CHARS_TO_TELL else None
+    language = other_language(text) if len(text) >= _MIN_CHARS_TO_TELL else None
     return () if language is None else (warning(WarningCode.TEXT_NOT_ENGLISH, language),)

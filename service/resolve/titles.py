@@ -24,10 +24,10 @@ from models.errors import QueryError
 
 # A less similar title is another title. Measured on 188,235 titles: with one in five letters mistyped the
 # similarity is 0.80 (in 95 of 100 titles), with a word moved 0.77, with the last two fifths cut off 0.73.
-LEAST_SIMILARITY = 0.6
+MIN_SIMILARITY = 0.6
 # Between the typed text and as many characters of a title. A lower value finds titles with other words; with
 # one in five letters mistyped the similarity is 0.8.
-LEAST_OF_OPENING = 0.7
+MIN_OPENING_SIMILARITY = 0.7
 # Sorts after every character of a title.
 _LAST = "\U0010ffff"
 # The titles of segments in use: a new generation shares most segments with the previous one.
@@ -172,10 +172,10 @@ class SegmentTitles:
         self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[float, bool, int]]:
         """Return the best titles: similarity, whether only without the subtitle, and place."""
-        found = _similarities(asked, self._forms, least=LEAST_SIMILARITY)
+        found = _similarities(asked, self._forms, least=MIN_SIMILARITY)
         is_there = np.zeros(self._n_papers, dtype=bool)
         is_there[live] = True
-        forms = np.flatnonzero((found >= LEAST_SIMILARITY) & is_there[self._paper_of_form])
+        forms = np.flatnonzero((found >= MIN_SIMILARITY) & is_there[self._paper_of_form])
         best: dict[int, tuple[float, bool, int]] = {}
         # Whole titles come before titles without subtitle, and the sort is stable.
         for form in forms[np.argsort(-found[forms], kind="stable")].tolist():
@@ -205,11 +205,11 @@ class SegmentTitles:
     ) -> list[tuple[float, int, int]]:
         """Return similarity, length and place of the titles that begin most like ``asked``, best first."""
         openings = [self._folded[place][: len(asked)] for place in live.tolist()]
-        found = _similarities(asked, openings, least=LEAST_OF_OPENING)
+        found = _similarities(asked, openings, least=MIN_OPENING_SIMILARITY)
         best = np.lexsort((self._lengths[live], -found))[:limit]
         return [
             (float(found[i]), int(self._lengths[live[i]]), int(live[i]))
-            for i in best[found[best] >= LEAST_OF_OPENING].tolist()
+            for i in best[found[best] >= MIN_OPENING_SIMILARITY].tolist()
         ]
 
     def _holding(self, word: str) -> Bool[np.ndarray, " n_papers"]:

@@ -8,7 +8,7 @@ from indexer.catalog.versions import AddedPaper
 from models.errors import SentenceSelectionError
 from models.types import RankedPaper, StrengthLabel
 from service.answer_warnings import WarningCode, coverage_warning, warning
-from service.saved.saved_queries import MOST_ADDED
+from service.saved.saved_queries import MAX_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import (
     FIRST_PAGE,
@@ -27,7 +27,7 @@ _NOT_MEASURED: Final = (
     "How well the papers added since match is not known while a part of the collection cannot be searched; "
     "try again later."
 )
-MOST_NEWS: Final = 1_000  # added papers, the best ones, that are searched and may be shown
+MAX_NEWS: Final = 1_000  # added papers, the best ones, that are searched and may be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NewPaper:
 class News:
     """New papers, best first, of the ``n_added`` papers that were added and pass the filters.
 
-    They are also the results of ``answer``, and the best of ``n_matching`` papers, which MOST_NEWS limits.
+    They are also the results of ``answer``, and the best of ``n_matching`` papers, which MAX_NEWS limits.
     All papers added up to the change ``up_to`` were compared; if a part of the collection was away, or none
     of the seeds could be used, ``up_to`` is the change at which the previous comparison ended.
     """
@@ -99,7 +99,7 @@ def news_of(
         answer, n_matching = _matching(engine, given, weak=weak)
     else:
         answer, n_matching = _nothing_added(engine, query), 0
-    if len(added) >= MOST_ADDED:
+    if len(added) >= MAX_ADDED:
         told = warning(WarningCode.ONLY_LAST_ADDED, len(added))
         answer = replace(answer, warnings=(*answer.warnings, told))
     papers = tuple(NewPaper(ranked, times[ranked.paper.id]) for ranked in answer.results)
@@ -109,14 +109,14 @@ def news_of(
 
 
 def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[SearchAnswer, int]:
-    """Return the best ``query.limit`` papers that match, and how many of the MOST_NEWS best papers match."""
+    """Return the best ``query.limit`` papers that match, and how many of the MAX_NEWS best papers match."""
     answer = last = engine.search(query)
     n_matching = sum(weak or _is_good(each, answer) for each in answer.results)
-    if answer.next_page is not None and query.limit < MOST_NEWS:
+    if answer.next_page is not None and query.limit < MAX_NEWS:
         following = replace(query, page=answer.next_page)
         # For these papers, only the strength is needed until it is clear which of them are shown.
         last = engine.search(
-            replace(following, limit=MOST_NEWS - query.limit, include=frozenset(), max_alignments=0)
+            replace(following, limit=MAX_NEWS - query.limit, include=frozenset(), max_alignments=0)
         )
         good = [place for place, each in enumerate(last.results, start=1) if weak or _is_good(each, last)]
         if shown := good[: query.limit - n_matching]:  # instead of weak matches on the first page
@@ -126,7 +126,7 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
             )
         n_matching += len(good)
     if last.next_page is not None and (weak or _is_good(last.results[-1], last)):
-        told = warning(WarningCode.LIST_ENDS_AT, MOST_NEWS)
+        told = warning(WarningCode.LIST_ENDS_AT, MAX_NEWS)
         answer = replace(answer, warnings=(*answer.warnings, told))
     if not answer.results and answer.coverage < 1:
         answer = replace(answer, detail=_AWAY)

@@ -15,9 +15,9 @@ from service.context import check_deadline
 from service.match.program.names import check_name
 from service.match.query import Profile, at_most
 
-MOST_OF_OWNER: Final = 50_000
+MAX_PER_OWNER: Final = 50_000
 # The papers and conflicts of all profiles of an owner, as stored: 130 papers in each of 50,000 profiles.
-_MOST_MIB: Final = 128
+_MAX_MIB: Final = 128
 _MIB: Final = 1 << 20
 # Names looked up by one SQL statement; some databases return all rows of a statement at once.
 _AT_ONCE: Final = 50
@@ -40,7 +40,7 @@ class Profiles(Store):
     """
 
     def __init__(
-        self, database: Database, *, most_of_owner: int = MOST_OF_OWNER, most_mib: int = _MOST_MIB
+        self, database: Database, *, most_of_owner: int = MAX_PER_OWNER, most_mib: int = _MAX_MIB
     ) -> None:
         super().__init__(database)
         self._most_of_owner = most_of_owner

@@ -22,8 +22,8 @@ from models.errors import InputError, QueryError, SavedQueryConflictError, Saved
 from service.search.query import Detail
 
 MAX_NAME_CHARS: Final = 100
-MOST_OF_OWNER: Final = 100
-MOST_ADDED: Final = 50_000  # added papers that are compared with a query at once
+MAX_PER_OWNER: Final = 100
+MAX_ADDED: Final = 50_000  # added papers that are compared with a query at once
 ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 _LONGEST: Final = 2**31 - 1  # largest number of a feed
@@ -92,7 +92,7 @@ class SavedQueries(Store):
         database: Database,
         *,
         clock: Callable[[], float] = time.time,
-        most_of_owner: int = MOST_OF_OWNER,
+        most_of_owner: int = MAX_PER_OWNER,
     ) -> None:
         super().__init__(database)
         self._clock = clock
@@ -194,11 +194,11 @@ class SavedQueries(Store):
     def added(self, change: int, *, within_s: int | None = None) -> list[AddedPaper]:
         """Return the papers added after a change, and in the last ``within_s`` seconds, the last ones first.
 
-        At most MOST_ADDED papers.
+        At most MAX_ADDED papers.
         """
         not_before = 0 if within_s is None else int(self._clock()) - within_s
         with self.database.reading() as connection:
-            return added_after(connection, change, most=MOST_ADDED, not_before=not_before)
+            return added_after(connection, change, most=MAX_ADDED, not_before=not_before)
 
     def _expect_room(self, connection: Connection, owner: str) -> None:
         of_owner = select(func.count()).select_from(SavedQueryRow).where(SavedQueryRow.owner == owner)

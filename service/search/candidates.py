@@ -38,7 +38,7 @@ _FEW_PAPERS: Final = 32
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8
-_MOST_TITLED: Final = 16  # papers with the typed title that come first, at most
+_MAX_TITLED: Final = 16  # papers with the typed title that come first, at most
 # Papers read to look for quoted phrases, of those that have all words of a phrase: 50 ms.
 _TEXTS_READ: Final = 2_000
 _TEXTS_AT_ONCE: Final = 256
@@ -95,7 +95,7 @@ def list_candidates(
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     quoted = [] if shared is None else list(_with_phrases(snapshot, shared, allowed))
-    titled = [] if shared is None else [each for each in shared.titled if allowed[each]][:_MOST_TITLED]
+    titled = [] if shared is None else [each for each in shared.titled if allowed[each]][:_MAX_TITLED]
     listed: dict[int, None] = {}
     seen: set[int] = set()
     n_searched = first

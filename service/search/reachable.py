@@ -12,7 +12,7 @@ from models.errors import ShardAwayError
 from service.context import check_deadline
 
 # How often a query is tried, with one more part of the collection gone each time.
-_MOST_TRIES: Final = 8
+_MAX_TRIES: Final = 8
 _T = TypeVar("_T")
 
 
@@ -48,7 +48,7 @@ def answer_reachable(snapshot: Snapshot, answer: Callable[[ReachablePapers], _T]
     So the result is always complete for the papers in reach, as if they were selected by a filter. Raises
     ShardAwayError, DeadlineError.
     """
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         reach = reachable_papers(snapshot)
         try:
             return answer(reach)

@@ -24,7 +24,7 @@ from service.search.reachable import ReachablePapers, answer_reachable
 # The factor by which more rows are requested if repeated sentences leave too few, and the most rows: a
 # publisher's notice may be in every abstract, and reading a row's text takes 40 us.
 _WIDEN = 2
-MOST_ROWS = 5_000
+MAX_ROWS = 5_000
 
 
 class Likeness(StrEnum):
@@ -93,7 +93,7 @@ class _ResolvedQuery:
 
 
 def search_sentences(
-    engine: SearchEngine, query: SentenceQuery, *, most_rows: int = MOST_ROWS
+    engine: SearchEngine, query: SentenceQuery, *, most_rows: int = MAX_ROWS
 ) -> SentenceAnswer:
     """Return the sentences nearest to the query sentence, none from the query's paper, each wording once.
 

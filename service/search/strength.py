@@ -31,7 +31,7 @@ _SAMPLE_PAPERS: Final = 32
 # The nearest papers of each sampled paper, by single match, that are compared with it.
 _NEIGHBOURS: Final = 5
 # A scale of fewer papers says nothing.
-_FEWEST: Final = 16
+_MIN_SCALE_PAPERS: Final = 16
 # The least share of sampled papers whose nearest neighbour is farther than a result with this label.
 _STRONG: Final = 0.5
 _FAIR: Final = 0.05
@@ -116,7 +116,7 @@ class Strengths:
             scale = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
             with _scales_lock:
                 _scales[key] = scale
-        if len(scale) < _FEWEST:
+        if len(scale) < _MIN_SCALE_PAPERS:
             return None
         nearer_than = 1 - float(np.searchsorted(scale, reach, side="right")) / len(scale)
         if nearer_than >= _STRONG:

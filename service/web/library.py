@@ -21,8 +21,8 @@ from service.search.engine import SearchEngine
 
 MAX_LIBRARY_BYTES: Final = 4_000_000  # thousands of entries without abstracts, some 2,000 with them
 # The most entries that are looked up, and the most missing ones that are listed.
-MOST_ENTRIES: Final = 2_000
-MOST_LISTED: Final = 200
+MAX_ENTRIES: Final = 2_000
+MAX_LISTED: Final = 200
 _GZIP: Final = b"\x1f\x8b"
 # A number or mark before a line of a list: "1. ", "2) ", "[3] ", "- ".
 _NUMBER = re.compile(r"^(?:\[\d{1,4}\]|\(?\d{1,3}[.)]|[-*+\u2022\u2013])\s{1,5}(?=\S)")
@@ -57,7 +57,7 @@ class Library:
     is_list: bool
 
 
-def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int = MOST_ENTRIES) -> Library:
+def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int = MAX_ENTRIES) -> Library:
     """Look up the papers of file ``name``: BibTeX, RIS, Zotero's CSV, CSL-JSON, or one name or title a line.
 
     The first ``most`` entries are looked up. Raises InputError if the file is not text, DeadlineError.
@@ -80,7 +80,7 @@ def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int =
         if position is None
     ]
     return Library(
-        tuple(papers), tuple(missing[:MOST_LISTED]), len(entries), len(missing), is_cut, reader is None
+        tuple(papers), tuple(missing[:MAX_LISTED]), len(entries), len(missing), is_cut, reader is None
     )
 
 

@@ -15,7 +15,7 @@ from service.web.render import rendered
 from service.web.views.results.alignment import Source
 from service.web.views.results.cards import make_cards
 
-_MOST_CARDS: Final = 25  # per list: a notebook is saved with everything it shows
+_MAX_CARDS: Final = 25  # per list: a notebook is saved with everything it shows
 
 
 class ShownSeed(Protocol):
@@ -49,7 +49,7 @@ def cards_of(
     is the length of the whole list, if known. ``notes`` are remarks on the list.
     """
     kind = RecommendationOut if seeds else ResultOut
-    shown = [kind.model_validate(each) for each in results[:_MOST_CARDS]]
+    shown = [kind.model_validate(each) for each in results[:_MAX_CARDS]]
     sources = [Source(each.title or "A text", (), each.seed, each.negative) for each in seeds]
     found = (
         counted(len(results), "paper") if total is None else f"{len(results):,} of {counted(total, 'paper')}"

@@ -24,9 +24,9 @@ from service.web.paper_listing import with_names
 from service.web.views.results.alignment import Source
 
 # The most papers of a list that is saved as a whole.
-MOST_SAVED: Final = 1_000
+MAX_SAVED: Final = 1_000
 # Only the best papers of a list are sorted by year: the newest of all papers would hardly be similar.
-MOST_SORTED: Final = 100
+MAX_SORTED: Final = 100
 # A number alone is a PubMed number if the collection has that paper; a shorter one is a year.
 _PUBMED_NUMBER: Final = re.compile(r"[0-9]{5,8}", re.ASCII)
 # The details of a paper that are saved.
@@ -99,16 +99,16 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: PageQu
 
 
 def whole_list(
-    engine: SearchEngine, paging: Paging, asked: PageQuery, *, most: int = MOST_SAVED
+    engine: SearchEngine, paging: Paging, asked: PageQuery, *, most: int = MAX_SAVED
 ) -> QueryAnswer:
     """Return the first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
 
-    They are in the order of its pages; by year there are at most ``MOST_SORTED``. Raises as ``answer``.
+    They are in the order of its pages; by year there are at most ``MAX_SORTED``. Raises as ``answer``.
     """
     given = _resolve_query(engine, paging, asked)
     page = replace(given.query.page, offset=0)
     query = replace(given.query, page=page, include=_SAVED, max_alignments=0)
-    found = _first_papers(given.engine, query, min(most, MOST_SORTED) if given.by_year else most)
+    found = _first_papers(given.engine, query, min(most, MAX_SORTED) if given.by_year else most)
     out = given.out.of(found)
     ranks = newest_first(out.results) if given.by_year else range(1, len(out.results) + 1)
     return QueryAnswer(given.engine, given.asked, given.paper, _with_ranks(out, ranks), 1, ranks)
@@ -151,12 +151,12 @@ def _by_strength(
 
 
 def _by_year(given: _ResolvedQuery, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
-    """Return a page of the best ``MOST_SORTED`` papers, sorted by year, and their ranks by strength."""
+    """Return a page of the best ``MAX_SORTED`` papers, sorted by year, and their ranks by strength."""
     engine, query = given.engine, given.query
     # The best papers are the same for every page, so they are found once for all pages.
     best = replace(query, page=FIRST_PAGE)
     out = given.read(
-        answers, (best, MOST_SORTED), lambda: given.out.written(_first_papers(engine, best, MOST_SORTED))
+        answers, (best, MAX_SORTED), lambda: given.out.written(_first_papers(engine, best, MAX_SORTED))
     )
     ranks = newest_first(out.results)
     stop = query.page.offset + query.limit

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from models.errors import InputError
 
 # A form of the page has the fields of a query, a file, and a list.
-_MOST_PARTS: Final = 500
+_MAX_PARTS: Final = 500
 _BOUNDARY: Final = re.compile(
     r"multipart/form-data;\s{0,5}boundary=(\"[^\"]{1,70}\"|[^\s;\"]{1,70})", re.IGNORECASE
 )
@@ -41,9 +41,9 @@ def form_parts(body: bytes, content_type: str) -> list[FormField]:
     if boundary is None:
         raise InputError("What was sent is not the form of this page; send multipart/form-data.")
     mark = b"\r\n--" + boundary[1].strip('"').encode()
-    _, *parts = (b"\r\n" + body).split(mark, _MOST_PARTS + 1)
-    if len(parts) > _MOST_PARTS:
-        raise InputError(f"The form has more than {_MOST_PARTS} fields; leave some out.")
+    _, *parts = (b"\r\n" + body).split(mark, _MAX_PARTS + 1)
+    if len(parts) > _MAX_PARTS:
+        raise InputError(f"The form has more than {_MAX_PARTS} fields; leave some out.")
     if not parts or not parts[-1].startswith(b"--"):
         raise InputError("The form ends early; send it again.")
     return [_part(part) for part in parts[:-1]]

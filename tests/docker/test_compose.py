@@ -11,7 +11,7 @@ from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 from sqlalchemy import make_url
 
-from akin.cli.serving.serve import LEAST_GRACE_S
+from akin.cli.serving.serve import MIN_GRACE_S
 from service.access.keys import is_loopback
 from service.background import STOP_S
 from service.settings import Settings
@@ -156,7 +156,7 @@ def test_there_is_time_to_finish_requests(profile: str) -> None:
     lasting = {name: each for name, each in ours(profile).items() if each["restart"] == "unless-stopped"}
     assert {"service", "worker"} == {name.removesuffix("-gpu") for name in lasting}
     # For requests past their deadline, for background work, and for the last spans.
-    beside_s = LEAST_GRACE_S + STOP_S + DEFAULTS.export_timeout_s
+    beside_s = MIN_GRACE_S + STOP_S + DEFAULTS.export_timeout_s
     for service in lasting.values():
         default, given = Settings.model_fields, environment_of(service)
         waits_ms = sum(

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 _Given = TypeVar("_Given")
 _FACTOR = 4
-_MOST = 8.0  # between the 4 of linear work and the 16 of quadratic work
+_MAX_RATIO = 8.0  # between the 4 of linear work and the 16 of quadratic work
 _ROUNDS = 6
 _SURE = 200  # a factor for longer measurements, if the first rounds find growth too fast
-_LEAST_S = 0.0001  # shorter work is repeated, because of the resolution of the clock
+_MIN_S = 0.0001  # shorter work is repeated, because of the resolution of the clock
 
 
 def grows_too_fast(
@@ -21,10 +21,10 @@ def grows_too_fast(
     """
     small, large = make(size), make(_FACTOR * size)
     least_small = least_large = float("inf")
-    for least_s in [_LEAST_S] * _ROUNDS + [_SURE * _LEAST_S] * _ROUNDS:
+    for least_s in [_MIN_S] * _ROUNDS + [_SURE * _MIN_S] * _ROUNDS:
         least_small = min(least_small, _seconds(work, small, least_s))
         least_large = min(least_large, _seconds(work, large, least_s))
-        if least_large <= _MOST * least_small:
+        if least_large <= _MAX_RATIO * least_small:
             return False
     return True
 

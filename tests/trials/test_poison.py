@@ -17,7 +17,7 @@ from tests.support.trials.poison import examples, parameters, poisons, schema_of
 
 APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
-FEWEST = 300
+MIN_INPUTS = 300
 SAMPLED = 25  # every 25th hostile input, others for each endpoint
 PASTED = {"title": "Floods", "abstract": "We fit a graph network. It forecasts floods."}
 INDEXED = {"paper_id": "demo:p03-m07"}
@@ -152,5 +152,5 @@ def test_no_input_breaks_an_endpoint(application: Application, method: str, path
         wrong += [f"{poison.name}: {', '.join(found)} {answer.content[:200]!r}"] if found else []
         n += 1
     tell(f"{method} {path}: {n:,} hostile inputs, {len(wrong)} answered wrongly")
-    assert n >= FEWEST // one_in
+    assert n >= MIN_INPUTS // one_in
     assert [] == wrong

@@ -18,7 +18,7 @@ from tests.support.trials.asked import tell
 
 SAMPLE = 1  # random request per endpoint
 TRIAL = 1_000
-FEWEST = {SAMPLE: 200, TRIAL: 10_000}
+MIN_REQUESTS = {SAMPLE: 200, TRIAL: 10_000}
 
 
 @pytest.fixture
@@ -43,5 +43,5 @@ def test_the_openapi_document_is_true(app: FastAPI, n_examples: int) -> None:
     seen = schema.run(app, n_examples=n_examples, whole=n_examples == TRIAL)
     tell(seen)
     assert not seen.wrong, "\n\n".join([str(seen), *seen.wrong.values()])
-    assert seen.asked.total() >= FEWEST[n_examples]
+    assert seen.asked.total() >= MIN_REQUESTS[n_examples]
     assert {f"{method} {path}" for method, path in endpoints(app)} == set(seen.asked)

@@ -20,7 +20,7 @@ from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
 from service.web.address.page_query import PageQuery
-from service.web.library import MAX_LIBRARY_BYTES, MOST_LISTED
+from service.web.library import MAX_LIBRARY_BYTES, MAX_LISTED
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import Page, asked_by
@@ -346,7 +346,7 @@ def test_what_are_no_lines_is_refused(client: TestClient, lines: bytes, status: 
 def test_as_many_lines_are_looked_for_as_a_batch_takes(client: TestClient) -> None:
     """As many lines as a batch takes are matched, and only the first unmatched ones are listed."""
     page = Page(matched(client, "".join(f"Title {number}\n" for number in range(9_999)) + "ropes\n").text)
-    assert f"And {9_999 - MOST_LISTED:,} more." in page.text
+    assert f"And {9_999 - MAX_LISTED:,} more." in page.text
     assert "1 of 10,000 lines match a paper." in " ".join(page.text.split())
     more = matched(client, "Title\n" * 10_001)
     assert 422 == more.status_code

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` d
 _ALL = "all"
 # Measures that fit on a terminal; --json and --report contain all.
 _N_MEASURES = 2
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 # With fewer query papers, bootstrap intervals are too narrow (evaluation/statistics/bootstrap.py).
 _FEW_CLUSTERS = 20
 
@@ -102,9 +102,9 @@ def verdicts(measured: "Measurement") -> Group:
                 )
             )
         if below:
-            named = ", ".join(below) if len(below) <= _MOST_NAMED else f"the other {len(below)} systems"
+            named = ", ".join(below) if len(below) <= _MAX_NAMED else f"the other {len(below)} systems"
             lines.append(Text(f"Its lead over {named} is resolvable."))
-        if len(others) > _MOST_NAMED:
+        if len(others) > _MAX_NAMED:
             n_holding = sum(comparison.holds for _, comparison in measured.against_best)
             n_pairs = len(others) * (len(others) + 1) // 2
             lines.append(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` d
     from evaluation.tasks.reviewers import ReviewerMeasurement
 
 _ALL = "all"
-_MOST_MISSED = 10  # the most queries shown, for each way to search, that do not find their paper first
+_MAX_MISSED = 10  # the most queries shown, for each way to search, that do not find their paper first
 
 
 def facet_tables(measured: "FacetMeasurement") -> Group:
@@ -114,7 +114,7 @@ def item_tables(measured: "ItemMeasurement") -> Group:
         table,
     ]
     for way, missed in measured.missed.items():
-        named = [f"  {'not found' if rank is None else rank}: {text}" for text, rank in missed[:_MOST_MISSED]]
+        named = [f"  {'not found' if rank is None else rank}: {text}" for text, rank in missed[:_MAX_MISSED]]
         if named:
             shown.append(Text("\n".join([f"Not found first, {way} (with its rank):", *named]), style="dim"))
     return Group(*shown)

@@ -17,7 +17,7 @@ from akin.cli.search.query import is_file, open_client, read_query
 from akin.cli.search.unresolved import naming_lost
 from akin.client.responses.matches import ComparedPapers, Side
 
-_MOST_FACETS = 6  # the most pairs of facets shown
+_MAX_FACETS = 6  # the most pairs of facets shown
 
 
 def compare(
@@ -59,7 +59,7 @@ def _shown(compared: ComparedPapers) -> Group:
     ):
         shown += [_side(name, other, side, beside), Text()]
     facets = Table("A", "B", "share", "distance", box=SIMPLE_HEAD, title="The match by facet")
-    for share in compared.facets[:_MOST_FACETS]:
+    for share in compared.facets[:_MAX_FACETS]:
         facets.add_row(share.a or "none", share.b or "none", f"{share.weight:.0%}", f"{share.distance:.3f}")
     shown.append(facets)
     return Group(*shown, *notes(compared.warnings))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _Ranked = TypeVar("_Ranked", SearchAnswer, RecommendationsAnswer)
 _Request = TypeVar("_Request", SearchRequest, RecommendationsRequest)
-_MOST_SAVED: Final = 100  # the most papers of a page
+_MAX_SAVED: Final = 100  # the most papers of a page
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 
 
@@ -57,8 +57,8 @@ def lasting(answer: _Ranked, data: Path | None) -> _Ranked:
 def to_save(asked: _Request) -> _Request:
     """Return a request as it is saved, with ``limit`` reduced to the most papers of a page."""
     saved = cast(_Request, dict(asked))
-    if saved.get("limit", 0) > _MOST_SAVED:
-        saved["limit"] = _MOST_SAVED
+    if saved.get("limit", 0) > _MAX_SAVED:
+        saved["limit"] = _MAX_SAVED
     return saved
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from akin.local.collection import Collection
 
 _PATHS = ("/", "./", "../", "~")
-_MOST_SHOWN = 80  # characters of a given name
+_MAX_SHOWN = 80  # characters of a given name
 
 
 def lost_line(lost: Unresolved, given: str = "") -> str:
     """Return why a seed cannot be used, and the papers that it may mean."""
-    start = f"{given[:_MOST_SHOWN]!r}: " if given else ""
+    start = f"{given[:_MAX_SHOWN]!r}: " if given else ""
     if not lost.did_you_mean:
         return f"{start}{lost.detail}"
     meant = ", ".join(f"{near.id!r} ({near.title})" for near in lost.did_you_mean)
@@ -63,7 +63,7 @@ def naming_lost(collection: "Client | Collection", *papers: Mapping[str, Any]) -
         told = [
             lost_line(lost, _name(seeds[lost.seed]))
             if lost.did_you_mean
-            else f"{_name(seeds[lost.seed])[:_MOST_SHOWN]!r}: {error}"
+            else f"{_name(seeds[lost.seed])[:_MAX_SHOWN]!r}: {error}"
             for lost in unresolved
         ]
         raise PaperNotFoundError("\n".join(told)) from error
@@ -75,5 +75,5 @@ def expect_no_lost_file(given: str) -> None:
     is_address = "://" in given
     if not is_address and (given.startswith(_PATHS) or (name != without_ending(name) and " " not in name)):
         raise InputError(
-            f"{given[:_MOST_SHOWN]}: no such file; correct its path, or give the id, DOI or title of a paper."
+            f"{given[:_MAX_SHOWN]}: no such file; correct its path, or give the id, DOI or title of a paper."
         )

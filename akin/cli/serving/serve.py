@@ -36,7 +36,7 @@ _KEYLESS_NOTES: Final = {
     "AKIN_KEYLESS=write).",
     Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
 }
-LEAST_GRACE_S: Final = 5  # beyond a request's deadline, to finish requests in flight at shutdown
+MIN_GRACE_S: Final = 5  # beyond a request's deadline, to finish requests in flight at shutdown
 
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
@@ -113,7 +113,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         access_log=False,
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=settings.deadline_ms // 1000 + LEAST_GRACE_S,
+        timeout_graceful_shutdown=settings.deadline_ms // 1000 + MIN_GRACE_S,
     )
     server = _GracefulServer(config, app, announce=announce, drain_s=settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):  # the way to stop it; requests in flight are finished then

@@ -8,7 +8,7 @@ from models.training.loop import History
 
 _WIDTH, _PANEL, _LEFT, _GAP = 640.0, 180.0, 52.0, 46.0
 _SMOOTH = 0.05  # the weight of a step in the running mean
-_MOST_POINTS = 600
+_MAX_POINTS = 600
 _STYLE = (
     "text{font:12px sans-serif;fill:#333}.grid{stroke:#ddd}.loss{stroke:#1f5fa8}.held{stroke:#b4510f}"
     "path{fill:none;stroke-width:2}@media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#444}}"
@@ -37,7 +37,7 @@ def curve(history: History) -> str:
     ET.SubElement(svg, "desc").text = f"Running mean of the loss: {last}{told}."
     ET.SubElement(svg, "style").text = _STYLE
     n_steps = max([1.0, *(step for step, _ in [*smooth, *held])])
-    _panel(svg, smooth[:: max(1, len(smooth) // _MOST_POINTS)], n_steps, top=24, title="loss", cls="loss")
+    _panel(svg, smooth[:: max(1, len(smooth) // _MAX_POINTS)], n_steps, top=24, title="loss", cls="loss")
     if held:
         title = f"held-out {name}: mean reciprocal rank, percent"
         _panel(svg, held, n_steps, top=24 + _PANEL + _GAP, title=title, cls="held")

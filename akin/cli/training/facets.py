@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # One in four papers with section labels in the text keeps them, so that the tagger learns both styles.
 _KEEPING_LABELS = 4
-_LEAST_PAPERS = 20
+_MIN_PAPERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
         found = {paper.id: (paper, paper) for paper in reader.load(file).papers.values()}
     else:
         found = dict(_of_corpus(file))
-    if not found or (held_out and len(found) < _LEAST_PAPERS):
+    if not found or (held_out and len(found) < _MIN_PAPERS):
         raise InputError(
             f"{file} holds {len(found)} abstracts whose sentences are labelled. Give CSAbstruct's layout, or "
             "a corpus whose papers have facets or section labels in their text (METHODS: ...)"
-            f"{f', {_LEAST_PAPERS} at least' if found else ''}."
+            f"{f', {_MIN_PAPERS} at least' if found else ''}."
         )
     kept = {name for name in found if hash64(f"held-out:{name}") / 2**64 < held_out}
     if len(kept) == len(found):

@@ -29,7 +29,7 @@ from models.functions import weights_content
 from models.training.rhetoric.phrases import MinedExamples, PhraseList, mine, read_phrases
 from models.types import Paper, ProgressFn
 
-_MOST_SHOWN = 10
+_MAX_SHOWN = 10
 # Options of `akin train functions` that do not apply to a whole encoder.
 _OF_HEADS = ("seeds", "n_functions", "dim", "layers", "cache")
 _TELL_EVERY = 1_000  # papers
@@ -128,8 +128,8 @@ def examples_table(found: FoundExamples) -> Group:
         lines.append(f"{found.report.broken:,} broken rows, the first: {found.report.broken_rows[0]}")
     if shared := phrases.ambiguous:
         named = [f"{' '.join(ngram)} ({', '.join(owners)})" for ngram, owners in sorted(shared.items())]
-        more = ", ..." if len(named) > _MOST_SHOWN else ""
-        shown = ", ".join(named[:_MOST_SHOWN]) + more
+        more = ", ..." if len(named) > _MAX_SHOWN else ""
+        shown = ", ".join(named[:_MAX_SHOWN]) + more
         lines.append(f"{len(shared):,} n-grams of several functions dropped: {shown}")
     return Group(table, *(Text(line) for line in lines))
 

@@ -27,7 +27,7 @@ _BETWEEN_NAMES = re.compile(r"(?<!\\)[{}]|(?<!\s)\s++and(?=\s)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([_%&#~$])|\$([<>])\$|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
-_MOST_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # kept in all of the entries that others refer to
+_MAX_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # kept in all of the entries that others refer to
 _VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", "school", "institution")
 
 
@@ -102,7 +102,7 @@ def _parents(lines: Lines) -> dict[str, dict[str, str]]:
             with suppress(InputError):
                 if isinstance(block, String):
                     strings.remember(block.key, _value(block.value, strings))
-                elif isinstance(block, Entry) and n_chars < _MOST_GIVEN_CHARS:
+                elif isinstance(block, Entry) and n_chars < _MAX_GIVEN_CHARS:
                     given = _given(_values(block, strings))
                     n_chars += sum(map(len, given.values()))
                     parents.setdefault(block.key.lower(), given)

@@ -12,7 +12,7 @@ from models.errors import ServiceError
 # The longest pause that a service may request, in seconds; a longer one ends the attempts.
 _LONGEST_PAUSE_S: Final = 60.0
 _RETRY_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_MOST_REDIRECTS: Final = 5
+_MAX_REDIRECTS: Final = 5
 
 
 class ThrottledClient:
@@ -56,12 +56,12 @@ class ThrottledClient:
         followed.
         """
         asked = httpx.URL(url, params=dict(params)) if params else httpx.URL(url)
-        for _ in range(_MOST_REDIRECTS):
+        for _ in range(_MAX_REDIRECTS):
             answer = self._answer(asked, every_s)
             if not isinstance(answer, httpx.URL):
                 return answer
             asked = answer
-        raise _error(asked, f"it redirects more than {_MOST_REDIRECTS} times", 302)
+        raise _error(asked, f"it redirects more than {_MAX_REDIRECTS} times", 302)
 
     def _answer(self, url: httpx.URL, every_s: float) -> bytes | httpx.URL | None:
         """Return the body at ``url``, the address on the same host it redirects to, or ``None`` (404)."""

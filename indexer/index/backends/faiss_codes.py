@@ -40,7 +40,7 @@ RESCORING_COST = 5
 # For queries searched together, each is searched with the effort for its share of the rows wanted (a third if
 # there are more than three queries), and may propose this many times the rows wanted. Measured:
 # docs/decisions/retrieval/candidates.md.
-_MOST_SHARES, _PROPOSED_BY_ONE = 3, 2
+_MAX_SHARES, _PROPOSED_BY_ONE = 3, 2
 _SEED = 20_240_611
 AddRows = Callable[[Float32[np.ndarray, "n dim"]], object]
 
@@ -172,7 +172,7 @@ class FaissCodesIndex(ABC):
             return best_together(self.search(queries, k, allowed=allowed))
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
-        n_shares = min(len(queries), _MOST_SHARES) if together else 1
+        n_shares = min(len(queries), _MAX_SHARES) if together else 1
         own_k = math.ceil(k / n_shares)
         effort = self.usual_effort(own_k, max(n_allowed, 1)).times(self.effort, k=own_k)
         if scan_is_cheaper(n_allowed, effort.cost_rows):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.faiss_codes import ADD_ROWS, only_allowed, scan_is_cheaper, selector
-from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
+from indexer.index.backends.gpu import MAX_SELECTED, Gpu, gpu_for
 from indexer.index.backends.nearest import best_together, check_rows, check_search, nearest_rows, rescored
 from indexer.index.vector_index import OnRows
 from models.errors import DeviceFullError
@@ -92,7 +92,7 @@ class FlatIndex:
         return _SPARE + (k if self._gpu is None else math.ceil(k * len(self._rows) / n_allowed))
 
     def _most_proposals(self) -> int:
-        return len(self._rows) if self._gpu is None else MOST_SELECTED
+        return len(self._rows) if self._gpu is None else MAX_SELECTED
 
     def _propose(
         self, queries: Float32[np.ndarray, "n_query dim"], n: int, allowed: Bool[np.ndarray, " n_rows"] | None

@@ -20,8 +20,8 @@ from models.errors import DeviceFullError
 # Training rows per list; k-means gains nothing measurable from more.
 ROWS_PER_LIST = 64
 # Fewest rows per list, so that k-means has enough to average; most lists, so that training takes minutes.
-FEWEST_ROWS_PER_LIST = 39
-_MOST_LISTS = 65_536
+MIN_ROWS_PER_LIST = 39
+_MAX_LISTS = 65_536
 _KMEANS_ITERATIONS = 10
 _KMEANS_SEED = 1234
 # Probing 3 * n_lists^0.62 * (k / 100)^0.21 lists reaches 98 % of the true nearest k. Fitted on real sentence
@@ -107,4 +107,4 @@ def list_count(n_rows: int) -> int:
 
     That halves the k-means of four times the square root, at the same search time for a given recall.
     """
-    return max(1, min(round(2 * math.sqrt(n_rows)), n_rows // FEWEST_ROWS_PER_LIST, _MOST_LISTS))
+    return max(1, min(round(2 * math.sqrt(n_rows)), n_rows // MIN_ROWS_PER_LIST, _MAX_LISTS))

@@ -17,12 +17,12 @@ import numpy as np
 from jaxtyping import Float32
 
 from indexer.index.backends.faiss_codes import RESCORING_COST, AddRows, Effort
-from indexer.index.backends.faiss_ivf import FEWEST_ROWS_PER_LIST, ROWS_PER_LIST, IvfIndex, list_count
+from indexer.index.backends.faiss_ivf import MIN_ROWS_PER_LIST, ROWS_PER_LIST, IvfIndex, list_count
 from indexer.index.backends.gpu import Gpu
 
 # Proposals per requested row grow with the probes: the more rows are read, the more are ranked too high. At
 # least four proposals: the loss against eight is 0.002 of recall.
-_FEWEST_PROPOSALS, _PROBES_PER_PROPOSAL = 4.0, 40
+_MIN_PROPOSALS, _PROBES_PER_PROPOSAL = 4.0, 40
 # The cost of a code in the fast scan, in rows of an exact scan: 7 instead of 20 ns at 384 numbers per row.
 _CODE_COST = 1 / 3
 
@@ -39,7 +39,7 @@ class IvfPqIndex(IvfIndex):
     @staticmethod
     def _n_training(n_rows: int) -> int:
         # The product quantiser has 16 centroids to train.
-        return max(ROWS_PER_LIST * list_count(n_rows), 16 * FEWEST_ROWS_PER_LIST)
+        return max(ROWS_PER_LIST * list_count(n_rows), 16 * MIN_ROWS_PER_LIST)
 
     @staticmethod
     def _adding_by(gpu: Gpu, index: Any, quantiser: Any) -> AddRows:
@@ -55,7 +55,7 @@ class IvfPqIndex(IvfIndex):
         """See ``FaissCodesIndex``."""
         n_rows, n_lists = len(self._rows), self._index.nlist
         n_probes = self._n_probes(k, n_allowed)
-        n_proposed = math.ceil(k * max(_FEWEST_PROPOSALS, n_probes / _PROBES_PER_PROPOSAL))
+        n_proposed = math.ceil(k * max(_MIN_PROPOSALS, n_probes / _PROBES_PER_PROPOSAL))
         cost = _CODE_COST * n_rows * n_probes / n_lists + RESCORING_COST * n_proposed
         return Effort(n_probes, n_proposed, round(cost))
 

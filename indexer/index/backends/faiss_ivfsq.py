@@ -18,7 +18,7 @@ from indexer.index.backends.faiss_codes import (
     only_allowed,
 )
 from indexer.index.backends.faiss_ivf import ROWS_PER_LIST, IvfIndex, list_count
-from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
+from indexer.index.backends.gpu import MAX_SELECTED, Gpu, gpu_for
 from models.errors import DeviceFullError
 
 # Codes of 8 bits per number seldom order two rows wrongly, so few extra proposals are needed.
@@ -78,7 +78,7 @@ class IvfSqIndex(IvfIndex):
     ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
         if self._gpu is None:
             return super()._proposed(queries, breadth, n, allowed)
-        parameters, n = self._parameters(min(breadth, MOST_SELECTED), None), min(n, MOST_SELECTED)
+        parameters, n = self._parameters(min(breadth, MAX_SELECTED), None), min(n, MAX_SELECTED)
         squared, numbers = self._gpu.search(self._index, queries, n, parameters=parameters)
         return squared, only_allowed(numbers, allowed)
 
@@ -92,7 +92,7 @@ class IvfSqIndex(IvfIndex):
             return Effort(n_probes, n_proposed, round(cost))
         # GPUs have no filters: propose enough rows to include the allowed ones if these are spread evenly.
         n_proposed = math.ceil(n_proposed * n_rows / n_allowed)
-        fits = max(n_proposed, n_probes) <= MOST_SELECTED
+        fits = max(n_proposed, n_probes) <= MAX_SELECTED
         return Effort(n_probes, n_proposed, 0 if fits else n_rows)
 
 

@@ -23,7 +23,7 @@ from models.encoders.device_names import checked_device, gpu_number
 from models.errors import DeviceFullError, InputError
 
 # The most rows that FAISS's GPU indexes select, and the most lists that they probe.
-MOST_SELECTED = 2048
+MAX_SELECTED = 2048
 # Memory that indexes leave free: FAISS takes up to 1.5 GiB for temporary memory, encoders and searches more.
 _RESERVED_BYTES = 3 * 2**30
 _GIB = 2**30

@@ -19,7 +19,7 @@ _LONGEST_SENTENCE = 80
 _SHORT_SENTENCE = 4
 _CONTEXT_WORDS = range(5, 61)
 _COCITED = range(2, 4)
-_MOST_CONTEXTS = 10
+_MAX_CONTEXTS = 10
 _DIGITS = re.compile(r"\d+")
 # "[1, 2]", "(Church and Hanks, 1990)", "(2003b)": the citation marks of a sentence. Bounded, so linear.
 _CITATION = re.compile(r"\[[\d,;\s–-]{1,60}\]|\([^()]{0,120}\b(?:19|20)\d\d[a-z]?[^()]{0,60}\)")
@@ -65,7 +65,7 @@ def cocited_papers(
         for pair in itertools.combinations(known, 2):
             pairs[pair] |= cited_by
     return [
-        Example(query, positive, contexts=tuple(list(cited_by.values())[:_MOST_CONTEXTS]))
+        Example(query, positive, contexts=tuple(list(cited_by.values())[:_MAX_CONTEXTS]))
         for (query, positive), cited_by in sorted(pairs.items())
         if len(cited_by) >= min_contexts
     ]
@@ -82,7 +82,7 @@ def cociting_sentences(
     examples, texts = [], {}
     for number, (_, cited_by) in enumerate(sorted(_cocited(citations, papers).items())):
         names: list[str] = []
-        for context in list(cited_by.values())[:_MOST_CONTEXTS]:
+        for context in list(cited_by.values())[:_MAX_CONTEXTS]:
             name = f"cociting:{number}:{len(names)}"
             texts[name] = short_text(name, context)
             names.append(name)

@@ -19,8 +19,8 @@ from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import (
-    MOST_QUERIES,
-    MOST_SEEDS_OF_ALL,
+    MAX_QUERIES,
+    MAX_TOTAL_SEEDS,
     BatchIn,
     BatchOut,
     MatchBatchIn,
@@ -60,7 +60,7 @@ BatchFormatDep = Annotated[Format, Depends(_batch_format)]
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=255, pattern="^[!-~]+$", description=_IDEMPOTENCY)
 ]
-Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of the first result to return.")]
+Start = Annotated[int, Query(ge=0, le=MAX_QUERIES, description="The number of the first result to return.")]
 
 
 @router.post("", status_code=202, responses={**_STARTED, **_CONFLICT})
@@ -146,11 +146,11 @@ def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> Non
 
 def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> BatchContent | MatchQuery:
     if isinstance(body, ProfilesBatchIn):
-        most = MOST_SEEDS_OF_ALL
+        most = MAX_TOTAL_SEEDS
         kept = kept_profiles(request, body.named, most_papers=most, with_conflicts=False)
         return body.to_content(kept)
     if isinstance(body, MatchBatchIn):
-        query = body.to_content(kept_profiles(request, body.named, most_papers=MOST_SEEDS_OF_ALL))
+        query = body.to_content(kept_profiles(request, body.named, most_papers=MAX_TOTAL_SEEDS))
         # Refuse what would make every submission fail before anything is stored.
         Matcher(engine, query.profiles, query.told).columns(name for _, name in query.conflicts)
         return query

@@ -11,7 +11,7 @@ from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.profiles import kept_profiles
 from service.api.json_body import JSONBodyRoute
 from service.api.schemas.match import MatchIn, MatchOut
-from service.api.schemas.saved.profiles import MOST_PAPERS
+from service.api.schemas.saved.profiles import MAX_PAPERS
 from service.api.schemas.search.compare import CompareIn, CompareOut
 from service.match.answer import match
 from service.match.side_by_side import side_by_side
@@ -26,7 +26,7 @@ _COMPARE: Final = replace(READ, remedy="compare shorter texts")
 @requires(_MATCH)
 def match_profiles(body: MatchIn, request: Request, engine: EngineDep, answers: AnswersDep) -> Response:
     """Find the profiles nearest to each submission, such as reviewers by their papers, and the reasons."""
-    query = body.to_query(kept_profiles(request, body.named, most_papers=MOST_PAPERS))
+    query = body.to_query(kept_profiles(request, body.named, most_papers=MAX_PAPERS))
     reads_text = any(seed.paper_id is None for seed in query.submissions)
     return answers.respond(engine, query, lambda: MatchOut.of(match(engine, query)), reads_text=reads_text)
 

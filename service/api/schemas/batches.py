@@ -8,11 +8,11 @@ from pydantic import BaseModel, Field, Tag
 
 from models.errors import QueryError
 from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag, utc_time
-from service.api.schemas.match import MOST_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
+from service.api.schemas.match import MAX_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
 from service.api.schemas.saved.profiles import ProfileName
 from service.api.schemas.search.query import QueryIn, SeedIn
 from service.api.schemas.search.recommendations import (
-    MOST_SEEDS,
+    MAX_SEEDS,
     FirstRecommendationsIn,
     RecommendationsShapeIn,
 )
@@ -23,18 +23,18 @@ from service.match.program.names import MAX_NAME_CHARS
 from service.match.query import MatchOptions, MatchQuery, Profile
 from service.search.query import Seed
 
-MOST_QUERIES = 10_000
-MOST_PROFILES = 5_000
+MAX_QUERIES = 10_000
+MAX_PROFILES = 5_000
 # Submissions x profiles listed for each: about 90 bytes of JSON per pair.
-MOST_PAIRS = 10_000_000
+MAX_PAIRS = 10_000_000
 # Papers of all recommendations, or of all profiles, of a batch: 5,000 readers with 40 papers each.
-MOST_SEEDS_OF_ALL = 200_000
+MAX_TOTAL_SEEDS = 200_000
 
 
 class SeedsBatchIn(SearchShapeIn):
     """One search for each of many papers, all with the same options."""
 
-    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
+    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)] = Field(
         description="Names of indexed papers, or seeds as in recommendations, each of which may have its "
         "own aspect; all other fields apply to each of them."
     )
@@ -48,7 +48,7 @@ class SeedsBatchIn(SearchShapeIn):
 class QueriesBatchIn(Strict):
     """Many searches, each with its own options."""
 
-    queries: Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
+    queries: Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)] = (
         Field(description="Bodies of /v1/search without cursor.")
     )
 
@@ -67,7 +67,7 @@ class RecommendationsBatchIn(Strict):
     """Many recommendations, each with its own options."""
 
     recommendations: Annotated[
-        list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)
+        list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)
     ] = Field(description="Bodies of /v1/recommendations without cursor, each with an optional name.")
 
     def to_content(self) -> BatchContent:
@@ -83,7 +83,7 @@ class ReaderIn(Strict):
     """A named set of papers to start from, as of a reader or lab; without papers, a saved profile by name."""
 
     name: ProfileName
-    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)] | None = (
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MAX_SEEDS)] | None = (
         None
     )
 
@@ -91,7 +91,7 @@ class ReaderIn(Strict):
 class ProfilesBatchIn(RecommendationsShapeIn):
     """Recommendations for each of many profiles, all with the same options."""
 
-    profiles: Annotated[list[ReaderIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
+    profiles: Annotated[list[ReaderIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)] = Field(
         description="Sets of papers; all other fields apply to each of them."
     )
 
@@ -106,10 +106,10 @@ class ProfilesBatchIn(RecommendationsShapeIn):
             kept[each.name].papers if each.papers is None else tuple(each.papers) for each in self.profiles
         ]
         n_seeds = [len(each) + len(self.negatives) for each in seeds]
-        if max(n_seeds) > MOST_SEEDS:
+        if max(n_seeds) > MAX_SEEDS:
             raise QueryError(
                 f"The papers of profile {n_seeds.index(max(n_seeds))} (from 0) and the negatives are "
-                f"{max(n_seeds)}, more than {MOST_SEEDS} together; leave some out."
+                f"{max(n_seeds)}, more than {MAX_SEEDS} together; leave some out."
             )
         _expect_seeds(sum(n_seeds))
         return BatchContent(
@@ -120,30 +120,30 @@ class ProfilesBatchIn(RecommendationsShapeIn):
 
 
 def _expect_seeds(n_seeds: int) -> None:
-    if n_seeds > MOST_SEEDS_OF_ALL:
+    if n_seeds > MAX_TOTAL_SEEDS:
         raise QueryError(
-            f"The batch holds {n_seeds} seeds and negatives, more than {MOST_SEEDS_OF_ALL}; split the batch."
+            f"The batch holds {n_seeds} seeds and negatives, more than {MAX_TOTAL_SEEDS}; split the batch."
         )
 
 
 class BatchConflictIn(Strict):
     """A submission, by its number from 0, and a profile that is not listed for it."""
 
-    submission: Annotated[int, Field(ge=0, lt=MOST_QUERIES), WHOLE]
+    submission: Annotated[int, Field(ge=0, lt=MAX_QUERIES), WHOLE]
     profile: ProfileName
 
 
 class LargeMatchIn(MatchShapeIn):
     """Submissions and the profiles to match each of them with, as in /v1/match, but without assignment."""
 
-    submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
+    submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)] = (
         Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
     )
-    profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MOST_PROFILES)]
-    conflicts: Annotated[list[BatchConflictIn], Field(fail_fast=True, max_length=MOST_SEEDS_OF_ALL)] = Field(
+    profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MAX_PROFILES)]
+    conflicts: Annotated[list[BatchConflictIn], Field(fail_fast=True, max_length=MAX_TOTAL_SEEDS)] = Field(
         default_factory=list
     )
-    limit: Annotated[int, Field(ge=0, le=MOST_PROFILES), WHOLE] = Field(
+    limit: Annotated[int, Field(ge=0, le=MAX_PROFILES), WHOLE] = Field(
         default=10,
         description="The nearest profiles to list per submission; with `reasons` 0, any number is allowed.",
     )
@@ -162,19 +162,19 @@ class MatchBatchIn(Strict):
     def to_content(self, kept: Mapping[str, Profile]) -> MatchQuery:
         """Return the match; raises QueryError if it would list or read more than a batch may."""
         asked = self.match
-        if asked.limit * asked.reasons > MOST_REASONS:
+        if asked.limit * asked.reasons > MAX_REASONS:
             raise QueryError(
-                f"{asked.limit} profiles x {asked.reasons} reasons are more than {MOST_REASONS} for a "
+                f"{asked.limit} profiles x {asked.reasons} reasons are more than {MAX_REASONS} for a "
                 "submission; lower limit or reasons."
             )
-        if (n_pairs := len(asked.submissions) * asked.limit) > MOST_PAIRS:
+        if (n_pairs := len(asked.submissions) * asked.limit) > MAX_PAIRS:
             raise QueryError(
                 f"{len(asked.submissions)} submissions x {asked.limit} profiles are {n_pairs} pairs, "
-                f"more than {MOST_PAIRS}; lower limit or match them in parts."
+                f"more than {MAX_PAIRS}; lower limit or match them in parts."
             )
         return MatchQuery(
             tuple(each.to_seed() for each in asked.submissions),
-            to_profiles(asked.profiles, kept, most_papers=MOST_SEEDS_OF_ALL),
+            to_profiles(asked.profiles, kept, most_papers=MAX_TOTAL_SEEDS),
             tuple((each.submission, each.profile) for each in asked.conflicts),
             told=MatchOptions(asked.limit, asked.reasons, asked.nearest),
             own_conflicts=asked.own_conflicts,

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, model_validator
 
 from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut
-from service.api.schemas.saved.profiles import MOST_PAPERS, Papers, ProfileName, Quota
+from service.api.schemas.saved.profiles import MAX_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search.query import QueryIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.api.schemas.search.sentences import PaperHeadOut
@@ -23,20 +23,20 @@ from service.match.query import (
     at_most,
 )
 
-MOST_SUBMISSIONS = 50
-MOST_PROFILES = 1_000
+MAX_SUBMISSIONS = 50
+MAX_PROFILES = 1_000
 
-MOST_CONFLICTS = 10_000
-MOST_NEAREST = 100
+MAX_CONFLICTS = 10_000
+MAX_NEAREST = 100
 # Reasons of one answer, each with up to 64 alignments.
-MOST_REASONS = 2_000
+MAX_REASONS = 2_000
 
 
 class ProfileIn(Strict):
     """A named set of papers, as of a reviewer or a reading list; without papers, a saved profile by name."""
 
     name: ProfileName
-    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)] | None = (
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MAX_PAPERS)] | None = (
         Field(
             default=None,
             description="Papers of the collection by id, DOI, arXiv id, address or title; null: those of "
@@ -62,7 +62,7 @@ class ProfileIn(Strict):
 class ConflictIn(Strict):
     """A submission, by its number from 0, and a profile that is never assigned to it or listed for it."""
 
-    submission: Annotated[int, Field(ge=0, lt=MOST_SUBMISSIONS), WHOLE]
+    submission: Annotated[int, Field(ge=0, lt=MAX_SUBMISSIONS), WHOLE]
     profile: ProfileName
 
 
@@ -79,7 +79,7 @@ class AssignIn(Strict):
 class MatchShapeIn(Strict):
     """How to match submissions with profiles, and what to return for each."""
 
-    reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
+    reasons: Annotated[int, Field(ge=0, le=MAX_NEAREST), WHOLE] = Field(
         default=1, description="Number of papers listed for each of them, nearest first."
     )
     own_conflicts: bool = Field(
@@ -87,7 +87,7 @@ class MatchShapeIn(Strict):
         description="Whether a submission is in conflict with the profiles that hold it, and with those that "
         "have the name of one of its authors; set it to false for lists of papers.",
     )
-    nearest: Annotated[int, Field(ge=1, le=MOST_NEAREST), WHOLE] = Field(
+    nearest: Annotated[int, Field(ge=1, le=MAX_NEAREST), WHOLE] = Field(
         default=N_NEAREST, description="Number of a profile's nearest papers that count for an affinity."
     )
 
@@ -95,11 +95,11 @@ class MatchShapeIn(Strict):
 class MatchIn(MatchShapeIn):
     """Submissions, the profiles to match them with, and what to return."""
 
-    submissions: Annotated[
-        list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MOST_SUBMISSIONS)
-    ] = Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
-    profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MOST_PROFILES)]
-    conflicts: Annotated[list[ConflictIn], Field(fail_fast=True, max_length=MOST_CONFLICTS)] = Field(
+    submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MAX_SUBMISSIONS)] = (
+        Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
+    )
+    profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MAX_PROFILES)]
+    conflicts: Annotated[list[ConflictIn], Field(fail_fast=True, max_length=MAX_CONFLICTS)] = Field(
         default_factory=list
     )
     assign: AssignIn | None = Field(default=None, description="Whether, and how, to assign profiles.")
@@ -110,10 +110,10 @@ class MatchIn(MatchShapeIn):
     @model_validator(mode="after")
     def _bounded(self) -> "MatchIn":
         n_told = len(self.submissions) * (self.limit + (self.assign.per_submission if self.assign else 0))
-        if n_told * self.reasons > MOST_REASONS:
+        if n_told * self.reasons > MAX_REASONS:
             raise ValueError(
                 f"{len(self.submissions)} submissions x {n_told // len(self.submissions)} profiles x "
-                f"{self.reasons} reasons are more than {MOST_REASONS}; give a lower limit or fewer reasons"
+                f"{self.reasons} reasons are more than {MAX_REASONS}; give a lower limit or fewer reasons"
             )
         return self
 
@@ -127,7 +127,7 @@ class MatchIn(MatchShapeIn):
         assign = self.assign
         return MatchQuery(
             tuple(each.to_seed() for each in self.submissions),
-            to_profiles(self.profiles, kept, most_papers=MOST_PAPERS),
+            to_profiles(self.profiles, kept, most_papers=MAX_PAPERS),
             tuple((each.submission, each.profile) for each in self.conflicts),
             None
             if assign is None

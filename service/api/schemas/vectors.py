@@ -13,7 +13,7 @@ from service.api.schemas.base import SentenceOut, Strict, TookMs, WarningOut
 from service.api.schemas.search.query import PastedIn
 from service.resolve.embedding import Embedding, PaperVectors
 
-MOST_EMBEDDED = 32
+MAX_EMBEDDED = 32
 
 # Numbers, or the bytes of float32 numbers, little-endian, in base64.
 Vector = list[float] | str
@@ -29,7 +29,7 @@ class VectorEncoding(StrEnum):
 class EmbedIn(Strict):
     """Papers to embed, as abstracts with or without titles; nothing is stored."""
 
-    papers: Annotated[list[PastedIn], Field(fail_fast=True, min_length=1, max_length=MOST_EMBEDDED)]
+    papers: Annotated[list[PastedIn], Field(fail_fast=True, min_length=1, max_length=MAX_EMBEDDED)]
     encoding: Annotated[VectorEncoding, Field(strict=False)] = Field(
         default=VectorEncoding.FLOAT,
         description="Vectors as lists of numbers, or as base64 of little-endian float32, which is a quarter "

@@ -16,7 +16,7 @@ FURTHER: Final = ("like", "not", "add")  # the parameters that name them
 MAX_NAMES: Final = 20  # of venues, of fields, and of authors
 MAX_NAME_CHARS: Final = 4_000  # of all ids of papers and all names together
 # Parameters that are counted together, how many values they may have, and the word for them in messages.
-_MOST: Final = (
+_LIMITS: Final = (
     (FURTHER, MAX_FURTHER_PAPERS, "further papers"),
     (("venue",), MAX_NAMES, "venues"),
     (("field",), MAX_NAMES, "fields"),
@@ -35,7 +35,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 def expect_within_bounds(given: QueryParams) -> None:
     """Raise QueryError if an address has too many values or characters; the values are not parsed."""
-    for names, most, what in _MOST:
+    for names, most, what in _LIMITS:
         if (n_given := len(_values(given, names))) > most:
             raise _too_much(f"{n_given:,} {what}", most)
     for read, most, what in ((_NAMES, MAX_NAME_CHARS, "ids and names"), (_TEXTS, MAX_SHOWN_CHARS, "text")):

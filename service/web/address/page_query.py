@@ -31,7 +31,7 @@ from service.web.address.validation import validated
 
 DEFAULT_LIMIT: Final = 10
 # Characters of a pasted abstract: its address, up to three times as long, must fit into a line of HTTP.
-MOST_PASTED: Final = 10_000
+MAX_PASTED: Final = 10_000
 # The parts that go with any query: filters, and how many papers are shown and how.
 _BESIDE: Final = ("year_from", "year_to", "venues", "fields", "authors", "limit", "view", "order")
 _SEARCH: Final = "/v1/search"
@@ -234,10 +234,10 @@ class PageQuery:
             )
         if len(list(filter(None, (self.paper, self.abstract, self.text)))) > 1:
             raise QueryError("Start from one thing: a paper, an abstract, or a few words of your own.")
-        if len(self.abstract) > MOST_PASTED:
+        if len(self.abstract) > MAX_PASTED:
             raise QueryError(
                 f"This text is too long for a link: it has {len(self.abstract):,} characters, "
-                f"and {MOST_PASTED:,} are allowed; paste only the abstract, or use the API."
+                f"and {MAX_PASTED:,} are allowed; paste only the abstract, or use the API."
             )
         if self.not_like and not (self.like or self._paper()):
             raise QueryError("There are only papers to avoid; add one to be similar to.")

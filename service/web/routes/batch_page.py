@@ -16,7 +16,7 @@ from service.api.dependencies.callers import CallerDep, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.formats import Format
 from service.api.routes.batches import BatchesDep, batch_results
-from service.api.schemas.batches import MOST_QUERIES
+from service.api.schemas.batches import MAX_QUERIES
 from service.web.library import MAX_LIBRARY_BYTES, find_library
 from service.web.render import render
 from service.web.uploads import BodyDep, form_parts
@@ -46,7 +46,7 @@ def page(request: Request) -> Response:
     caller: Caller | None = getattr(request.state, "caller", None)
     return render(
         "batch/page.html",
-        most=MOST_QUERIES,
+        most=MAX_QUERIES,
         refused=caller is None,
         keyed=caller is None or caller.key is not None,
     )
@@ -60,9 +60,9 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     lines = next((each.content for each in sent if each.name == _LIST and each.content.strip()), None)
     if lines is None:
         raise InputError("There is nothing to search for; paste titles, DOIs or ids, one per line.")
-    library = find_library(engine, lines, "", most=MOST_QUERIES)
+    library = find_library(engine, lines, "", most=MAX_QUERIES)
     if library.is_cut:
-        most = f"{MOST_QUERIES:,}"
+        most = f"{MAX_QUERIES:,}"
         raise InputError(f"These are more than {most} papers; one batch takes {most} at most. Start several.")
     return render("batch/lines.html", lines=view_lines(engine, library))
 
@@ -73,7 +73,7 @@ def papers(
     batch_id: str,
     batches: BatchesDep,
     caller: CallerDep,
-    start: Annotated[int, Query(ge=0, le=MOST_QUERIES)] = 0,
+    start: Annotated[int, Query(ge=0, le=MAX_QUERIES)] = 0,
 ) -> Response:
     """Show a page of a batch's results, from number ``start`` (from 0), or the last if it has fewer."""
     jobs = batches.jobs()

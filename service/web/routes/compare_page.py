@@ -15,7 +15,7 @@ from service.match.side_by_side import side_by_side
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.web.address.links import short
-from service.web.address.page_query import MOST_PASTED
+from service.web.address.page_query import MAX_PASTED
 from service.web.address.refusals import in_words
 from service.web.render import render
 from service.web.views.results.sides import view_sides
@@ -68,7 +68,7 @@ def _in_words(missing: str, given: str) -> str:
 def _pasted(title: str, abstract: str) -> Seed:
     if not abstract.strip():
         raise InputError("The abstract contains only white space; paste it again, or name a paper.")
-    if len(title) > _MAX_NAME_CHARS or len(abstract) > MOST_PASTED:
+    if len(title) > _MAX_NAME_CHARS or len(abstract) > MAX_PASTED:
         raise InputError("This text is too long for a link; paste only the abstract, or use the API.")
     return Seed(paper=pasted_paper(title, abstract))
 

@@ -14,7 +14,7 @@ from service.api.errors import slug_of, status_of
 from service.web.address.given import MAX_FURTHER_PAPERS
 from service.web.address.page_query import PageQuery
 from service.web.address.refusals import in_words
-from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, find_library
+from service.web.library import MAX_ENTRIES, MAX_LIBRARY_BYTES, find_library
 from service.web.render import render
 from service.web.uploads import BodyDep, FormField, form_parts
 from service.web.views.library import view_library
@@ -79,6 +79,6 @@ def _limits(asked: PageQuery) -> dict[str, Any]:
     return {
         "asked": asked,
         "most_bytes": MAX_LIBRARY_BYTES,
-        "most_entries": MOST_ENTRIES,
+        "most_entries": MAX_ENTRIES,
         "most": MAX_FURTHER_PAPERS,
     }

@@ -38,7 +38,7 @@ router = APIRouter(include_in_schema=False)
 _FILE_NAME = "akin-results"
 _FORMATS = {"bib": Format.BIBTEX, "ris": Format.RIS, "csv": Format.CSV}
 # The most titles to suggest for a short text or an unknown name.
-_MOST_TITLES = 3
+_MAX_TITLES = 3
 _LONGEST_TITLE = 300
 
 
@@ -169,7 +169,7 @@ def _near(engine: SearchEngine, asked: PageQuery) -> tuple[Link, ...]:
     """Return papers that an unknown name may mean, with links to the query started from each instead."""
     return tuple(
         Link(each.title or each.id, _started(asked, each))
-        for each in nearest_papers(engine, asked.paper, limit=_MOST_TITLES)
+        for each in nearest_papers(engine, asked.paper, limit=_MAX_TITLES)
     )
 
 
@@ -198,7 +198,7 @@ def _titles(engine: SearchEngine, asked: PageQuery) -> tuple[Link, ...]:
     if not 0 < len(asked.text) <= _LONGEST_TITLE or asked.cursor or asked.opened is not None:
         return ()
     try:
-        found = find_titles(engine, asked.text, limit=_MOST_TITLES).results
+        found = find_titles(engine, asked.text, limit=_MAX_TITLES).results
     except InputError:  # a text without any word
         return ()
     return tuple(Link(each.title, _started(asked, each)) for each in (match.paper for match in found))

@@ -18,7 +18,7 @@ from service.api.middleware.routing import PATH_PATTERN
 from service.api.routes.saved.queries import SavedDep, feed_path, with_news
 from service.api.schemas.saved.queries import to_query
 from service.api.services import services_of
-from service.saved.news import MOST_NEWS, News
+from service.saved.news import MAX_NEWS, News
 from service.saved.saved_queries import SavedQuery
 from service.web.render import render
 from service.web.saved import page_query_of_saved
@@ -52,7 +52,7 @@ async def new_papers(
             "news.html", news=view_news(engine, view, query, page_query_of_saved(saved), news), weak=weak
         )
 
-    return await with_news(request, engine, query_id, shown, limit=MOST_NEWS if whole else None, weak=weak)
+    return await with_news(request, engine, query_id, shown, limit=MAX_NEWS if whole else None, weak=weak)
 
 
 @router.get("/{query_id}/search")

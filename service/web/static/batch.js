@@ -4,7 +4,7 @@ const POLL_MS = 1000;
 const AWAY_MS = 3000;
 const WINDOW_MS = 30000; // of what was done in it, the rate is said
 const TYPED_MS = 600; // after the last letter lines are looked for
-const MOST_SHOWN = 20; // results below the batch; the others have pages of their own
+const MAX_SHOWN = 20; // results below the batch; the others have pages of their own
 const STATES = {
   queued: "Waiting to be started",
   running: "Searching",
@@ -172,7 +172,7 @@ function draw(batch) {
 
 // The first results, as soon as there are some.
 async function preview(batch, signal) {
-  const ready = Math.min(batch.ready, MOST_SHOWN);
+  const ready = Math.min(batch.ready, MAX_SHOWN);
   if (!(ready > shown)) return;
   shown = ready;
   const papers = await partOf(`/batch/${encodeURIComponent(batch.id)}/papers`, "papers", { signal }).catch(() => null);

@@ -1,8 +1,8 @@
 // Titles below a box while someone types: the pattern of a combobox with a list (WAI-ARIA).
 const WAIT_MS = 80;
-const MOST = 8;
-const TALLEST = 384; // CSS pixels of the list, and of the least that is worth opening
-const LEAST = 200;
+const MAX_SHOWN = 8;
+const MAX_HEIGHT = 384; // CSS pixels of the list, and of the least that is worth opening
+const MIN_HEIGHT = 200;
 const GAP = 8;
 let boxes = 0;
 
@@ -43,16 +43,16 @@ export function suggest(box, go) {
 
   // Above the box where there is more room, and no taller than what can be seen there.
   function place() {
-    list.style.maxHeight = `${TALLEST}px`;
+    list.style.maxHeight = `${MAX_HEIGHT}px`;
     const wanted = list.offsetHeight;
     let { above, below } = room(box);
-    if (Math.max(above, below) < Math.min(wanted, LEAST)) {
+    if (Math.max(above, below) < Math.min(wanted, MIN_HEIGHT)) {
       box.scrollIntoView({ block: "center" });
       ({ above, below } = room(box));
     }
     const up = below < wanted && above > below;
     list.classList.toggle("up", up);
-    list.style.maxHeight = `${Math.floor(Math.min(up ? above : below, TALLEST))}px`;
+    list.style.maxHeight = `${Math.floor(Math.min(up ? above : below, MAX_HEIGHT))}px`;
   }
 
   function mark(number) {
@@ -111,7 +111,7 @@ export function suggest(box, go) {
     const typed = box.value.trim();
     if (typed.length < 2) return close();
     try {
-      const asked = new URLSearchParams({ prefix: typed.slice(0, 200), limit: MOST });
+      const asked = new URLSearchParams({ prefix: typed.slice(0, 200), limit: MAX_SHOWN });
       const answer = await fetch(`/v1/papers/suggest?${asked}`, { signal: asking.signal });
       const papers = answer.ok ? (await answer.json()).results : [];
       if (document.activeElement === box) show(papers);

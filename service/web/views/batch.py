@@ -23,12 +23,12 @@ from service.web.saved import page_query_of
 from service.web.views.results.cards import in_short, web_address
 
 # The most unmatched lines with suggestions, the most suggestions per line, and the most papers listed.
-_MOST_NEAR: Final = 20
+_MAX_NEAR: Final = 20
 _NEAR: Final = 3
-_MOST_LISTED: Final = 200
+_MAX_LISTED: Final = 200
 # Batch results on a page, and the most papers shown of each.
 _A_PAGE: Final = 20
-_MOST_PAPERS: Final = 10
+_MAX_PAPERS: Final = 10
 _WHY: Final = {
     "doi": "no paper here has this DOI",
     "arxiv": "no paper here has this arXiv id",
@@ -117,14 +117,14 @@ def view_lines(engine: SearchEngine, library: Library) -> LinesView:
     """Return the matched and lost lines of a batch; raises DeadlineError."""
     missing = library.missing
     lost = [
-        _lost(engine, each, near=library.is_list and number < _MOST_NEAR)
+        _lost(engine, each, near=library.is_list and number < _MAX_NEAR)
         for number, each in enumerate(missing)
     ]
     return LinesView(
         n_lines=library.n_entries,
         n_papers=len(library.papers),
         names=json.dumps([paper.id for paper in library.papers]),
-        papers=tuple(map(_known, library.papers[:_MOST_LISTED])),
+        papers=tuple(map(_known, library.papers[:_MAX_LISTED])),
         n_repeated=library.n_entries - library.n_missing - len(library.papers),
         lost=tuple(lost),
         n_more=library.n_missing - len(missing),
@@ -186,8 +186,8 @@ def _result(result: BatchResult, query: SearchQuery | None) -> ResultView:
         number=result.seed + 1,
         heading=heading,
         problem=problem_of(result) or "",
-        papers=tuple(found[:_MOST_PAPERS]),
-        n_more=max(0, len(found) - _MOST_PAPERS),
+        papers=tuple(found[:_MAX_PAPERS]),
+        n_more=max(0, len(found) - _MAX_PAPERS),
     )
 
 

@@ -19,7 +19,7 @@ from service.api.schemas.search.filters import LONGEST_NAME
 from service.web.views.results.years import stretch_in_words, stretch_length
 
 # The most venues, and the most fields, that are listed.
-_MOST_NAMES: Final = 12
+_MAX_NAMES: Final = 12
 # The most papers tried for one example, and the title and number of sentences of one easy to read.
 _LOOKED_AT: Final = 60
 _LONGEST_TITLE: Final = 90
@@ -28,7 +28,7 @@ _SENTENCES: Final = range(4, 11)
 _TEXT: Final = range(40, 111)
 # CSS pixels: the chart of years, and the widest bar in it.
 _CHART_WIDTH, _CHART_HEIGHT, _WIDEST_BAR = 320.0, 56.0, 16.0
-_MOST_BARS = 64
+_MAX_BARS = 64
 
 _SEEN: "WeakKeyDictionary[Snapshot, CollectionView]" = WeakKeyDictionary()
 
@@ -137,13 +137,13 @@ def _counts(snapshot: Snapshot, name: str) -> dict[Any, int]:
 def _most_frequent(counts: dict[str, int]) -> tuple[NameCount, ...]:
     best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
-        NameCount(name, n_papers, len(name) <= LONGEST_NAME) for name, n_papers in best[:_MOST_NAMES] if name
+        NameCount(name, n_papers, len(name) <= LONGEST_NAME) for name, n_papers in best[:_MAX_NAMES] if name
     )
 
 
 def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:
     """Return a bar for each year, or range of years if there are many; years without papers have none."""
-    length = stretch_length(first, last, most=_MOST_BARS)
+    length = stretch_length(first, last, most=_MAX_BARS)
     begin = first // length
     papers = np.zeros(last // length - begin + 1, dtype=int)
     for year, n_papers in years.items():

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 # Written by: akin evaluate SET FOLDER --data DATA --json DATA/evaluation.json
 FILE: Final = "evaluation.json"
-_MOST_BYTES: Final = 4 * 2**20
+_MAX_BYTES: Final = 4 * 2**20
 _ALL: Final = "all"
 _BASELINE: Final = "bm25"
 # Ways to use an encoder, as `akin evaluate` names them; the first is what the service does by default.
@@ -91,7 +91,7 @@ def read_figures(data: Path, encoder: str) -> FiguresView:
 @lru_cache(maxsize=1)
 def _read(path: Path, encoder: str, size: int, _mtime_ns: int) -> FiguresView:
     """Return the figures of the file as it was at ``_mtime_ns``; raises OSError."""
-    if size > _MOST_BYTES:
+    if size > _MAX_BYTES:
         return FiguresView(note=_UNREADABLE)
     try:
         rows = _ROWS.validate_json(path.read_bytes())

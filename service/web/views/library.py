@@ -7,7 +7,7 @@ from typing import Final
 from service.web.address.further import Further
 from service.web.address.given import MAX_FURTHER_PAPERS, MAX_NAME_CHARS
 from service.web.address.links import Link
-from service.web.address.page_query import MOST_PASTED, PageQuery
+from service.web.address.page_query import MAX_PASTED, PageQuery
 from service.web.library import Library, MissingEntry
 from service.web.views.results.cards import in_short
 
@@ -24,7 +24,7 @@ class OwnPaper:
 
 
 # Total characters of addresses with abstracts; later addresses have the title alone.
-_MOST_LINKED: Final = 300_000
+_MAX_LINKED: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ def view_library(asked: PageQuery, library: Library, name: str) -> LibraryView:
 
 
 def _lacking(missing: Sequence[MissingEntry]) -> Iterator[MissingPaper]:
-    left = _MOST_LINKED
+    left = _MAX_LINKED
     for each in missing:
         asked = PageQuery(text=each.title)
-        if 0 < len(each.abstract) <= MOST_PASTED:
+        if 0 < len(each.abstract) <= MAX_PASTED:
             asked = PageQuery(title=each.title, abstract=each.abstract)
         href = asked.address() if asked.has_seeds else ""
         left -= len(href) if asked.abstract else 0

@@ -9,7 +9,7 @@ from models.text.sentences import split_sentences
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
 from service.web.address.links import Link, toggled
-from service.web.address.page_query import MOST_PASTED, PageQuery
+from service.web.address.page_query import MAX_PASTED, PageQuery
 from service.web.views.results.cards import in_short, web_address
 
 _FACETS: Final = (Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER)
@@ -72,7 +72,7 @@ def view_query(asked: PageQuery, paper: Paper | None, *, n_read: int | None = No
 
 def _as_abstract(asked: PageQuery) -> Link | None:
     """Return a link that splits a text into sentences, or ``None`` if it is too long or has only one."""
-    if len(asked.text) > MOST_PASTED or len(split_sentences(asked.text)) < _SEVERAL:
+    if len(asked.text) > MAX_PASTED or len(split_sentences(asked.text)) < _SEVERAL:
         return None
     pasted = asked.address(text="", abstract=asked.text, facets=())
     return Link("Treat this as an abstract and choose sentences", pasted)

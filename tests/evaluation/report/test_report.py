@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.report.explained import MOST_PAPERS
-from evaluation.report.report import MOST_RANKINGS, ExplainedRanking, write_report
+from evaluation.report.explained import MAX_PAPERS
+from evaluation.report.report import MAX_RANKINGS, ExplainedRanking, write_report
 from evaluation.run import Run
 from evaluation.statistics.summary import Row, summarise
 from models.errors import InputError, StorageError
@@ -159,10 +159,10 @@ def test_a_query_that_found_nothing_says_so(tmp_path: Path) -> None:
 
 def test_rankings_are_capped(tmp_path: Path) -> None:
     """Only the first rankings and papers are shown, and the page says how many rankings are left out."""
-    long = ExplainedRanking("q0", "s", tuple(ranked(f"p{i}") for i in range(MOST_PAPERS + 2)))
-    page = parsed(written(tmp_path, explanations=[long] * (MOST_RANKINGS + 3)))
-    assert MOST_RANKINGS == len(of_class(page, "ranking"))
-    assert MOST_RANKINGS * MOST_PAPERS == len(list(page.iter("article")))
+    long = ExplainedRanking("q0", "s", tuple(ranked(f"p{i}") for i in range(MAX_PAPERS + 2)))
+    page = parsed(written(tmp_path, explanations=[long] * (MAX_RANKINGS + 3)))
+    assert MAX_RANKINGS == len(of_class(page, "ranking"))
+    assert MAX_RANKINGS * MAX_PAPERS == len(list(page.iter("article")))
     assert "3 more explained rankings are not shown here." in text_of(page)
 
 

@@ -9,7 +9,7 @@ import pytest
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.changes import delete_papers
-from indexer.collection.growth import MOST_ROWS
+from indexer.collection.growth import MAX_ROWS
 from indexer.collection.status import Status, status_of
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from models.encoder import Encoder
@@ -109,7 +109,7 @@ def test_all_of_a_long_quarantine_are_listed_as_json(data: Path) -> None:
 def test_full_segments_stay_apart(data: Path) -> None:
     """A merge joins neighbours that fit into one segment, not counting deleted papers."""
     found = status(data)
-    half = replace(found.segments[0], n_papers=10, n_deleted=0, n_rows=MOST_ROWS // 2)
+    half = replace(found.segments[0], n_papers=10, n_deleted=0, n_rows=MAX_ROWS // 2)
     more = replace(half, n_rows=half.n_rows + 1)
     for segments, n_merged in (
         ((half, half), 1),

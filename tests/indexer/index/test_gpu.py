@@ -308,7 +308,7 @@ def test_a_gpu_that_fills_up_leaves_what_is_stored(
 ) -> None:
     """If the GPU fills up, many rows are searched with their stored index instead of one by one."""
     build_index(rows, "ivfpq", device="cpu").save(tmp_path / "index.bin")
-    monkeypatch.setattr("indexer.index.vector_index.MOST_EXACT_ROWS", N_ROWS - 1)
+    monkeypatch.setattr("indexer.index.vector_index.MAX_EXACT_ROWS", N_ROWS - 1)
     two_gpus.memory = [1000, 1000]
     monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # free memory is unknown
     assert isinstance(load_index(tmp_path / "index.bin", rows, backend="ivfpq", device=device), IvfPqIndex)

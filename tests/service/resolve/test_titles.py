@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from models.encoder import Encoder
 from models.errors import QueryError
 from service.app import create_app
-from service.resolve.titles import LEAST_SIMILARITY, SegmentTitles, Titles, fold, folded
+from service.resolve.titles import MIN_SIMILARITY, SegmentTitles, Titles, fold, folded
 from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
@@ -113,7 +113,7 @@ def test_what_is_not_alike_is_not_found(titles: Titles) -> None:
     similar = [match.similarity for match in titles.like("graph neural networks for floods", limit=10)]
     assert len(similar) > 1
     assert sorted(similar, reverse=True) == similar
-    assert min(similar) >= LEAST_SIMILARITY
+    assert min(similar) >= MIN_SIMILARITY
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_no_more_papers_are_looked_at_than_may_be_shown(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If more papers match than may be shown, a warning says so."""
-    monkeypatch.setattr("service.saved.news.MOST_NEWS", 6)
+    monkeypatch.setattr("service.saved.news.MAX_NEWS", 6)
     query = save(client)
     add(client, *songs(8))
     found = news(client, query, limit=5)

@@ -25,7 +25,7 @@ from tests.support.builds import build_quietly, write_corpus
 N_SENTENCES = 200
 _WORDS = ["flood", "river", "graph", "neural", "causal", "model", "forecast", "satellite"]
 # A hundred such results are 2.4 MB, two thirds of it abstracts and the places of their sentences.
-_MOST_BYTES_A_RESULT = 24_000
+_MAX_BYTES_PER_RESULT = 24_000
 
 
 def long_abstract(seed: int) -> list[str]:
@@ -56,7 +56,7 @@ def test_the_largest_results_are_bounded(client: TestClient) -> None:
     response = client.post("/v1/search", json={"query": {"abstract": long_abstract(500)[:8]}})
     results = response.json()["results"]
     assert {N_SENTENCES} == {len(result["paper"]["sentences"]) for result in results}
-    assert len(response.content) < _MOST_BYTES_A_RESULT * len(results)
+    assert len(response.content) < _MAX_BYTES_PER_RESULT * len(results)
 
 
 @pytest.mark.parametrize("scorer", list(Scorer))

@@ -44,7 +44,7 @@ _STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock"}
 )
 NEVER = 10**9
-_MOST_S = 60
+_TIMEOUT_S = 60
 
 # id -> content hash
 State = dict[str, str]
@@ -327,7 +327,7 @@ def in_child(work: Callable[[], object], *, after_s: float | None = None) -> int
             time.sleep(after_s)
             os.kill(child, signal.SIGKILL)  # if it has ended already, it is a zombie until waitpid
         return os.waitpid(child, 0)[1]
-    signal.alarm(_MOST_S)  # a child that hangs is a failure, not a wait
+    signal.alarm(_TIMEOUT_S)  # a child that hangs is a failure, not a wait
     try:
         work()
     except BaseException:  # noqa: BLE001 - whatever it is, the parent is told by the status

@@ -21,7 +21,7 @@ from service.context import with_deadline
 from service.settings import Settings
 from service.web.address.further import Further
 from service.web.address.page_query import PageQuery
-from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED, find_library
+from service.web.library import MAX_ENTRIES, MAX_LIBRARY_BYTES, MAX_LISTED, find_library
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import Page, asked_by
@@ -212,12 +212,12 @@ def test_a_library_is_bounded(client: TestClient) -> None:
     assert 413 == answer.status_code
     assert "4,000,000 bytes" in Page(answer.text).text
     page = send(
-        client, "".join(f"Title {number}\n" for number in range(MOST_ENTRIES + 1)) + "ropes\n", "list.txt"
+        client, "".join(f"Title {number}\n" for number in range(MAX_ENTRIES + 1)) + "ropes\n", "list.txt"
     )
     assert [] == found(page)
-    assert f"only the first {MOST_ENTRIES:,} entries were matched" in page.text
-    assert MOST_LISTED == len(page.all("a", title="Similar"))
-    assert f"And {MOST_ENTRIES - MOST_LISTED:,} more." in page.text
+    assert f"only the first {MAX_ENTRIES:,} entries were matched" in page.text
+    assert MAX_LISTED == len(page.all("a", title="Similar"))
+    assert f"And {MAX_ENTRIES - MAX_LISTED:,} more." in page.text
 
 
 def test_reading_ends_at_the_deadline_also_without_rows(data: Path) -> None:

@@ -13,8 +13,8 @@ from service.api.dependencies.profiles import kept_profiles
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.saved.profiles import (
-    MOST_LISTED,
-    MOST_PAPERS,
+    MAX_LISTED,
+    MAX_PAPERS,
     ProfileHeadOut,
     ProfileListOut,
     ProfileOut,
@@ -43,14 +43,12 @@ def profiles(request: Request, caller: CallerDep, after: _After = "") -> Profile
     """Return the names of the caller's profiles."""
     store = services_of(request.app).profiles
     heads = (
-        store.get().heads(owner=owner_of(caller), after=after, limit=MOST_LISTED + 1)
-        if store.is_there
-        else []
+        store.get().heads(owner=owner_of(caller), after=after, limit=MAX_LISTED + 1) if store.is_there else []
     )
-    listed = heads[:MOST_LISTED]
+    listed = heads[:MAX_LISTED]
     return ProfileListOut(
         profiles=[ProfileHeadOut(name=head.name, quota=head.quota) for head in listed],
-        next_after=listed[-1].name if len(heads) > MOST_LISTED else None,
+        next_after=listed[-1].name if len(heads) > MAX_LISTED else None,
     )
 
 
@@ -81,7 +79,7 @@ def put_profile(
 @requires(OWN)
 def profile(name: _Name, request: Request) -> ProfileOut:
     """Return one profile."""
-    return ProfileOut.of(kept_profiles(request, [name], most_papers=MOST_PAPERS)[name])
+    return ProfileOut.of(kept_profiles(request, [name], most_papers=MAX_PAPERS)[name])
 
 
 @router.delete(_BY_NAME, status_code=204)

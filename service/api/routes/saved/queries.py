@@ -31,7 +31,7 @@ from service.api.schemas.saved.queries import (
     to_query,
 )
 from service.api.services import public_address, services_of
-from service.saved.news import MOST_NEWS, News, news_of, unusable_seeds
+from service.saved.news import MAX_NEWS, News, news_of, unusable_seeds
 from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
 from service.search.engine import SearchEngine
 from service.search.query import Reason
@@ -48,7 +48,7 @@ _ATOM: Final = "application/atom+xml"
 _Shown = TypeVar("_Shown")
 _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
 _Token = Annotated[str, Path(pattern=PATH_PATTERN, description="The last part of the address of the feed.")]
-_Most = Annotated[int, Field(ge=1, le=MOST_NEWS), IN_ADDRESS]
+_Most = Annotated[int, Field(ge=1, le=MAX_NEWS), IN_ADDRESS]
 _Limit = Annotated[_Most | None, Query(description="Number of papers to return; default: the saved limit.")]
 _Weak = Annotated[bool, Query(description="Also return papers whose match is weak.")]
 _MADE: dict[int | str, dict[str, Any]] = {
@@ -235,7 +235,7 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         found, added = given
         head = found.head
         query = replace(to_query(head.kind, found.body), include=frozenset(), max_alignments=0)
-        news = news_of(engine, query, added, since=head.since, limit=MOST_NEWS)
+        news = news_of(engine, query, added, since=head.since, limit=MAX_NEWS)
         came = {paper.paper_id: place for place, paper in enumerate(added)}  # the last ones first
         newest = sorted(news.papers, key=lambda each: came[each.ranked.paper.id])[:_FEED_PAPERS]
         root = public_address(request)

@@ -10,9 +10,9 @@ from service.match.program.names import MAX_NAME_CHARS, check_name, one_form
 from service.match.query import Profile
 
 # Papers of all profiles of a match together: a quarter of a million comparisons, in seconds.
-MOST_PAPERS = 5_000
+MAX_PAPERS = 5_000
 # Profiles on one page of the list.
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 
 
 def profile_name(given: str) -> str:
@@ -26,13 +26,13 @@ def profile_name(given: str) -> str:
 
 ProfileName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(profile_name)]
 Quota = Annotated[int, Field(ge=0, le=1_000), WHOLE]
-Papers = Annotated[list[PaperName], Field(fail_fast=True, max_length=MOST_PAPERS)]
+Papers = Annotated[list[PaperName], Field(fail_fast=True, max_length=MAX_PAPERS)]
 
 
 class ProfilePapersIn(Strict):
     """The content of a profile: papers of the collection, by id, DOI, arXiv id, address or title."""
 
-    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)]
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MAX_PAPERS)]
     conflicts: Papers = Field(
         default_factory=list, description="Papers that the profile is never matched with."
     )

@@ -14,7 +14,7 @@ _Year = Annotated[int, Field(ge=1000, le=2100)]
 Names = Annotated[list[_Name], Field(fail_fast=True, max_length=100)]
 HasFacets = Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))]
 # More than a reference manager holds on one subject, and as many as a ranked list has.
-_MOST_IDS = 10_000
+_MAX_IDS = 10_000
 
 
 class AddressFiltersIn(Strict):
@@ -54,10 +54,10 @@ class FiltersIn(Strict):
         default_factory=list,
         description="Any of these full names, as spelled in the collection.",
     )
-    ids: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=_MOST_IDS)] | None = Field(
+    ids: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=_MAX_IDS)] | None = Field(
         default=None, description="Only these papers; unknown ids are ignored."
     )
-    exclude_ids: Annotated[list[PaperId], Field(fail_fast=True, max_length=_MOST_IDS)] = Field(
+    exclude_ids: Annotated[list[PaperId], Field(fail_fast=True, max_length=_MAX_IDS)] = Field(
         default_factory=list, description="None of these papers."
     )
     has_facets: HasFacets = Field(

@@ -24,13 +24,13 @@ from service.search.query import (
     UsedSeed,
 )
 
-MOST_SEEDS = 500
+MAX_SEEDS = 500
 
 
 class RecommendationsShapeIn(ResultsIn):
     """How to recommend papers: the negatives and what to return, without the papers to start from."""
 
-    negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
+    negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MAX_SEEDS)] = Field(
         default_factory=list, description="Papers that results should be unlike; they are not returned."
     )
     strategy: Annotated[Strategy, Field(strict=False)] = Field(
@@ -62,13 +62,13 @@ class RecommendationsShapeIn(ResultsIn):
 class FirstRecommendationsIn(RecommendationsShapeIn):
     """The first page of recommendations: papers to start from, papers to be unlike, and what to return."""
 
-    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
+    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MAX_SEEDS)]
 
     @model_validator(mode="after")
     def _not_too_many(self) -> "FirstRecommendationsIn":
-        if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
+        if len(self.seeds) + len(self.negatives) > MAX_SEEDS:
             # Not a ValueError: each list is valid, and the shape of a request cannot express a sum.
-            raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
+            raise QueryError(f"Seeds and negatives are more than {MAX_SEEDS} together; leave some out.")
         return self
 
     def to_query(self) -> SearchQuery:

@@ -11,14 +11,14 @@ from service.api.schemas.search.recommendations import SeedAlignmentOut
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, ResultOut
 
 # The most pairs written out next to the drawing, and their least weight relative to the heaviest.
-_MOST_PAIRS = 3
-_LEAST_OF_HEAVIEST = 0.1
+_MAX_PAIRS = 3
+_MIN_SHARE_OF_HEAVIEST = 0.1
 # The most rows or columns, and the side of a cell (CSS pixels) for them; wider drawings scroll.
 _SIDES = ((8, 32.0), (14, 24.0), (1_000, 18.0))
 # Space for the numbers of rows and of columns, and between rows to be like and rows to be unlike.
 _LEFT, _WIDE_LEFT, _TOP, _GAP = 44.0, 62.0, 40.0, 12.0
 # The radius of the lightest disc that can still be seen.
-_LEAST_RADIUS = 1.2
+_MIN_RADIUS = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _column(result: ResultOut, number: int, at: float) -> Line:
 
 def _cell(cell: AlignmentOut, row: Line, column: Line, side: float, heaviest: float) -> Cell:
     largest = side / 2 - 1.5
-    radius = max(largest * math.sqrt(abs(cell.weight) / heaviest), _LEAST_RADIUS)
+    radius = max(largest * math.sqrt(abs(cell.weight) / heaviest), _MIN_RADIUS)
     return Cell(
         row=row,
         column=column,
@@ -203,8 +203,8 @@ def _pairs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     alone = len({cell.row.label for cell in cells if not cell.unlike}) == 1
     for cell in cells:
         taken = any((cell.row is other.row and not alone) or cell.column is other.column for other in chosen)
-        heavy = cell.weight >= _LEAST_OF_HEAVIEST * cells[0].weight
-        if len(chosen) < _MOST_PAIRS and heavy and not cell.unlike and not taken:
+        heavy = cell.weight >= _MIN_SHARE_OF_HEAVIEST * cells[0].weight
+        if len(chosen) < _MAX_PAIRS and heavy and not cell.unlike and not taken:
             chosen.append(cell)
     return (*chosen, *[cell for cell in cells if cell.unlike][:1])
 

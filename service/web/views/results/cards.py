@@ -16,7 +16,7 @@ from service.web.address.links import Link
 from service.web.address.page_query import PageQuery
 from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
 from service.web.views.results.sentences import (
-    MOST_WORDS,
+    MAX_WORDS,
     CardSentence,
     card_sentences,
     pieces,
@@ -25,7 +25,7 @@ from service.web.views.results.sentences import (
 )
 from service.web.views.results.sides import address_of
 
-_MOST_AUTHORS: Final = 6
+_MAX_AUTHORS: Final = 6
 # The longest address linked from every name, in characters: those of a pasted text would add up to megabytes.
 _LONGEST_LINK: Final = 1_000
 # The addresses of papers by the prefix of their ids.
@@ -175,7 +175,7 @@ def _card(
         whole=sentences if len(shown) < len(sentences) else (),
         words=tuple(
             CardWord(each.term, share_in_words(abs(each.share)), unlike=each.share < 0)
-            for each in result.words.terms[:MOST_WORDS]
+            for each in result.words.terms[:MAX_WORDS]
         ),
         seed_shares=tuple(_seed_shares(result, sources)) if len(sources) > 1 else (),
         # Only drawn for an opened card: drawings are many times larger than the rest of a card.
@@ -233,8 +233,8 @@ def paper_links(asked: PageQuery, paper: PaperOut, *, linked: bool) -> PaperLink
         return Link(name, asked.address(**filters) if linked and len(name) <= LONGEST_NAME else "")
 
     return PaperLinks(
-        authors=tuple(link(name, authors=(name,)) for name in paper.authors[:_MOST_AUTHORS]),
-        n_more=max(0, len(paper.authors) - _MOST_AUTHORS),
+        authors=tuple(link(name, authors=(name,)) for name in paper.authors[:_MAX_AUTHORS]),
+        n_more=max(0, len(paper.authors) - _MAX_AUTHORS),
         venue=link(paper.venue, venues=(paper.venue,)) if paper.venue else None,
         year=paper.year,
     )

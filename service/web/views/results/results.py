@@ -13,7 +13,7 @@ from service.search.query import Reason
 from service.web.address.links import Link
 from service.web.address.page_query import Order, PageQuery, View
 from service.web.paper_listing import name_unknown
-from service.web.query_answer import MOST_SAVED, MOST_SORTED, QueryAnswer, sources
+from service.web.query_answer import MAX_SAVED, MAX_SORTED, QueryAnswer, sources
 from service.web.saved import to_keep
 from service.web.views.results.cards import Card, make_cards
 from service.web.views.results.rows import Row, make_rows
@@ -126,7 +126,7 @@ def _heading(answered: QueryAnswer) -> str:
 
 def _sortable(total: int | None) -> str:
     """Return the number of papers, of a list of ``total``, that are sorted by year, in words."""
-    return f"best {MOST_SORTED if total is None else min(total, MOST_SORTED)}, newest first"
+    return f"best {MAX_SORTED if total is None else min(total, MAX_SORTED)}, newest first"
 
 
 def _orders(answered: QueryAnswer) -> tuple[Link, ...]:
@@ -167,8 +167,8 @@ def _whole_words(answered: QueryAnswer) -> str:
         return ""
     if answered.asked.order is Order.YEAR:
         return f"The {_sortable(total)}"
-    if total is None or total > MOST_SAVED:
-        return f"First {MOST_SAVED:,} results"
+    if total is None or total > MAX_SAVED:
+        return f"First {MAX_SAVED:,} results"
     return f"All {total:,} results"
 
 

@@ -18,12 +18,12 @@ _LEVELS: Final = 10
 _CARRIED: Final = 0.8
 _FULL_SHARE: Final = 0.5
 # A pair below this part of a query sentence's weight is not highlighted.
-_LEAST_PART: Final = 0.08
+_MIN_PART: Final = 0.08
 # A card shows abstracts of up to this many sentences whole, and this many best sentences of longer ones.
 _WHOLE: Final = 12
 _SHORT: Final = 6
 # The most shared words that a card lists and marks.
-MOST_WORDS: Final = 8
+MAX_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def shown_at_once(sentences: tuple[CardSentence, ...]) -> tuple[CardSentence, ..
 
 def shared_stems(result: ResultOut) -> frozenset[str]:
     """Return the stems of the shared words shown, without those that count against the result."""
-    return frozenset(stem_of(each.term) for each in result.words.terms[:MOST_WORDS] if each.share > 0)
+    return frozenset(stem_of(each.term) for each in result.words.terms[:MAX_WORDS] if each.share > 0)
 
 
 def pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
@@ -134,7 +134,7 @@ def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]
     for query, sentence, weight in own:
         # With equal weights, each query sentence would have 1 / n_chosen of the total.
         part = weight / total * n_chosen
-        if part >= _LEAST_PART:
+        if part >= _MIN_PART:
             met[sentence][query] = _level(part)
     return met
 

@@ -9,7 +9,7 @@ from service.match.side_by_side import Side, SideBySide
 from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
 
 # The most pairs of facets that are listed.
-_MOST_FACETS = 6
+_MAX_FACETS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def view_sides(compared: SideBySide) -> SidesView:
         tuple(each.term for each in compared.a.other.words.terms),
         tuple(
             FacetPair(each.a, each.b, share_in_words(each.weight), f"{each.distance:.2f}")
-            for each in compared.facets[:_MOST_FACETS]
+            for each in compared.facets[:_MAX_FACETS]
         ),
         draw_alignment(result, [source]),
         address_of(b.id, a.id) if a.id else "",

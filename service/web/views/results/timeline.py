@@ -9,13 +9,13 @@ from service.api.schemas.base import PaperOut
 from service.web.views.results.years import stretch_in_words, stretch_length
 
 # The most columns that fit a phone's screen; with more years, a column holds several.
-_MOST_COLUMNS = 10
+_MAX_COLUMNS = 10
 # CSS pixels: pitch of columns (by their number), rise from dot to dot, margin of the drawing, room for years.
-_PITCHES = ((7, 44.0), (_MOST_COLUMNS, 33.0))
+_PITCHES = ((7, 44.0), (_MAX_COLUMNS, 33.0))
 _RISE, _MARGIN, _FOOT = 24.0, 4.0, 24.0
 _RADIUS = 10.5
 # The most dots of a column; further papers are only counted.
-_MOST_DOTS = 10
+_MAX_DOTS = 10
 
 LinkFn = Callable[[int, int], str]
 
@@ -76,15 +76,15 @@ def draw_timeline(
     years = [paper.year for paper in papers if paper.year is not None]
     if not years:
         return TimelineView((), "None of these papers has a year", 0.0, 0.0, 0.0)
-    length = stretch_length(min(years), max(years), most=_MOST_COLUMNS)
+    length = stretch_length(min(years), max(years), most=_MAX_COLUMNS)
     of_stretch: dict[int, list[tuple[int, PaperOut]]] = defaultdict(list)
     for rank, paper in ranked:
         if paper.year is not None:
             of_stretch[paper.year // length * length].append((rank, paper))
     starts = range(min(of_stretch), max(of_stretch) + 1, length)
     pitch = next(pitch for most, pitch in _PITCHES if len(starts) <= most)
-    tallest = min(max(map(len, of_stretch.values())), _MOST_DOTS)
-    base = _MARGIN + tallest * _RISE + (14.0 if any(len(o) > _MOST_DOTS for o in of_stretch.values()) else 0)
+    tallest = min(max(map(len, of_stretch.values())), _MAX_DOTS)
+    base = _MARGIN + tallest * _RISE + (14.0 if any(len(o) > _MAX_DOTS for o in of_stretch.values()) else 0)
     columns = tuple(
         _column(start, length, of_stretch[start], at=_MARGIN + pitch * (i + 0.5), base=base, link=link)
         for i, start in enumerate(starts)
@@ -110,7 +110,7 @@ def _column(
 ) -> Column:
     dots = tuple(
         Dot(rank, f"{rank}. {paper.title} ({paper.year})", at, base - _RISE * (place + 0.5))
-        for place, (rank, paper) in enumerate(ranked[:_MOST_DOTS])
+        for place, (rank, paper) in enumerate(ranked[:_MAX_DOTS])
     )
     n_papers = counted(len(ranked), "paper") if ranked else "no paper"
     return Column(
