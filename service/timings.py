@@ -11,7 +11,7 @@ class Timings:
     """The timings of one service, in seconds."""
 
     follow_every_s: float = 0.5  # between two checks of the pointer in the data folder
-    absorb_every_s: float = 1.0  # between two checks of the catalog; papers sent to this service do not wait
+    publish_every_s: float = 1.0  # between two checks of the catalog; papers sent to this service do not wait
     keys_refresh_s: float = 1.0  # between two readings: a revoked key is refused after at most this time
     merge_every_s: float = 10.0  # between two checks whether segments should be merged
     # Before a generation that could not be served is tried again, which reads all of its files.

@@ -82,11 +82,11 @@ class AsyncClient:
         self, seeds: str | Seed | Sequence[str | Seed] = (), **params: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        reading = with_libraries(requests.given(**params, seeds=seeds_of(seeds)))
+        lookup = with_libraries(requests.given(**params, seeds=seeds_of(seeds)))
         try:
-            names = next(reading)
+            names = next(lookup)
             while True:
-                names = reading.send(await self.papers(names))
+                names = lookup.send(await self.papers(names))
         except StopIteration as done:
             return await self._listed(Pages(requests.recommend, done.value))
 

@@ -24,7 +24,7 @@ _Found = TypeVar("_Found")
 
 # A generator that yields names of papers, and is sent the papers of the collection with these names: so the
 # same code works with and without asyncio.
-Reading = Generator[list[str], Sequence[Paper | None], _Found]
+PaperLookup = Generator[list[str], Sequence[Paper | None], _Found]
 Files = str | Path | Sequence[str | Path]
 
 
@@ -60,7 +60,7 @@ class LibrarySeeds:
         return told
 
 
-def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> Reading[LibrarySeeds]:
+def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> PaperLookup[LibrarySeeds]:
     """Read the first ``most`` entries of some files as seeds; raises CorpusError, StorageError."""
     with needed("Reading a library", extra="local"):
         from indexer.corpus.read import CorpusReport, read_entries  # noqa: PLC0415 - clients do without it
@@ -89,7 +89,7 @@ def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> Reading[Libra
     return found
 
 
-def _known(entries: "Sequence[Entry]") -> Reading[list[Paper | None]]:
+def _known(entries: "Sequence[Entry]") -> PaperLookup[list[Paper | None]]:
     """Find each entry's paper in the collection, by its first name that is found or by its title."""
     known: list[Paper | None] = [None] * len(entries)
     most = max((len(entry.names) for entry in entries), default=0)
@@ -113,7 +113,7 @@ def _nth(entry: "Entry", nth: int) -> str:
     return name if len(name) <= MAX_TITLE_CHARS else ""
 
 
-def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
+def with_libraries(params: Mapping[str, Any]) -> PaperLookup[dict[str, Any]]:
     """Return recommendations as they are sent: libraries ``like`` and ``unlike`` become seeds and negatives.
 
     ``facet`` applies to every seed that does not choose a part itself. Raises InputError if there is no seed,
@@ -167,12 +167,12 @@ def _in_respect(seed: "str | Seed | dict[str, Any]", facet: object) -> dict[str,
     return named if chooses else {**named, "facet": facet}
 
 
-def looked_up(reading: Reading[_Found], papers: Callable[[list[str]], Sequence[Paper | None]]) -> _Found:
-    """Run a reading with ``papers``, which finds papers by their names, and return its result."""
+def looked_up(lookup: PaperLookup[_Found], papers: Callable[[list[str]], Sequence[Paper | None]]) -> _Found:
+    """Run a lookup with ``papers``, which finds papers by their names, and return its result."""
     try:
-        names = next(reading)
+        names = next(lookup)
         while True:
-            names = reading.send(papers(names))
+            names = lookup.send(papers(names))
     except StopIteration as done:
         found: _Found = done.value
         return found

@@ -212,7 +212,7 @@ class Collection(WithSavedQueries):
         """
         given = checked(_PAPERS, requests.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
-        self._ingest.absorb()
+        self._ingest.publish_pending()
         if wait:
             self._ingest.wait_until_shown(change.number)
         out = PapersOut(
@@ -232,7 +232,7 @@ class Collection(WithSavedQueries):
                     deleted[each] = change
         finally:  # also for papers deleted before an invalid name
             if deleted:
-                self._ingest.absorb()
+                self._ingest.publish_pending()
             for each, change in deleted.items():
                 self._ingest.wait_until_gone(each, change)
 

@@ -152,12 +152,12 @@ def _by_numbers(told: str, file: Path) -> str:
 
 def _left_out(report: BuildReport) -> str:
     """Return which papers were not indexed, and why; "" if all were."""
-    refusals = report.reading.refusals
+    refusals = report.staging.refusals
     n_lost = refusals.broken + refusals.without_abstract + len(report.quarantined)
     named = [*refusals.broken_rows, *(f"{each.paper_id}: {each.reason}" for each in report.quarantined)]
     told = [str(each) for each in named[:_NAMED]]
     if refusals.without_abstract:
-        table = report.reading.unresolved
+        table = report.staging.unresolved
         where = "" if table is None else f" ({table} lists those that can be looked up)"
         told.append(f"{refusals.without_abstract:,} without an abstract{where}")
     return f"{counted(n_lost, 'paper was', 'papers were')} not indexed: {'; '.join(told)}" if n_lost else ""

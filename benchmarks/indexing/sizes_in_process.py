@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import absorb
+from indexer.collection.changes import publish_pending
 from indexer.collection.merging import TIERS, merge
 from indexer.corpus.read import read_corpus
 from indexer.files.data_folder import KEEP, DataFolder
@@ -102,7 +102,7 @@ def add_singly(data: Path, annotator: Annotator, papers: Iterable[Paper]) -> tup
         for paper in papers:
             with adding.measuring():
                 catalog.add([paper])
-                shown = absorb(
+                shown = publish_pending(
                     data,
                     annotator,
                     catalog,

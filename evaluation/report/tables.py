@@ -8,7 +8,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from evaluation.statistics.bootstrap import Interval
-from evaluation.statistics.summary import ALL, LOWER_IS_BETTER, Compared, Comparison, Row
+from evaluation.statistics.summary import ALL, LOWER_IS_BETTER, Comparison, Row, SystemComparison
 
 _LATEX = str.maketrans(
     {
@@ -108,7 +108,7 @@ def _figures(title: str, rows: Sequence[Row], column: Callable[[Row], str]) -> T
     return TextTable(f"{title}, percent", ("system", *columns), tuple(lines))
 
 
-def comparison_table(compared: Sequence[Compared]) -> TextTable:
+def comparison_table(compared: Sequence[SystemComparison]) -> TextTable:
     """Make a line for each pair of systems and facet, and a column for each measure."""
     measures = list(dict.fromkeys(each.comparison.measure for each in compared))
     facets = len({each.comparison.facet for each in compared}) > 1

@@ -72,7 +72,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class SystemComparison:
     """System ``a`` minus system ``b``, as ``comparison``."""
 
     a: str
@@ -92,7 +92,7 @@ class Figures:
     n_papers: int
     n_queries: int
     rows: tuple[Row, ...]
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[SystemComparison, ...] = ()
     notes: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from evaluation.statistics.bootstrap import Difference
-from evaluation.statistics.summary import Compared, Comparison, Figures, Row
+from evaluation.statistics.summary import Comparison, Figures, Row, SystemComparison
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 
@@ -69,7 +69,7 @@ def _row(row: Row) -> dict[str, Any]:
     return {name: _number(value, _DIGITS) for name, value in asdict(row).items()}
 
 
-def _compared(each: Compared) -> dict[str, Any]:
+def _compared(each: SystemComparison) -> dict[str, Any]:
     found, difference = each.comparison, each.comparison.difference
     return {
         "a": each.a,
@@ -103,10 +103,10 @@ def _section(record: Mapping[str, Any]) -> Section:
     return Section(record["what"], record["day"], record["command"], record["packages"], figures)
 
 
-def _read_compared(record: Mapping[str, Any]) -> Compared:
+def _read_compared(record: Mapping[str, Any]) -> SystemComparison:
     one = _known(record)
     difference = Difference(one["value"], one["low"], one["high"], one["n"], one["p"])
-    return Compared(
+    return SystemComparison(
         one["a"], one["b"], Comparison(one["measure"], one["facet"], difference, one["p_corrected"])
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from evaluation.suite.figures import Section, read_sections, write_sections
 from evaluation.suite.listing import SUITE, Part
-from evaluation.tasks.task import How
+from evaluation.tasks.task import TaskOptions
 from models.errors import CollectionMissingError, SnapshotMissingError, UnknownNameError
 
 # Packages with versions that may change a figure.
@@ -27,7 +27,7 @@ class SuiteRun:
 def run_suite(
     folder: Path,
     file: Path,
-    how: How,
+    options: TaskOptions,
     *,
     command: str,
     only: Sequence[str] = (),
@@ -56,12 +56,12 @@ def run_suite(
             continue
         on_part(name)
         try:
-            figures = part.task.measure(path, how)
+            figures = part.task.measure(path, options)
         except (CollectionMissingError, SnapshotMissingError) as error:
             left[name] = str(error).partition("\n")[0]
             continue
-        if how.limit_queries is not None:
-            note = f"Measured with --limit-queries {how.limit_queries}."
+        if options.limit_queries is not None:
+            note = f"Measured with --limit-queries {options.limit_queries}."
             figures = replace(figures, notes=(*figures.notes, note))
         day = datetime.now(tz=UTC).date().isoformat()
         sections[name] = Section(part.what, day, command, _packages(), figures)

@@ -10,7 +10,7 @@ from jaxtyping import Float32, Int64
 
 from evaluation.statistics.bootstrap import interval
 from evaluation.statistics.summary import ALL, Figures, Row
-from evaluation.tasks.task import How
+from evaluation.tasks.task import TaskOptions
 from indexer.index.vector_index import build_index
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
@@ -59,14 +59,14 @@ class Candidates:
 
     backends: tuple[str, ...]
 
-    def measure(self, path: Path, how: How) -> Figures:
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure recall, and what re-ranking would lose, at each depth, with at most 50 queries."""
         found = measure_candidates(
             path,
             backends=self.backends,
-            n_queries=min(how.limit_queries or 50, 50),
-            device=how.device,
-            on_progress=how.on_progress,
+            n_queries=min(options.limit_queries or 50, 50),
+            device=options.device,
+            on_progress=options.on_progress,
         )
         return Figures(len(open_snapshot(path)), found[0].n, tuple(figure_rows(found)))
 

@@ -12,10 +12,10 @@ from evaluation.sets.files import is_there, locate
 from evaluation.sets.functions import FunctionsSet
 from evaluation.statistics.bootstrap import Difference, bounds
 from evaluation.statistics.multiple import correct_named
-from evaluation.statistics.summary import ALL, Compared, Comparison, Figures, Row
+from evaluation.statistics.summary import ALL, Comparison, Figures, Row, SystemComparison
 from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import f1_of_classes, macro_f1
-from evaluation.tasks.task import How
+from evaluation.tasks.task import TaskOptions
 from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import PAPERS_PER_CALL, Encoder, load_encoder
 from models.encoders.hashing import HashingEncoder
@@ -58,19 +58,19 @@ class FacetMeasurement:
         return max((name for name in BASELINES if name in micro), key=lambda name: micro[name], default=None)
 
     @property
-    def compared(self) -> tuple[Compared, ...]:
+    def compared(self) -> tuple[SystemComparison, ...]:
         """The differences with the names of both systems."""
-        return tuple(Compared(self.tagger, name, each) for name, each in self.differences)
+        return tuple(SystemComparison(self.tagger, name, each) for name, each in self.differences)
 
 
 @dataclass(frozen=True, slots=True)
 class Facets:
     """The task that compares the facet tagger with simple baselines, on labelled sentences."""
 
-    def measure(self, path: Path, how: How) -> Figures:
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure micro-F1, macro-F1 and the F1 of each facet, and the tagger minus each other system."""
-        encoder = load_encoder(how.encoder, device=how.device)
-        found = measure_facets(path, encoder, cache=how.cache, on_progress=how.on_progress)
+        encoder = load_encoder(options.encoder, device=options.device)
+        found = measure_facets(path, encoder, cache=options.cache, on_progress=options.on_progress)
         sentences = f"{max(row.n for row in found.rows):,} labelled sentences."
         return Figures(found.n_papers, 0, found.rows, found.compared, (sentences, *found.notes))
 

@@ -11,7 +11,7 @@ import numpy as np
 from evaluation.sets.files import text_lines
 from evaluation.statistics.bootstrap import Interval, difference, interval
 from evaluation.statistics.summary import ALL, Figures, Row
-from evaluation.tasks.task import How
+from evaluation.tasks.task import TaskOptions
 from models.errors import BrokenRowError, InputError
 from models.types import ProgressFn
 from service.collection.generations import open_engine
@@ -73,10 +73,12 @@ class ItemMeasurement:
 class KnownItemTask:
     """The task that searches papers of an indexed collection by their titles."""
 
-    def measure(self, path: Path, how: How) -> Figures:
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure how often the paper is first, or among the first ten."""
-        settings = settings_of(data=path, device=how.device)
-        found = measure_items(settings, n_titles=how.limit_queries or 500, on_progress=how.on_progress)
+        settings = settings_of(data=path, device=options.device)
+        found = measure_items(
+            settings, n_titles=options.limit_queries or 500, on_progress=options.on_progress
+        )
         return Figures(found.n_papers, found.rows[0].found.n, found.figures)
 
 

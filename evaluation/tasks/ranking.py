@@ -9,8 +9,8 @@ from typing import Final
 from evaluation.measurement import Request, measure
 from evaluation.statistics.bootstrap import resamples_for
 from evaluation.statistics.multiple import correct
-from evaluation.statistics.summary import ALL, Compared, Figures, Row, compare
-from evaluation.tasks.task import How
+from evaluation.statistics.summary import ALL, Figures, Row, SystemComparison, compare
+from evaluation.tasks.task import TaskOptions
 from models.errors import CollectionMissingError
 
 # How many of a collection's measures are kept.
@@ -29,24 +29,26 @@ class Ranking:
     systems: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str], ...] = ()
 
-    def measure(self, path: Path, how: How) -> Figures:
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure the first two measures of the collection, by facet and fold."""
         request = Request(
-            systems=tuple(name.format(encoder=how.encoder) for name in self.systems),
-            encoders=() if self.systems else (how.encoder,),
-            cache=how.cache,
-            device=how.device,
-            limit_queries=how.limit_queries,
+            systems=tuple(name.format(encoder=options.encoder) for name in self.systems),
+            encoders=() if self.systems else (options.encoder,),
+            cache=options.cache,
+            device=options.device,
+            limit_queries=options.limit_queries,
             published=True,
         )
-        found = measure(self.set, path, request, on_progress=how.on_progress)
+        found = measure(self.set, path, request, on_progress=options.on_progress)
         main = found.collection.measures[:_N_MEASURES]
         collection = replace(found.collection, measures=main)
         runs = {run.system: run for run in found.runs}
-        pairs = [(a.format(encoder=how.encoder), b.format(encoder=how.encoder)) for a, b in self.pairs]
+        pairs = [
+            (a.format(encoder=options.encoder), b.format(encoder=options.encoder)) for a, b in self.pairs
+        ]
         pairs = [(a, b) for a, b in pairs if a in runs and b in runs]
         compared = [
-            Compared(a, b, comparison)
+            SystemComparison(a, b, comparison)
             for a, b in pairs
             for comparison in compare(
                 collection, runs[a], runs[b], facet=ALL, n_resamples=resamples_for(len(pairs))
@@ -72,7 +74,7 @@ class MultiSetRanking:
 
     ranking: Ranking
 
-    def measure(self, path: Path, how: How) -> Figures:
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure each collection, with its name as the facet, and their mean, which has no interval.
 
         A folder without a collection is left out, with a note. Raises CollectionMissingError if none has one.
@@ -81,7 +83,7 @@ class MultiSetRanking:
         left: list[str] = []
         for folder in sorted(each for each in path.iterdir() if each.is_dir()):
             try:
-                of[folder.name] = self.ranking.measure(folder, how)
+                of[folder.name] = self.ranking.measure(folder, options)
             except CollectionMissingError as error:
                 reason = str(error).partition("\n")[0].replace(str(folder), folder.name)
                 left.append(f"Left out: {reason}")
@@ -101,7 +103,7 @@ class MultiSetRanking:
         return Figures(n_papers, n_queries, (*rows, *_means(rows)), notes=(*notes, *left))
 
 
-def corrected(compared: Sequence[Compared]) -> tuple[Compared, ...]:
+def corrected(compared: Sequence[SystemComparison]) -> tuple[SystemComparison, ...]:
     """Correct the comparisons of one task for their number."""
     found = correct([each.comparison for each in compared])
     return tuple(replace(each, comparison=one) for each, one in zip(compared, found, strict=True))

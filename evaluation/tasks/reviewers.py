@@ -20,7 +20,7 @@ from jaxtyping import Float64
 from evaluation.sets.reviewers import DEFAULT_DATASETS, EVALUATIONS, ReviewerDataset, ReviewerSet
 from evaluation.statistics.bootstrap import Difference, bounds
 from evaluation.statistics.multiple import correct_named
-from evaluation.statistics.summary import ALL, Compared, Comparison, Row
+from evaluation.statistics.summary import ALL, Comparison, Row, SystemComparison
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.counts import counted
@@ -51,9 +51,9 @@ class ReviewerMeasurement:
     notes: tuple[str, ...]
 
     @property
-    def compared(self) -> tuple[Compared, ...]:
+    def compared(self) -> tuple[SystemComparison, ...]:
         """The differences with the names of both systems."""
-        return tuple(Compared("akin", name, each) for name, each in self.differences)
+        return tuple(SystemComparison("akin", name, each) for name, each in self.differences)
 
 
 def measure_reviewers(

@@ -9,7 +9,7 @@ from models.types import ProgressFn
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class TaskOptions:
     """The settings common to all tasks: encoder, folder of kept vectors, device, query limit and progress."""
 
     encoder: str
@@ -23,6 +23,6 @@ class How:
 class Task(Protocol):
     """One measurement, as a value."""
 
-    def measure(self, path: Path, how: How) -> Figures:
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure the contents of ``path``; raises what reading and measuring them raise."""
         ...

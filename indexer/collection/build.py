@@ -16,11 +16,11 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.catalog.staging import Version
-from indexer.collection.changes import absorb, expect_catalog_of_served
+from indexer.collection.changes import expect_catalog_of_served, publish_pending
 from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import remove_generations
-from indexer.collection.staging import Reading, load_key, stage_corpora
+from indexer.collection.staging import StagingReport, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
@@ -56,7 +56,7 @@ class BuildReport:
     """
 
     manifest: Manifest
-    reading: Reading
+    staging: StagingReport
     replaced: int
     dropped_sentences: int
     reused_papers: int
@@ -99,13 +99,13 @@ def build(
         expect_catalog_of_served(data, papers)
         like = new_manifest(annotator, arguments)
         load = _Load(data, papers, annotator, encoder, arguments, replace, keep, bounds, on_progress, like)
-        reading = load.stage(corpora)
-        load.publish_all(reading.n_papers)
+        staging = load.stage(corpora)
+        load.publish_all(staging.n_papers)
         manifest = _publish_rest(data, annotator, papers, arguments.device, keep, on_progress)
         discard_folder(load.work)
     return BuildReport(
         manifest=manifest,
-        reading=reading,
+        staging=staging,
         replaced=load.n_replaced,
         dropped_sentences=load.n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
         reused_papers=load.n_reused,
@@ -139,7 +139,7 @@ class _Load:
         """The folder of papers that are encoded but not yet published."""
         return DataFolder(self.data).work(Work.CORPUS)
 
-    def stage(self, corpora: Sequence[Path]) -> Reading:
+    def stage(self, corpora: Sequence[Path]) -> StagingReport:
         """Stage the papers that are new or changed; the served snapshot is only kept open meanwhile."""
         base = self._base()
         self.like = self.like if base is None else base.manifest
@@ -268,7 +268,7 @@ def _publish_rest(
     data: Path, annotator: Annotator, catalog: Catalog, device: str, keep: int, on_progress: ProgressFn
 ) -> Manifest:
     """Publish the remaining changes of the catalog and merge segments; return the manifest served then."""
-    manifest = absorb(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
+    manifest = publish_pending(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
     try:
         manifest = merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
         with DataFolder(data).publishing():

@@ -37,7 +37,7 @@ class PublishedState:
     change: int
 
 
-def absorb(
+def publish_pending(
     data: Path,
     annotator: Annotator,
     catalog: Catalog,
@@ -57,7 +57,7 @@ def absorb(
     others; the next call publishes its newer version.
 
     Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError if the served generation was made
-    with other models; BuildLockedError if another process is still absorbing after ``wait_s`` seconds.
+    with other models; BuildLockedError if another process is still publishing them after ``wait_s`` seconds.
     """
     folder = DataFolder(data)
     with folder.working(Work.CHANGES, wait_s=wait_s):

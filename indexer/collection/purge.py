@@ -82,7 +82,7 @@ def purge_papers(
     sentence of them. Only segments that contain one of the papers are rewritten. Unknown ids are ignored.
 
     Raises StorageError, SnapshotError; BuildLockedError if another process is indexing or re-indexing, or
-    absorbs changes, merges or publishes for too long.
+    publishes changes or merges for too long.
     """
     wanted = list(dict.fromkeys(paper_ids))
     folder = DataFolder(data)

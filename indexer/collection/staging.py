@@ -26,8 +26,8 @@ _SHOWN: Final = 3  # broken rows
 
 
 @dataclass(slots=True)
-class Reading:
-    """The result of reading corpora: ``n_papers`` are staged, ``unchanged`` papers are served already.
+class StagingReport:
+    """What reading corpora gave: ``n_papers`` are staged, ``unchanged`` papers are served already.
 
     ``refusals`` reports the other rows, ``languages`` the number of staged papers by foreign language, and
     ``unresolved`` is the file of the ids that can be looked up.
@@ -67,7 +67,7 @@ def stage_corpora(
     read_by: BuildArguments,
     whole: bool = False,
     on_progress: ProgressFn,
-) -> Reading:
+) -> StagingReport:
     """Stage the papers of ``corpora`` that ``base`` does not show, or that differ in the catalog.
 
     Staged papers of other loads are removed; papers of this load that an interrupted run staged are not
@@ -75,38 +75,40 @@ def stage_corpora(
     cannot be read to its end.
     """
     catalog.remove_loads(but=load)
-    reading = Reading()
+    staging = StagingReport()
     read = partial(
         read_corpus,
         format_name=read_by.format_name,
         on_error=read_by.on_error,
-        report=reading.refusals,
+        report=staging.refusals,
         found=FoundPapers(lookups),
         on_rows=lambda n_rows: on_progress("Reading", n_rows, None),
     )
-    read_files = (_read_whole(read, path, reading) if whole else read(path) for path in corpora)
+    read_files = (_read_whole(read, path, staging) if whole else read(path) for path in corpora)
     papers = islice(chain.from_iterable(read_files), read_by.limit)
     while some := list(islice(papers, _PAPERS_PER_TRANSACTION)):
         current = {} if base is None else catalog.current_hashes([paper.id for paper in some])
         new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
         catalog.stage(load, new)
-        reading.n_papers += len(new)
-        reading.unchanged += len(some) - len(new)
+        staging.n_papers += len(new)
+        staging.unchanged += len(some) - len(new)
         for language in filter(None, (other_language(paper.abstract) for paper in new)):
-            reading.languages[language] = reading.languages.get(language, 0) + 1
-    n_rows = reading.refusals.rows
+            staging.languages[language] = staging.languages.get(language, 0) + 1
+    n_rows = staging.refusals.rows
     on_progress("Reading", n_rows, n_rows)
-    reading.unresolved = note_unresolved(lookups, reading.refusals.unresolved, corpora)
-    if not reading.n_papers and not reading.unchanged:
-        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(reading)})")
-    reading.languages = dict(sorted(reading.languages.items(), key=lambda item: -item[1]))
-    return reading
+    staging.unresolved = note_unresolved(lookups, staging.refusals.unresolved, corpora)
+    if not staging.n_papers and not staging.unchanged:
+        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(staging)})")
+    staging.languages = dict(sorted(staging.languages.items(), key=lambda item: -item[1]))
+    return staging
 
 
-def _read_whole(read: Callable[[Path], Iterator[Paper]], path: Path, reading: Reading) -> Iterator[Paper]:
+def _read_whole(
+    read: Callable[[Path], Iterator[Paper]], path: Path, staging: StagingReport
+) -> Iterator[Paper]:
     """Yield the papers of a file; raises BrokenFileError if it could not be read to its end."""
     yield from read(path)
-    for error in reading.refusals.breaks:
+    for error in staging.refusals.breaks:
         raise BrokenFileError(
             error.path,
             error.line,
@@ -114,12 +116,12 @@ def _read_whole(read: Callable[[Path], Iterator[Paper]], path: Path, reading: Re
         ) from error
 
 
-def _why_none(reading: Reading) -> str:
-    refused = "; ".join(map(str, reading.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
-    if not reading.refusals.unresolved:
+def _why_none(staging: StagingReport) -> str:
+    refused = "; ".join(map(str, staging.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
+    if not staging.refusals.unresolved:
         return refused
     return (
-        f"{refused}; {len(reading.refusals.unresolved):,} can be looked up with --fetch: {reading.unresolved}"
+        f"{refused}; {len(staging.refusals.unresolved):,} can be looked up with --fetch: {staging.unresolved}"
     )
 
 

@@ -51,7 +51,7 @@ def upgrade(
 ) -> UpgradeResult:
     """Bring the collection in ``data``, with its catalog at ``place``, to the current formats.
 
-    Raises StorageError, SnapshotError; BuildLockedError if another process indexes, absorbs changes,
+    Raises StorageError, SnapshotError; BuildLockedError if another process indexes, publishes changes,
     re-indexes, merges or publishes.
     """
     schema, folder = migrate(place), DataFolder(data)

@@ -10,7 +10,7 @@ import structlog
 
 from indexer.catalog.catalog import Catalog, Change
 from indexer.catalog.quarantine import Quarantine
-from indexer.collection.changes import absorb, expect_own_catalog
+from indexer.collection.changes import expect_own_catalog, publish_pending
 from indexer.collection.merging import TIERS, merge
 from models.counts import counted
 from models.errors import BuildLockedError, InputError, StorageError
@@ -119,7 +119,7 @@ class Ingest:
         """The last change of the catalog that answers show."""
         return max(self._shown, self._engines.current.snapshot.manifest.change)
 
-    def absorb(self) -> None:
+    def publish_pending(self) -> None:
         """Publish and serve the changes of the catalog that the served generation does not have, if any.
 
         If another process is doing so, it is left to that one. Raises EncoderError, SnapshotError,
@@ -132,7 +132,7 @@ class Ingest:
             return
         try:
             with limit_silence(BACKGROUND_TIMEOUT_S):
-                done = absorb(
+                done = publish_pending(
                     self._data,
                     engine.annotator,
                     catalog,

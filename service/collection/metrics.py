@@ -6,7 +6,7 @@ from datetime import datetime
 from indexer.snapshot.manifest import Manifest
 from service.collection.scrub import Scrub
 from service.collection.served import ServedCollection
-from service.observability.metrics import Metrics, Reading
+from service.observability.metrics import Metrics, MetricValue
 
 
 def add_collection_metrics(metrics: Metrics, served: Callable[[], ServedCollection]) -> None:
@@ -68,5 +68,5 @@ def _add_scrub(metrics: Metrics, served: Callable[[], ServedCollection]) -> None
     )
 
 
-def _known(number: float | None) -> Reading:
+def _known(number: float | None) -> MetricValue:
     return {} if number is None else number

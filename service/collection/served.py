@@ -62,15 +62,15 @@ class ServedCollection:
             failure=GENERATION_NOT_SERVED,
             failures={EncoderMismatchError: OTHER_ENCODER},
         )
-        self.absorbing = RepeatedTask(
-            self.ingest.absorb,
-            every_s=timings.absorb_every_s,
+        self.publishing = RepeatedTask(
+            self.ingest.publish_pending,
+            every_s=timings.publish_every_s,
             failure=CHANGES_NOT_SERVED,
             failures={EncoderMismatchError: OTHER_MODELS, StorageError: CATALOG_NOT_WRITABLE},
         )
         self.scrubbing = RepeatedTask(self.scrub.step, every_s=EVERY_S, failure=FILES_NOT_VERIFIED)
         self.merging = RepeatedTask(self.ingest.merge, every_s=timings.merge_every_s, failure=NOT_MERGED)
-        upkeep = (self.absorbing, self.merging, self.scrubbing) if engines is None else ()
+        upkeep = (self.publishing, self.merging, self.scrubbing) if engines is None else ()
         self._working = (self.following, *upkeep)
         self._running = ExitStack()
 

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from models.errors import AkinError
 
 # Label values -> number, or only the number for a metric without labels.
-Reading = float | Mapping[tuple[str, ...], float]
+MetricValue = float | Mapping[tuple[str, ...], float]
 # The problems of requests that were refused or stopped, whatever they requested.
 REFUSALS: Final = (
     "key-refused",
@@ -75,13 +75,13 @@ class Metrics:
             self._refusals.labels(problem).inc()
 
     def gauge(
-        self, name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()
+        self, name: str, meaning: str, read: Callable[[], MetricValue], *, labels: Sequence[str] = ()
     ) -> None:
         """Add a gauge with the value of ``read()`` at each scrape; left out while that raises AkinError."""
         self.registry.register(_Read(GaugeMetricFamily, name, meaning, read, labels))
 
     def counter(
-        self, name: str, meaning: str, read: Callable[[], Reading], *, labels: Sequence[str] = ()
+        self, name: str, meaning: str, read: Callable[[], MetricValue], *, labels: Sequence[str] = ()
     ) -> None:
         """The same as ``gauge``, but for a number that only rises; ``name`` is without ``_total``."""
         self.registry.register(_Read(CounterMetricFamily, name, meaning, read, labels))
@@ -99,7 +99,7 @@ class _Read(Collector):
         family: type[GaugeMetricFamily] | type[CounterMetricFamily],
         name: str,
         meaning: str,
-        read: Callable[[], Reading],
+        read: Callable[[], MetricValue],
         labels: Sequence[str],
     ) -> None:
         self._family = family
@@ -116,11 +116,11 @@ class _Read(Collector):
         """Yield the metric with its current values."""
         family = self._family(self._name, self._meaning, labels=self._labels)
         try:
-            reading = self._read()
+            read = self._read()
         except AkinError as error:
             _log.warning("metric_not_read", metric=self._name, error=type(error).__name__)
             return
-        values = reading if isinstance(reading, Mapping) else {(): reading}
+        values = read if isinstance(read, Mapping) else {(): read}
         for labels, value in values.items():
             family.add_metric(labels, value)
         yield family

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.report.tables import TextTable, comparison_table, figure_tables, verdict
 from evaluation.statistics.bootstrap import Difference
-from evaluation.statistics.summary import ALL, Compared, Comparison, Figures, Row
+from evaluation.statistics.summary import ALL, Comparison, Figures, Row, SystemComparison
 from evaluation.suite.figures import Section, read_sections, write_sections
 from evaluation.suite.listing import SUITE, Part
 from evaluation.suite.page import filled
@@ -19,14 +19,14 @@ from evaluation.tasks.candidates import Candidates
 from evaluation.tasks.facets import Facets
 from evaluation.tasks.known_items import KnownItemTask
 from evaluation.tasks.ranking import MultiSetRanking, Ranking, corrected
-from evaluation.tasks.task import How, Task
+from evaluation.tasks.task import Task, TaskOptions
 from models.errors import InputError, UnknownNameError
 from tests.support.commands import flat, run
 from tests.support.examples.evaluation.set_examples import EXAMPLES
 from tests.support.examples.evaluation.system_examples import ignore
 
 FEW = ("demo", "--limit-queries", "8", "--system", "bm25", "--system", "tfidf")
-QUICK = How("hashing", None, "cpu", None, ignore)
+QUICK = TaskOptions("hashing", None, "cpu", None, ignore)
 PARTS = {
     "claims": Part(
         "Claims",
@@ -50,9 +50,9 @@ def row(system: str, facet: str, measure: str, value: float, low: float = 1.0) -
     return Row("made", system, facet, ALL, measure, value, low, low + 4, 9)
 
 
-def compared(a: str, b: str, p: float, low: float = 0.5) -> Compared:
+def compared(a: str, b: str, p: float, low: float = 0.5) -> SystemComparison:
     """Return a comparison with a difference of one point."""
-    return Compared(a, b, Comparison("MAP", ALL, Difference(1.0, low, 2.0, 9, p)))
+    return SystemComparison(a, b, Comparison("MAP", ALL, Difference(1.0, low, 2.0, 9, p)))
 
 
 @pytest.fixture(scope="module")

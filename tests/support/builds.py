@@ -9,7 +9,7 @@ from pathlib import Path
 import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import BuildReport, build
-from indexer.collection.changes import absorb
+from indexer.collection.changes import publish_pending
 from indexer.collection.growth import BOUNDS, Bounds
 from indexer.corpus.rows import RawPaper, to_paper
 from indexer.encoding.arguments import BuildArguments
@@ -199,4 +199,4 @@ def add_papers(data: Path, *papers: tuple[str, str, str]) -> None:
     given = [RawPaper(id=each[0], title=each[1], abstract=each[2]) for each in papers]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([*map(to_paper, given)])
-        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+        publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)

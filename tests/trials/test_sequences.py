@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds, publish_added
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
@@ -100,7 +100,7 @@ class Grown:
         with patch.object(Catalog, "publish", beside(Catalog.publish, **{row["id"]: row for row in rows})):
             build_quietly(corpus, self.data, self._encoder)
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
-            self._absorb(catalog)
+            self._publish_pending(catalog)
         return f"index, {done}"
 
     def _some(self) -> list[Row]:
@@ -191,14 +191,14 @@ class Grown:
         rows = self._some()
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             catalog.add([paper_of(row) for row in rows])
-            self._absorb(catalog)
+            self._publish_pending(catalog)
         self.rows |= {row["id"]: row for row in rows}
 
     def _unpost(self) -> None:
         ids = self._some_ids()
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             catalog.delete(ids)
-            self._absorb(catalog)
+            self._publish_pending(catalog)
         self._forget(ids)
 
     def _delete(self) -> None:
@@ -231,8 +231,8 @@ class Grown:
         if done.is_new:
             self.rows = dict(self._of.get(to, self.rows))
 
-    def _absorb(self, catalog: Catalog) -> None:
-        absorb(self.data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+    def _publish_pending(self, catalog: Catalog) -> None:
+        publish_pending(self.data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
 
     def _forget(self, ids: list[str]) -> None:
         for paper_id in ids:

@@ -16,7 +16,7 @@ from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 
-OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05)
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05)
 MINE = {"id": "mine/1", "title": "Mine", "abstract": [f"Rivers flood town {i}." for i in range(9)]}
 
 

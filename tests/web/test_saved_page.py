@@ -31,7 +31,7 @@ from tests.support.examples.pages import Page, page_at
 from tests.support.servers.browser import VisitFn, barriers
 from tests.support.servers.loopback import served
 
-OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05, keys_refresh_s=0.02)
 WHALES: dict[str, Any] = {
     "id": "w/1",
     "title": "Whales",

@@ -170,7 +170,7 @@ def index(
             bounds=Bounds(publish_every=0 if first else publish_every),
             encode=encode,
         )
-    stderr.print(refused_rows(report.reading.refusals, report.reading.unresolved))
+    stderr.print(refused_rows(report.staging.refusals, report.staging.unresolved))
     stderr.print(quarantined_papers(report.quarantined))
     stdout.print(_build_summary(report))
     stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
@@ -250,12 +250,12 @@ def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
 
 def _build_summary(report: BuildReport) -> Group:
     """Render what was indexed, replaced, unchanged and reused, and what is not searched or not English."""
-    manifest, reading = report.manifest, report.reading
+    manifest, staging = report.manifest, report.staging
     backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
     lines = [
         Text.assemble(
             "Indexed ",
-            (counted(reading.n_papers - len(report.quarantined), "paper"), "bold"),
+            (counted(staging.n_papers - len(report.quarantined), "paper"), "bold"),
             f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
             f"{counted(manifest.n_rows, f'{manifest.encoder.unit} vector')} "
             f"(encoder {manifest.encoder.name}, backend {backends}).",
@@ -263,8 +263,8 @@ def _build_summary(report: BuildReport) -> Group:
     ]
     if report.replaced:
         lines.append(Text(f"{report.replaced:,} of them replaced papers with the same id."))
-    if reading.unchanged:
-        unchanged = counted(reading.unchanged, "paper was", "papers were")
+    if staging.unchanged:
+        unchanged = counted(staging.unchanged, "paper was", "papers were")
         lines.append(Text(f"{unchanged} already there, unchanged."))
     if report.reused_papers:
         reused = counted(report.reused_papers, "paper")
@@ -272,7 +272,7 @@ def _build_summary(report: BuildReport) -> Group:
     if report.dropped_sentences:
         dropped = counted(report.dropped_sentences, "sentence")
         lines.append(Text(f"Stored but not searched: {dropped} past the encoder's token limit."))
-    languages = report.reading.languages
+    languages = report.staging.languages
     if languages:
         named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
         foreign = counted(sum(languages.values()), "abstract does", "abstracts do")

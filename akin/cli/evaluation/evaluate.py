@@ -131,10 +131,10 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         )
         with show_progress(stderr) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
-        from evaluation.statistics.summary import Compared, over_seeds
+        from evaluation.statistics.summary import SystemComparison, over_seeds
 
         best = measured.best
-        compared = [Compared(best, other, found) for other, found in measured.against_best]
+        compared = [SystemComparison(best, other, found) for other, found in measured.against_best]
         seeds = seed_table(over_seeds(measured.rows))
         shown = Group(measurement_tables(measured), seeds, verdicts(measured))
         show(shown, measured.rows, compared, form=form)
@@ -172,7 +172,7 @@ def compare(
     create_parent_folders(json_file)
     from evaluation.statistics.bootstrap import resamples_for
     from evaluation.statistics.multiple import correct
-    from evaluation.statistics.summary import ALL, Compared
+    from evaluation.statistics.summary import ALL, SystemComparison
     from evaluation.statistics.summary import compare as compare_runs
 
     collection, runs = _runs(name, path, (a, *b))
@@ -183,7 +183,7 @@ def compare(
     found = iter(correct([each for of_run in apart for each in of_run]))
     corrected = [[next(found) for _ in of_run] for of_run in apart]
     beside = list(zip(others, corrected, strict=True))
-    compared = [Compared(first, other, each) for other, of_run in beside for each in of_run]
+    compared = [SystemComparison(first, other, each) for other, of_run in beside for each in of_run]
     tables = [comparison_table(first, other, of_run, collection) for other, of_run in beside]
     show(Group(*tables, *reservations(collection)), [], compared, form=form)
     rows = [{"a": each.a, "b": each.b, **comparison_row(each.comparison)} for each in compared]
@@ -239,17 +239,17 @@ def suite(
     from evaluation.suite.figures import read_sections
     from evaluation.suite.page import fill
     from evaluation.suite.running import run_suite
-    from evaluation.tasks.task import How
+    from evaluation.tasks.task import TaskOptions
 
     create_parent_folders(json_file)
     told = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]
     told += [] if limit_queries is None else ["--limit-queries", str(limit_queries)]
     with show_progress(stderr) as on_progress:
-        how = How(encoder, cache, device, limit_queries, on_progress)
+        options = TaskOptions(encoder, cache, device, limit_queries, on_progress)
         ran = run_suite(
             folder,
             json_file,
-            how,
+            options,
             command=" ".join(told),
             only=tuple(only or ()),
             elsewhere={"demo": _DEMO},

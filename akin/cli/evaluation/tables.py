@@ -20,7 +20,7 @@ from indexer.files.durable import replace_file, storage_errors
 _FILE_NAME = re.compile(r"[^\w.]+")
 
 if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
-    from evaluation.statistics.summary import Compared, Row
+    from evaluation.statistics.summary import Row, SystemComparison
 
 
 class FigureFormat(StrEnum):
@@ -39,7 +39,11 @@ Format = Annotated[FigureFormat, typer.Option("--format", help="Print tables, Ma
 
 
 def show(
-    tables: RenderableType, rows: Sequence["Row"], compared: Sequence["Compared"], *, form: FigureFormat
+    tables: RenderableType,
+    rows: Sequence["Row"],
+    compared: Sequence["SystemComparison"],
+    *,
+    form: FigureFormat,
 ) -> None:
     """Print the figures in the format ``form``; ``tables`` are those for the terminal."""
     if form is FigureFormat.TABLE:

@@ -61,7 +61,7 @@ def add(
     """Add papers, or replace those with the same ids: stored once this answers, searchable in seconds."""
     papers = body.to_papers()
     change = collection.ingest.add(papers)
-    collection.absorbing.wake()
+    collection.publishing.wake()
     if wait and collection.ingest.wait_until_shown(change.number):
         response.status_code = 200
     request.state.engine = collection.engines.current  # also for the headers
@@ -85,7 +85,7 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
     change = collection.ingest.delete(paper_id)
     if change is None:
         return Response(status_code=204)
-    collection.absorbing.wake()
+    collection.publishing.wake()
     return Response(status_code=204 if collection.ingest.wait_until_gone(paper_id, change) else 202)
 
 

@@ -20,7 +20,7 @@ from service.timings import Timings
 from tests.support.annotators import hashing_annotator
 from tests.support.servers.loopback import served
 
-OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05)
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05)
 WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."]}
 
 ESTATES = {"id": "e/1", "title": "Zyx", "abstract": ["Zyx qwv.", "Plm okn ijb."]}

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.changes import PublishedState, absorb, delete_papers
+from indexer.collection.changes import PublishedState, delete_papers, publish_pending
 from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.arguments import BuildArguments
@@ -61,10 +61,10 @@ def add(data: Path, papers: Sequence[Paper]) -> None:
         catalog.add(papers)
 
 
-def absorbed(data: Path, encoder: Encoder) -> PublishedState:
+def published_changes(data: Path, encoder: Encoder) -> PublishedState:
     """Bring the served generation in line with the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
+        return publish_pending(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
 def quarantine(data: Path) -> Quarantine:
@@ -187,7 +187,7 @@ def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: E
     """Papers added with a failing one are served at once; the failing one is quarantined and not retried."""
     add(data, [paper("before"), poison("bad"), paper("after")])
     encoder = Refusing(hashing)
-    manifest = absorbed(data, encoder).manifest
+    manifest = published_changes(data, encoder).manifest
     assert 22 == manifest.n_papers
     assert {"before", "after"} == ids(data) - {f"p{i}" for i in range(20)}
     stated = quarantine(data)
@@ -197,28 +197,28 @@ def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: E
         stated.first[0].reason,
     )
     given = encoder.n_given
-    assert manifest == absorbed(data, encoder).manifest
+    assert manifest == published_changes(data, encoder).manifest
     assert given == encoder.n_given  # not retried
 
 
 def test_a_paper_that_fails_alone_publishes_nothing(data: Path, hashing: Encoder) -> None:
     """If the only new paper fails, no generation is made, and papers added later are served."""
     add(data, [poison("bad")])
-    last = absorbed(data, Refusing(hashing))
+    last = published_changes(data, Refusing(hashing))
     assert (["000001"], 20) == (DataFolder(data).generations(), last.manifest.n_papers)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert catalog.last_change() == last.change
     add(data, [paper("good")])
-    assert 21 == absorbed(data, Refusing(hashing)).manifest.n_papers
+    assert 21 == published_changes(data, Refusing(hashing)).manifest.n_papers
 
 
 def test_text_that_can_be_encoded_ends_the_quarantine(data: Path, hashing: Encoder) -> None:
     """A quarantined paper with new text is served, and a deleted one leaves the quarantine."""
     add(data, [poison("bad"), poison("worse")])
-    absorbed(data, Refusing(hashing))
+    published_changes(data, Refusing(hashing))
     assert 2 == quarantine(data).n_papers
     add(data, [paper("bad")])
-    assert 21 == absorbed(data, Refusing(hashing)).manifest.n_papers
+    assert 21 == published_changes(data, Refusing(hashing)).manifest.n_papers
     assert ["worse"] == [one.paper_id for one in quarantine(data).first]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["worse"], catalog, keep=KEEP)
@@ -230,7 +230,7 @@ def test_a_paper_keeps_its_older_text_until_the_new_one_can_be_encoded(
 ) -> None:
     """The older version of a paper stays served; a corpus that contains it makes it current again."""
     add(data, [poison("p3")])
-    absorbed(data, Refusing(hashing))
+    published_changes(data, Refusing(hashing))
     assert 20 == len(ids(data))
     build_quietly(tmp_path / "c.jsonl", data, Refusing(hashing))
     assert Quarantine() == quarantine(data)
@@ -279,7 +279,7 @@ def test_a_collection_is_not_begun_with_nothing(tmp_path: Path, hashing: Encoder
 def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder) -> None:
     """A reindex leaves out papers it cannot encode; one with an encoder that can brings them back."""
     add(data, [poison("bad")])
-    absorbed(data, hashing)
+    published_changes(data, hashing)
     arguments, before = BuildArguments(encoder="hashing", device="cpu", dtype="float32"), []
     for encoder, n_papers in ((Refusing(hashing), 20), (hashing, 21)):
         models = annotated(encoder)

@@ -19,7 +19,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection import backup
 from indexer.collection.backup import back_up
 from indexer.collection.build import build
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.folder import verify
@@ -59,7 +59,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 def in_line(data: Path, place: str | Path) -> Manifest:
     """Bring a collection in line with the catalog, as the next command does, and return its manifest."""
     with Catalog.open(place) as catalog:
-        return absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP).manifest
+        return publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def shown(data: Path) -> set[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.changes import Deletion, PublishedState, absorb, delete_papers
+from indexer.collection.changes import Deletion, PublishedState, delete_papers, publish_pending
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
@@ -69,11 +69,11 @@ def delete(data: Path, ids: Sequence[str]) -> Deletion:
         return delete_papers(data, ids, catalog, keep=KEEP)
 
 
-def absorb_into(data: Path, encoder: Encoder) -> PublishedState:
+def publish_into(data: Path, encoder: Encoder) -> PublishedState:
     """Bring a collection in line with the catalog."""
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
+        return publish_pending(data, annotator, catalog, on_progress=quiet, keep=KEEP)
 
 
 def test_only_what_is_new_is_encoded(data: Path) -> None:
@@ -91,8 +91,8 @@ def test_what_is_there_already_makes_no_generation(data: Path) -> None:
         write_corpus(data.parent / "c.jsonl", many_papers(60)), data, load_encoder("hashing")
     )
     assert (0, 60, "000001") == (
-        report.reading.n_papers,
-        report.reading.unchanged,
+        report.staging.n_papers,
+        report.staging.unchanged,
         report.manifest.generation,
     )
     assert ["000001"] == DataFolder(data).generations()
@@ -137,9 +137,9 @@ def test_a_paper_that_others_add_while_it_is_deleted_stays(
 
         def delete_and_add(paper_ids: Iterable[str]) -> Change:
             change = deleted(paper_ids)
-            absorb_into(data, hashing)
+            publish_into(data, hashing)
             catalog.restore(versions)
-            absorb_into(data, hashing)
+            publish_into(data, hashing)
             return change
 
         monkeypatch.setattr(catalog, "delete", delete_and_add)
@@ -148,7 +148,7 @@ def test_a_paper_that_others_add_while_it_is_deleted_stays(
         snapshot = open_snapshot(data)
         assert (59, None) == (len(snapshot), snapshot.find("p6"))
         assert "p5" == snapshot.paper(snapshot.position("p5")).id
-        assert absorb_into(data, hashing).change == catalog.last_change() == snapshot.manifest.change
+        assert publish_into(data, hashing).change == catalog.last_change() == snapshot.manifest.change
 
 
 def test_a_deletion_beside_a_merge_takes_the_right_papers(
@@ -182,7 +182,7 @@ def test_a_deletion_that_cannot_be_published_says_that_it_stands(
     with pytest.raises(BuildLockedError, match="somebody builds\nThe deletion is in the catalog"):
         delete(data, ["p5"])
     monkeypatch.undo()
-    assert absorb_into(data, hashing).manifest.n_papers == 59
+    assert publish_into(data, hashing).manifest.n_papers == 59
     assert open_snapshot(data).find("p5") is None
 
 
@@ -197,7 +197,7 @@ def test_a_paper_that_others_publish_beside_a_build_is_not_lost(
         change = publish(self, load, up_to, **given)
         changed = replace(paper_in(self, "p65"), title="Theirs")
         self.add([changed])
-        absorb_into(data, hashing)
+        publish_into(data, hashing)
         return change
 
     monkeypatch.setattr(Catalog, "publish", publish_and_change)
@@ -246,7 +246,7 @@ def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encode
         for i in range(20):
             text = f"Paper {i} counts whales."
             catalog.add([Paper(f"new{i}", f"Whales {i}", text, (Sentence(text, 0, len(text)),))])
-            absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+            publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
             merge(data, keep=KEEP)
     snapshot = open_snapshot(data)
     assert 80 == len(snapshot)
@@ -255,17 +255,17 @@ def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encode
 
 
 def test_changes_of_the_catalog_are_taken_up(data: Path, hashing: Encoder) -> None:
-    """Papers added to or deleted from the catalog are served so; absorbing again changes nothing."""
+    """Papers added to or deleted from the catalog are served so; publishing again changes nothing."""
     text = "Whales sing."
     new = Paper("whales", "Whales", text, (Sentence(text, 0, len(text)),))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([new])
         catalog.delete(["p1"])
-    assert "000002" == absorb_into(data, hashing).manifest.generation
+    assert "000002" == publish_into(data, hashing).manifest.generation
     snapshot = open_snapshot(data)
-    assert (60, None, 2) == (len(snapshot), snapshot.find("p1"), absorb_into(data, hashing).change - 1)
+    assert (60, None, 2) == (len(snapshot), snapshot.find("p1"), publish_into(data, hashing).change - 1)
     assert "Whales" == snapshot.paper(snapshot.position("whales")).title
-    assert "000002" == absorb_into(data, hashing).manifest.generation
+    assert "000002" == publish_into(data, hashing).manifest.generation
 
 
 class Interrupted(Counting):
@@ -302,7 +302,7 @@ def test_papers_added_while_all_is_replaced_hide_no_others(data: Path, hashing: 
     before = len(open_snapshot(data))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper_of("whales", "Sing.")])
-    absorb_into(data, Interrupted(hashing, lambda _: replace_all(data)))
+    publish_into(data, Interrupted(hashing, lambda _: replace_all(data)))
     assert before == len(open_snapshot(data))
 
 
@@ -330,12 +330,12 @@ def test_a_paper_that_never_rests_keeps_no_other_waiting(data: Path, hashing: En
         restless = Interrupted(
             hashing, lambda number: catalog.add([paper_of("hot", f"Hot {number}.")]), times=3
         )
-        done = absorb_into(data, restless)
+        done = publish_into(data, restless)
         snapshot = open_snapshot(data)
         assert (1, catalog.last_change() - 1) == (restless.n_times, done.change)
         assert ["Cold.", "Hot."] == [snapshot.paper(snapshot.position(it)).title for it in ("cold", "hot")]
         assert done.change == snapshot.manifest.change
-        absorb_into(data, hashing)
+        publish_into(data, hashing)
     snapshot = open_snapshot(data)
     assert "Hot 1." == snapshot.paper(snapshot.position("hot")).title
     assert not (data / "building" / "changes").exists()
@@ -346,21 +346,21 @@ def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([paper_of("gone", "Gone."), paper_of("p3", "Gone too."), paper_of("new", "New.")])
         counting = Interrupted(hashing, lambda number: catalog.delete(["gone", "p3"]))
-        absorb_into(data, counting)
+        publish_into(data, counting)
         snapshot = open_snapshot(data)
         assert (1, 60) == (counting.n_times, len(snapshot))
         assert (None, None) == (snapshot.find("gone"), snapshot.find("p3"))
         assert "New." == snapshot.paper(snapshot.position("new")).title
         assert {"gone", "p3"}.isdisjoint(*found_by(snapshot, "new"))
         catalog.add([paper_of("gone", "Gone."), paper_of("w", "W.")])
-        absorb_into(data, Interrupted(hashing, lambda number: catalog.delete(["gone", "w"])))
+        publish_into(data, Interrupted(hashing, lambda number: catalog.delete(["gone", "w"])))
     assert snapshot.generation == open_snapshot(data).generation
 
 
 def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: Encoder) -> None:
     """An older version that was being encoded does not replace a newer one published meanwhile."""
     newer = {"id": "p3", "title": "Newer", "abstract": ["It is newer."]}
-    with ThreadPoolExecutor(1) as threads:  # the other process waits at its end until it may absorb
+    with ThreadPoolExecutor(1) as threads:  # the other process waits at its end until it may publish
 
         def index(number: int) -> None:
             threads.submit(add, data, [newer])
@@ -368,7 +368,7 @@ def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: 
 
         with Catalog.open(data / CATALOG_FILE) as catalog:
             catalog.add([paper_of("p3", "Older."), paper_of("w", "Whales.")])
-        absorb_into(data, Interrupted(hashing, index))
+        publish_into(data, Interrupted(hashing, index))
     since = [open_snapshot(data, generation) for generation in DataFolder(data).generations()[1:]]
     assert {"Newer"} == {snapshot.paper(snapshot.position("p3")).title for snapshot in since}
 
@@ -386,7 +386,7 @@ def test_what_was_encoded_in_vain_is_removed(
         for number in range(3):
             catalog.add([paper_of("w", f"Whales {number}.")])
             with pytest.raises(StorageError):
-                absorb_into(data, hashing)
+                publish_into(data, hashing)
     assert 1 == len([*(data / "building" / "changes").glob("part-*")])
 
 
@@ -412,7 +412,7 @@ def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, "000001", catalog=catalog)
         assert 60 == catalog.count()
-    assert "000001" == absorb_into(data, hashing).manifest.generation
+    assert "000001" == publish_into(data, hashing).manifest.generation
     snapshot = open_snapshot(data)
     assert (60, many_papers(1)[0]["title"]) == (len(snapshot), snapshot.paper(snapshot.position("p0")).title)
     assert snapshot.find("p7") is not None

@@ -10,7 +10,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection import changes
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
@@ -82,7 +82,7 @@ def reindexed(data: Path, catalog: Catalog) -> None:
     publish_prepared(data, prepared, hashing_annotator(), catalog, keep=1)
 
 
-def absorbed(data: Path, catalog: Catalog) -> None:
+def published_changes(data: Path, catalog: Catalog) -> None:
     """Publish two papers, one of them added to the catalog while the first is encoded."""
     given = list(catalog.versions(catalog.current_hashes(["p3", "p4"]).values()))
     catalog.add([replace(given[0], id="first")])
@@ -95,11 +95,11 @@ def absorbed(data: Path, catalog: Catalog) -> None:
         return change
 
     catalog.last_change = then_another  # type: ignore[method-assign]
-    absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=1)
+    publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=1)
 
 
 COMMANDS: dict[str, Command] = {
-    "absorb": absorbed,
+    "publish_pending": published_changes,
     "delete": lambda data, catalog: delete_papers(data, ["p2"], catalog, keep=1),
     "rollback": lambda data, catalog: rollback(data, catalog=catalog),
     "merge": lambda data, _: merge(data, tiers=Tiers(fewest=2), keep=1),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.changes import absorb, delete_papers, differing_papers
+from indexer.collection.changes import delete_papers, differing_papers, publish_pending
 from indexer.collection.growth import Bounds, publish_added
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
@@ -53,7 +53,7 @@ def test_a_corpus_is_newer_than_what_was_pending(
         catalog.add(read_corpus(write_corpus(tmp_path / "changed.jsonl", changed), report=CorpusReport()))
     write_corpus(corpus, [paper for paper in PAPERS if paper["id"] != "p4"])
     report = build_quietly(corpus, data, hashing)
-    assert (2, 27) == (report.reading.n_papers, report.reading.unchanged)
+    assert (2, 27) == (report.staging.n_papers, report.staging.unchanged)
     assert {**before, "p4": "Kept"} == titles(data)
 
 
@@ -169,7 +169,7 @@ def test_what_others_publish_while_all_is_replaced_stays(
         change = publish(catalog, *given, **named)  # type: ignore[arg-type]  # passed on
         with Catalog.open(data / CATALOG_FILE) as other:
             other.add([Paper(key, "Whales", "Sing.", (Sentence("Sing.", 0, 5),)) for key in ("w", "p3")])
-            absorb(data, annotated(hashing), other, on_progress=quiet, keep=KEEP)
+            publish_pending(data, annotated(hashing), other, on_progress=quiet, keep=KEEP)
         return change
 
     shown: list[dict[str, str]] = []
@@ -209,7 +209,7 @@ def test_a_build_waits_while_a_service_tidies(data: Path, corpus: Path, hashing:
 def test_nothing_to_tidy_locks_no_build_out(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If no build has left files, absorbing changes does not take the lock of builds."""
+    """If no build has left files, publishing changes does not take the lock of builds."""
     working, taken = DataFolder.working, []
 
     def noting(folder: DataFolder, work: Work, **named: float) -> AbstractContextManager[None]:
@@ -218,7 +218,7 @@ def test_nothing_to_tidy_locks_no_build_out(
 
     monkeypatch.setattr(DataFolder, "working", noting)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        absorb(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP)
+        publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP)
     assert [Work.CHANGES] == taken
 
 
@@ -254,7 +254,7 @@ def test_portions_are_joined_by_the_next_run_where_one_was_killed(
             build_quietly(corpus, data, hashing, bounds=portions)
     assert [30, 20, 20, 5] == [segment.entry.n_papers for segment in open_snapshot(data).segments]
     report = build_quietly(corpus, data, hashing, bounds=portions)
-    assert (0, 75) == (report.reading.n_papers, report.reading.unchanged)
+    assert (0, 75) == (report.staging.n_papers, report.staging.unchanged)
     assert [30, 45] == [segment.entry.n_papers for segment in open_snapshot(data).segments]
     assert not DataFolder(data).work(Work.CORPUS).exists()
 
@@ -274,11 +274,11 @@ def test_a_collection_is_searched_while_it_is_indexed(
     counting = Counting(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         # The third portion is current by then; its papers are encoded, and not encoded again.
-        absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+        publish_pending(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
         assert 75 == len(titles(data))
         assert (0, 0) == (counting.n_encoded, catalog.count_staged())
     report = build_quietly(corpus, data, counting, bounds=portions)
-    assert (0, 75, 0) == (report.reading.n_papers, report.reading.unchanged, counting.n_encoded)
+    assert (0, 75, 0) == (report.staging.n_papers, report.staging.unchanged, counting.n_encoded)
 
 
 def test_what_waits_is_nobodys_to_encode(
@@ -292,7 +292,7 @@ def test_what_waits_is_nobodys_to_encode(
             build_quietly(corpus, data, hashing, bounds=Bounds(part=10))
     counting = Counting(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+        publish_pending(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
         assert (0, 30, 30) == (counting.n_encoded, catalog.count_staged(), catalog.count())
     report = build_quietly(corpus, data, counting, bounds=Bounds(part=10))
     assert (0, 30, 60) == (counting.n_encoded, report.reused_papers, len(titles(data)))
@@ -311,11 +311,11 @@ def test_what_is_pending_is_published_some_at_a_time(
         with monkeypatch.context() as patched:
             served = stopped_after(patched, 2)
             with pytest.raises(KeyboardInterrupt):
-                absorb(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
+                publish_pending(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
         assert ([36, 46], before) == (served, open_snapshot(data).manifest.change)
         assert 7 == len(differing_papers(catalog, open_snapshot(data)))
         assert 2 == len(differing_papers(catalog, open_snapshot(data), most=2))
-        done = absorb(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
+        done = publish_pending(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
         assert catalog.last_change() == done.change == done.manifest.change
     assert {f"p{number}" for number in range(55)} - {"p3", "p4"} == titles(data).keys()
     assert not (data / "building" / "changes").exists()

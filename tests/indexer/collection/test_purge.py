@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog, PurgeCounts
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds
 from indexer.collection.purge import Purge, purge_papers
 from indexer.corpus.lookup.found import FoundPapers, note_unresolved
@@ -46,7 +46,7 @@ def add(data: Path, papers: Sequence[Paper], encoder: Encoder) -> None:
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(papers)
-        absorb(data, annotator, catalog, on_progress=quiet, keep=10)
+        publish_pending(data, annotator, catalog, on_progress=quiet, keep=10)
 
 
 def purge(data: Path, *ids: str, busy_timeout_s: float = 30) -> Purge:

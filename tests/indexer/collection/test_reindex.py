@@ -13,7 +13,7 @@ from akin.cli.app import app
 from evaluation.tasks.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import build
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import BOUNDS, Bounds, NewSegment, prepare_segments
 from indexer.collection.reindex import PreparedCollection, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments
@@ -98,9 +98,9 @@ def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: Bounds = T
     return publish_prepared(data, done, annotated(encoder), catalog, keep=KEEP)
 
 
-def absorbed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
+def published_changes(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
     """Bring a collection in line with the catalog, and return its manifest."""
-    return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
+    return publish_pending(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def ids_of(data: Path) -> set[str]:
@@ -219,7 +219,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
         def served_meanwhile() -> None:
             catalog.add([paper("one", "One."), paper("p5", "Five.")])
             catalog.delete(["p6", "p8"])
-            absorbed(data, hashing, catalog)
+            published_changes(data, hashing, catalog)
 
         def only_accepted() -> None:
             catalog.add([paper("two", "Two."), paper("one", "One again.")])
@@ -233,7 +233,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
         assert 4 == reindexed(data, encoder, catalog, BOUNDS).change
         assert {"one", "two", "p7"} < ids_of(data)
         assert {"p6", "p8"}.isdisjoint(ids_of(data))
-        manifest = absorbed(data, tiny, catalog)
+        manifest = published_changes(data, tiny, catalog)
         assert 6 == manifest.change == catalog.last_change()
     snapshot = open_snapshot(data)
     texts = {
@@ -300,9 +300,9 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     """Papers encoded for the old generation are not added to a new one swapped in meanwhile."""
     catalog.add([paper("whales", "Whales sing.")])
     with pytest.raises(EncoderMismatchError, match="hashing"):
-        absorbed(data, Busy(hashing, [lambda: reindexed(data, tiny, catalog)]), catalog)
+        published_changes(data, Busy(hashing, [lambda: reindexed(data, tiny, catalog)]), catalog)
     catalog.add([paper("seals", "Seals bark.")])
-    assert tiny.spec == absorbed(data, tiny, catalog).encoder
+    assert tiny.spec == published_changes(data, tiny, catalog).encoder
     assert {"whales", "seals"} < ids_of(data)
     corpus = write_corpus(data.parent / "more.jsonl", many_papers(N_PAPERS + 5))
     with pytest.raises(EncoderMismatchError):

@@ -12,7 +12,7 @@ from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection import publishing
 from indexer.collection import upgrade as upgrading
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.upgrade import upgrade
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.opening import open_snapshot
@@ -182,8 +182,8 @@ def test_an_upgraded_collection_goes_on(old: Path, hashing: Encoder, tmp_path: P
     counting = Counting(hashing)
     with Catalog.open(old / CATALOG_FILE) as catalog:
         catalog.add([Paper("whales", "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
-        absorb(old, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+        publish_pending(old, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
     corpus = write_corpus(tmp_path / "more.jsonl", many_papers(35))
     report = build_quietly(corpus, old, counting)
-    assert (36, 6) == (report.manifest.n_papers, report.reading.n_papers)
+    assert (36, 6) == (report.manifest.n_papers, report.staging.n_papers)
     assert 1 + 5 == counting.n_encoded

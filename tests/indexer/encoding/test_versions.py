@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds, prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.corpus.read import read_corpus
@@ -56,11 +56,11 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
     return until_catalogued
 
 
-def absorbed(data: Path, encoder: Encoder) -> Manifest:
+def published_changes(data: Path, encoder: Encoder) -> Manifest:
     """Bring a collection in line with the catalog, as a service does, and return its manifest."""
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
+        return publish_pending(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def add(data: Path, paper_id: str) -> None:
@@ -73,7 +73,7 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
     """A service publishes the papers that a dead build encoded, and the build then finds nothing to do."""
     kill(hashing)
     counting = Counting(hashing)
-    assert 40 == absorbed(data, counting).n_papers
+    assert 40 == published_changes(data, counting).n_papers
     assert 0 == counting.n_encoded
     snapshot = open_snapshot(data)
     for paper_id in ("p10", "p25", "p39"):
@@ -84,7 +84,7 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
     assert not (data / "building" / "corpus").exists()
     again = Counting(hashing)
     report = build_quietly(data.parent / "c.jsonl", data, again, bounds=TENS)
-    assert (0, 0, 40) == (again.n_encoded, report.reading.n_papers, report.reading.unchanged)
+    assert (0, 0, 40) == (again.n_encoded, report.staging.n_papers, report.staging.unchanged)
 
 
 def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
@@ -95,7 +95,7 @@ def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["p13"])
     counting = Counting(hashing)
-    assert 40 == absorbed(data, counting).n_papers
+    assert 40 == published_changes(data, counting).n_papers
     assert 2 == counting.n_encoded
     snapshot = open_snapshot(data)
     assert "Sing." == snapshot.paper(snapshot.position("p12")).abstract
@@ -114,7 +114,7 @@ def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> No
     """A paper that comes back and a corpus that replaces all reuse the served vectors."""
     go_and_come_back(data)
     counting = Counting(hashing)
-    assert (10, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+    assert (10, 0) == (published_changes(data, counting).n_papers, counting.n_encoded)
     report = build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
     assert (30, 10, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)
     snapshot = open_snapshot(data)
@@ -130,7 +130,7 @@ def test_one_paper_of_many_is_taken_from_its_segment(tmp_path: Path, hashing: En
     build_quietly(corpus, data, hashing)
     go_and_come_back(data)
     counting = Counting(hashing)
-    assert (1_100, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+    assert (1_100, 0) == (published_changes(data, counting).n_papers, counting.n_encoded)
 
 
 def test_a_segment_is_compared_once_for_papers_that_come_back(
@@ -149,10 +149,10 @@ def test_a_segment_is_compared_once_for_papers_that_come_back(
         for paper_id in ("p3", "p4"):
             versions = catalog.current_hashes([paper_id])
             catalog.delete([paper_id])
-            absorb(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
+            publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
             catalog.restore(versions)
             read.clear()
-            absorb(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
+            publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
             n_read.append(read.count("vectors.npy"))
     assert [True, False] == [n > 0 for n in n_read]
 
@@ -165,7 +165,7 @@ def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> No
         base = open_snapshot(data)  # compared when it was opened, and damaged since
         for path in damaged:
             flip(path)
-        absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP, base=base)
+        publish_pending(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP, base=base)
         assert 1 == counting.n_encoded
     build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
     assert 1 + 40 == counting.n_encoded
@@ -180,7 +180,7 @@ def test_damaged_vectors_are_made_again(data: Path, hashing: Encoder, kill: Kill
     kill(hashing)
     flip(sorted((data / "building" / "corpus").glob(pattern))[0])
     counting = Counting(hashing)
-    assert 40 == absorbed(data, counting).n_papers
+    assert 40 == published_changes(data, counting).n_papers
     assert 10 == counting.n_encoded
 
 
@@ -209,8 +209,8 @@ def test_a_killed_service_takes_them_up_again(
             lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         with pytest.raises(KeyboardInterrupt):
-            absorbed(data, counting)
-    assert (40, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+            published_changes(data, counting)
+    assert (40, 0) == (published_changes(data, counting).n_papers, counting.n_encoded)
 
 
 def test_a_build_under_way_keeps_what_it_encoded(data: Path, hashing: Encoder, kill: Kill) -> None:
@@ -218,7 +218,7 @@ def test_a_build_under_way_keeps_what_it_encoded(data: Path, hashing: Encoder, k
     kill(hashing)
     counting = Counting(hashing)
     with writer_lock(data / "building" / "corpus.lock"):
-        assert 40 == absorbed(data, counting).n_papers
+        assert 40 == published_changes(data, counting).n_papers
     assert 0 == counting.n_encoded
     assert 3 == len([*(data / "building" / "corpus").glob("part-*")])
 
@@ -233,7 +233,7 @@ def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder,
         (refused,) = catalog.quarantine(models, limit=1).first
         catalog.note_encoding(models, [refused.content_hash], [])  # as if the build had died a moment earlier
         counting = Counting(hashing)
-        assert 40 == absorbed(data, counting).n_papers
+        assert 40 == published_changes(data, counting).n_papers
         assert (0, (refused,)) == (counting.n_encoded, catalog.quarantine(models, limit=1).first)
 
 
@@ -248,7 +248,7 @@ def test_a_file_system_without_links_gets_copies(
     kill(hashing)
     monkeypatch.setattr("os.link", refused)
     counting = Counting(hashing)
-    assert (40, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+    assert (40, 0) == (published_changes(data, counting).n_papers, counting.n_encoded)
 
 
 def test_what_others_remove_meanwhile_is_still_there(
@@ -264,7 +264,7 @@ def test_what_others_remove_meanwhile_is_still_there(
             lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         with pytest.raises(KeyboardInterrupt):
-            absorbed(data, hashing)
+            published_changes(data, hashing)
 
     def removed_first(*given: object, **named: object) -> object:
         discard_folder(data / "building" / "changes")

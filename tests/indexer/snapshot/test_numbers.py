@@ -6,7 +6,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.merging import compact
 from indexer.collection.publishing import remove_old_generations, rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, next_name, numbered
@@ -37,7 +37,7 @@ def add(data: Path, hashing: Encoder, number: int, *, keep: int = 10) -> Manifes
     annotator = annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper(f"whale{number}", "Whales", text, (Sentence(text, 0, len(text)),))])
-        return absorb(data, annotator, catalog, on_progress=quiet, keep=keep).manifest
+        return publish_pending(data, annotator, catalog, on_progress=quiet, keep=keep).manifest
 
 
 def test_names_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:

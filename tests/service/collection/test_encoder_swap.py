@@ -27,7 +27,7 @@ from tests.support.examples.models.tiny_bert import write_tiny_bert
 from tests.support.servers.patience import soon
 
 N_PAPERS = 20
-OFTEN = Timings(follow_every_s=0.05, absorb_every_s=0.1)
+OFTEN = Timings(follow_every_s=0.05, publish_every_s=0.1)
 PASTED = {"title": "Graph transport", "abstract": "We show a result. Encoders of papers, a method."}
 
 

@@ -38,7 +38,7 @@ from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
 
 N_PAPERS = 60
-OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05)
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05)
 DOI = "10.5555/whales"
 WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."], "year": 2020}
 
@@ -80,12 +80,12 @@ def is_there(client: TestClient, paper_id: str) -> bool:
     return client.get(f"/v1/papers/{paper_id}").status_code == 200
 
 
-def absorbed(client: TestClient) -> None:
+def published_changes(client: TestClient) -> None:
     """Make the service show all pending changes of its catalog at once."""
     ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]  # the client keeps its application
 
     def nothing_pends() -> bool:
-        ingest.absorb()  # does nothing while the service itself is absorbing
+        ingest.publish_pending()  # does nothing while the service itself is publishing
         return bool(ingest.pending == 0)
 
     soon(nothing_pends)
@@ -153,7 +153,7 @@ def test_adding_again_changes_nothing(client: TestClient) -> None:
     client.post("/v1/papers", json={"papers": [WHALES]})
     soon(lambda: is_there(client, "w/1"))
     assert 1 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
-    absorbed(client)
+    published_changes(client)
     assert "000002" == client.get("/readyz").json()["generation"]
 
 
@@ -185,7 +185,7 @@ def test_one_unusable_paper_keeps_all_out(client: TestClient) -> None:
 def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
     client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Following and absorbing survive unexpected errors of any kind, and /readyz reports them meanwhile."""
+    """Following and publishing survive unexpected errors of any kind, and /readyz reports them meanwhile."""
 
     def degraded() -> set[str]:
         return {each["part"] for each in client.get("/readyz").json()["degraded"]}
@@ -195,7 +195,7 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
 
     with monkeypatch.context() as broken:
         broken.setattr("service.collection.generations.current_generation", fault)
-        broken.setattr("service.collection.ingest.absorb", fault)
+        broken.setattr("service.collection.ingest.publish_pending", fault)
         assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
         soon(lambda: degraded() == {"swap", "writes"})
     soon(lambda: is_there(client, "w/1"))
@@ -322,7 +322,7 @@ def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Pat
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, catalog=catalog)
     soon(lambda: not is_there(client, "w/1"))
-    absorbed(client)
+    published_changes(client)
     assert (False, "000001") == (is_there(client, "w/1"), client.get("/readyz").json()["generation"])
 
 
@@ -330,8 +330,8 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
     """A paper that a service accepted but did not index is indexed by the next service."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         with client_of(data, engine_of(data), keyless="write", device="cpu") as stopped:
-            stopped.app.state.services.collection.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
-            stopped.app.state.services.collection.absorbing.stop()  # type: ignore[attr-defined]
+            stopped.app.state.services.collection.ingest.publish_pending = lambda: None  # type: ignore[attr-defined]  # as if it were killed
+            stopped.app.state.services.collection.publishing.stop()  # type: ignore[attr-defined]
             stopped.post("/v1/papers", json={"papers": [WHALES]})
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.snapshot.checksum_record import ChecksumRecord, stamp_of
@@ -170,7 +170,9 @@ def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) ->
         compact(data, snapshot, device="cpu", keep=KEEP)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(whales)
-        absorb(data, hashing_annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot)
+        publish_pending(
+            data, hashing_annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot
+        )
     manifest = read_manifest(data, current_generation(data))
     assert 2 == len(manifest.segments)
     assert manifest.segments[0].is_same_as(snapshot.segments[0].entry)

@@ -17,7 +17,7 @@ from tests.support.servers.postgres import Server
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 
 N_PAPERS = 10
-OFTEN = Timings(follow_every_s=0.05, absorb_every_s=0.1, keys_refresh_s=0.1)
+OFTEN = Timings(follow_every_s=0.05, publish_every_s=0.1, keys_refresh_s=0.1)
 
 
 def wait_until(status: int, client: httpx.Client, path: str) -> None:

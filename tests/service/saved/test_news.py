@@ -21,7 +21,7 @@ from tests.support.examples.pages import page_at
 from tests.support.servers.patience import soon
 
 SONGS = {"id": "s/0", "title": "Songs of whales", "abstract": ["Whales sing songs.", "We hear whales."]}
-OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05, keys_refresh_s=0.02)
 WEAK = {"id": "t/1", "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]}
 SEARCH = {"query": {"text": "whales sing"}}
 

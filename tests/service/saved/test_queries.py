@@ -23,7 +23,7 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 
-OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05, keys_refresh_s=0.02)
 WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."], "year": 2020}
 SONGS = {
     "id": "w/2",

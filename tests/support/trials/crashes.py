@@ -23,7 +23,7 @@ from sqlalchemy.engine import Engine
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import build
-from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import BOUNDS, Bounds
 from indexer.collection.merging import Tiers, compact
 from indexer.collection.merging import merge as merge_tiers
@@ -115,7 +115,7 @@ def post(data: Path, acknowledge: Acknowledge) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(_POSTED)
         acknowledge()
-        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+        publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
 
 
 def unpost(data: Path, acknowledge: Acknowledge) -> None:
@@ -123,7 +123,7 @@ def unpost(data: Path, acknowledge: Acknowledge) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["p7"])
         acknowledge()
-        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+        publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
 
 
 def delete(data: Path, acknowledge: Acknowledge) -> None:
@@ -227,7 +227,7 @@ def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool)
     if found not in allowed:
         return "a reader found neither the older nor the newer state"
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        manifest = absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3).manifest
+        manifest = publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3).manifest
         finally_there = state_of(open_snapshot(data))
         in_catalog = {paper.id: content_hash(paper) for paper in papers_in(catalog).values()}
     if finally_there != in_catalog:

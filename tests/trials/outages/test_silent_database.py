@@ -290,18 +290,18 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(
         paused.pause()  # it must end all the same
 
 
-def test_a_freeze_while_changes_are_absorbed_is_told_soon(
+def test_a_freeze_while_changes_are_published_is_told_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Absorbing changes waits seconds for a silent server, not a minute."""
+    """Publishing changes waits seconds for a silent server, not a minute."""
     patience: list[float] = []
-    absorb = ingest.absorb
+    publish_pending = ingest.publish_pending
 
     def noting(*given: object, **options: object) -> object:
         patience.append(silence_limit_s())
-        return absorb(*given, **options)  # type: ignore[arg-type]  # goes through
+        return publish_pending(*given, **options)  # type: ignore[arg-type]  # goes through
 
-    monkeypatch.setattr(ingest, "absorb", noting)
+    monkeypatch.setattr(ingest, "publish_pending", noting)
     settings = Settings(data=collection(tmp_path, n_papers=2), keyless="write", device="cpu")
     with TestClient(create_app(settings, open_engine(settings))) as client:
         client.post("/v1/papers", json={"papers": [WHALES]})

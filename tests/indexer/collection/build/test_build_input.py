@@ -37,7 +37,7 @@ def test_broken_rows_are_reported_and_skipped(tmp_path: Path, hashing: Encoder) 
         tmp_path / "c.jsonl", [*many_papers(3), *(row for _, row in ODD_ROWS), *many_papers(5)[3:]]
     )
     report = build_quietly(corpus, tmp_path / "data", hashing)
-    refusals = report.reading.refusals
+    refusals = report.staging.refusals
     assert (5, len(ODD_ROWS), 1) == (report.manifest.n_papers, refusals.broken, refusals.duplicates)
     for line, ((reason, _), example) in enumerate(
         zip(ODD_ROWS, map(str, refusals.broken_rows), strict=True), start=4
@@ -89,7 +89,7 @@ def test_long_and_foreign_abstracts_are_indexed_and_counted(tmp_path: Path, mini
     report = build_quietly(corpus, tmp_path / "data", minilm)
     snapshot = open_snapshot(tmp_path / "data")
     kept = len(snapshot.vectors(0))
-    assert {"fr": 1} == report.reading.languages
+    assert {"fr": 1} == report.staging.languages
     assert (200, 200 - kept) == (len(snapshot.paper(0).sentences), report.dropped_sentences)
     assert 20 < kept < 60
 
@@ -107,7 +107,7 @@ def test_several_files_make_one_collection(tmp_path: Path, hashing: Encoder) -> 
         arguments=BuildArguments(encoder="hashing"),
         on_progress=lambda stage, done, total: None,
     )
-    assert (5, 1) == (report.manifest.n_papers, report.reading.refusals.duplicates)
+    assert (5, 1) == (report.manifest.n_papers, report.staging.refusals.duplicates)
     assert [f"p{i}" for i in range(5)] == [open_snapshot(tmp_path / "data").paper(i).id for i in range(5)]
 
 

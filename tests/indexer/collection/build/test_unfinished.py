@@ -10,7 +10,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import KEEP, CATALOG_FILE
 from indexer.collection.growth import Bounds
 from indexer.encoding.arguments import BuildArguments
-from indexer.collection.changes import absorb
+from indexer.collection.changes import publish_pending
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
@@ -104,9 +104,9 @@ def test_a_damaged_addition_is_encoded_again(
         with monkeypatch.context() as patched:
             patched.setattr("indexer.collection.growth.publish_added", die)
             with pytest.raises(KeyboardInterrupt):
-                absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
+                publish_pending(data, annotator, catalog, on_progress=quiet, keep=KEEP)
         flip(next((data / "building" / "changes").glob("part-*/vectors.npy")))
-        absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
+        publish_pending(data, annotator, catalog, on_progress=quiet, keep=KEEP)
     snapshot = open_snapshot(data)
     (encoded,) = hashing.encode([snapshot.paper(snapshot.position("whales"))])
     np.testing.assert_allclose(snapshot.vectors(snapshot.position("whales")), encoded.sentences, atol=1e-3)
