@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import shlex
 import signal
 import socket
 import time
@@ -185,13 +186,13 @@ def demo(data: DemoData = Path(".demo"), port: Port = 8000) -> None:
     with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
         index([corpus], data, first=True)
     serve_until_stopped(
-        settings_of(data=data, port=port, keyless=Keyless.WRITE), stdout, hint=_demo_hint(port)
+        settings_of(data=data, port=port, keyless=Keyless.WRITE), stdout, hint=_demo_hint(data)
     )
 
 
-def _demo_hint(port: int) -> str:
-    query = '{"query": {"paper_id": "demo:p03-m07"}, "facet": "method", "limit": 3}'
+def _demo_hint(data: Path) -> str:
+    folder = shlex.quote(str(data))
     return (
-        "Find papers with the same method as one paper, whatever their problem:\n"
-        f"curl -s http://127.0.0.1:{port}/v1/search -H 'Content-Type: application/json' -d '{query}'"
+        "In another terminal, find papers with the same method as one paper but another background:\n"
+        f"akin search --data {folder} --paper demo:p03-m07 --facet method --unlike background"
     )

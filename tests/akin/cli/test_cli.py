@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -199,7 +200,7 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
 
 
 # The hashing encoder loads faster than the default, which `.ci/run` tests in the demo. The limit includes the
-# paper of the curl line.
+# paper of the example.
 DEMO = """
 import sys
 from functools import partial
@@ -213,11 +214,11 @@ app(sys.argv[1:])
 
 
 @pytest.mark.system
-def test_the_demo_answers_its_own_curl_line(tmp_path: Path) -> None:
-    """`akin demo` indexes, serves, prints a working curl line, and ends cleanly on SIGINT."""
-    port = free_port()
+def test_the_demo_answers_the_example_that_it_prints(tmp_path: Path) -> None:
+    """`akin demo` indexes, serves, prints README's first search, which works, and ends cleanly on SIGINT."""
+    data, port = tmp_path / "demo", free_port()
     process = subprocess.Popen(
-        [sys.executable, "-c", DEMO, "demo", "--data", str(tmp_path / "demo"), "--port", str(port)],
+        [sys.executable, "-c", DEMO, "demo", "--data", str(data), "--port", str(port)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -226,13 +227,14 @@ def test_the_demo_answers_its_own_curl_line(tmp_path: Path) -> None:
     )
     try:
         assert process.stdout is not None
-        curl = next(line for line in process.stdout if line.startswith("curl "))
-        url, body = re.fullmatch(r"curl -s (\S+) -H '[^']+' -d '([^']+)'\n", curl).groups()  # type: ignore[union-attr]  # asserted by fullmatch
-        request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})  # noqa: S310 - our own address
-        with urllib.request.urlopen(request) as response:  # noqa: S310 - the same
-            answer = json.load(response)
+        line = next(line.strip() for line in process.stdout if line.startswith("akin search "))
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        assert f"\n{line.replace(str(data), '.demo')}    # the same method elsewhere\n" in readme
+        answer = json.loads(run(*shlex.split(line)[1:], "--limit=3", "--json"))
         assert 3 == len(answer["results"])
         assert answer["results"][0]["alignments"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as response:
+            assert 200 == response.status
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
