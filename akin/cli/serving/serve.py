@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import shlex
+import shutil
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -191,8 +193,9 @@ def demo(data: DemoData = Path(".demo"), port: Port = 8000) -> None:
 
 
 def _demo_hint(data: Path) -> str:
-    folder = shlex.quote(str(data))
+    program = "akin" if shutil.which("akin") else sys.argv[0]  # such as .venv/bin/akin
+    example = "--paper demo:p03-m07 --facet method --unlike background"
     return (
         "In another terminal, find papers with the same method as one paper but another background:\n"
-        f"akin search --data {folder} --paper demo:p03-m07 --facet method --unlike background"
+        f"{program} search --data {shlex.quote(str(data))} {example}"
     )
