@@ -12,7 +12,9 @@ from typing import Final, Literal
 from models.errors import MissingPackageError
 
 # The extras in pyproject.toml.
-Extra = Literal["evaluate", "gpu", "local", "mcp", "postgres", "ray", "redis", "serve", "telemetry", "train"]
+Extra = Literal[
+    "evaluate", "gpu", "int8", "local", "mcp", "postgres", "ray", "redis", "serve", "telemetry", "train"
+]
 # Packages whose name on the registry differs from the one imported.
 _DISTRIBUTIONS: Final = {
     "faiss": "faiss-cpu",

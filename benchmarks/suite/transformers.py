@@ -12,7 +12,6 @@ from benchmarks.suite.encoders import one_minus_cosine, pool_naively, read_paper
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
-from models.encoders.int8 import is_exact
 from models.encoders.transformer import Transformer
 from models.types import Precision
 
@@ -24,7 +23,7 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
     torch.set_num_threads(threads)
     papers = read_papers(corpus, n_papers)
     checkpoint = locate_checkpoint("minilm")
-    rounded = (Precision.BFLOAT16, *([Precision.INT8] if is_exact() else []))
+    rounded = (Precision.BFLOAT16, *([Precision.INT8] if installed("openvino") else []))
     own, *others = (
         Transformer(checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision)
         for precision in (Precision.FLOAT32, *rounded)

@@ -1,65 +1,120 @@
-"""Linear layers that multiply 8-bit integers, for processors that do this exactly and lack bfloat16."""
+"""Transformers in 8-bit integers, computed by OpenVINO on the CPU."""
 
+import warnings
+from typing import Any, Final
+
+import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
+from models.encoders.loading import quiet_transformers
 from models.errors import EncoderError
+from models.extras import needed
+from models.interruption import check_interruption
 
-_LARGEST = 127  # -128 is not used, so that rounding is symmetric
+# Inputs of a token that share a scale. Measured: docs/decisions/models/number-formats.md.
+_GROUP: Final = 128
+_LARGEST: Final = 127  # -128 is not used, so that rounding is symmetric
+# With 1 or 2 papers the exported graph could take the number for a constant.
+_EXAMPLE: Final = (3, 8)
 
 
-class Int8Linear(torch.nn.Module):
-    """A linear layer on 8-bit integers, with one scale per output for weights and per token for inputs.
+class Int8Model:
+    """The states of ``model``, computed with 8-bit matrix products; everything else is in float32.
 
-    A scale per token, not per batch, makes rounding independent of the other papers in a batch. ``weights``
-    are int8 of shape (n_inputs, n_outputs), ``scales`` and ``bias`` float32 of shape (n_outputs,).
+    Weights have a scale per output, inputs one per token and 128 of its numbers, so rounding does not depend
+    on the other papers in a batch. ``model`` is not needed any more. Several threads may use it at once.
+    Raises MissingPackageError without OpenVINO, EncoderError for an architecture that it cannot read.
     """
 
-    weights: torch.Tensor
-    scales: torch.Tensor
-    bias: torch.Tensor
+    device: Final = torch.device("cpu")
 
-    def __init__(self, linear: torch.nn.Linear) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.config = model.config
+        with needed("--precision int8", extra="int8"):
+            import openvino  # noqa: PLC0415 - an optional package
+        try:
+            graph = _graph_of(model)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise EncoderError(
+                f"OpenVINO cannot read a model of type {model.config.model_type!r} ({error}); use auto, "
+                "bfloat16 or float32."
+            ) from error
+        _round_weights(graph)
+        settings = {
+            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+            "INFERENCE_PRECISION_HINT": "f32",  # else bfloat16 where the processor has it
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP,
+        }
+        self._compiled = openvino.Core().compile_model(graph, "CPU", settings)
+
+    def __call__(
+        self,
+        *,
+        input_ids: Int64[torch.Tensor, "n_batch longest"],
+        attention_mask: Int64[torch.Tensor, "n_batch longest"],
+        **_: object,
+    ) -> BaseModelOutput:
+        """Return the states of all layers, whatever else is asked for; raises RuntimeError if it fails."""
+        check_interruption()
+        request = self._compiled.create_infer_request()
+        states = request.infer([input_ids.numpy(), attention_mask.numpy()])
+        last, *hidden = (torch.from_numpy(states[number]) for number in range(len(states)))
+        return BaseModelOutput(last_hidden_state=last, hidden_states=tuple(hidden))
+
+
+class _States(torch.nn.Module):
+    """A model that returns its last state, then those of all layers."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
-        rounded, scales = _rounded(linear.weight.detach())
-        self.register_buffer("weights", rounded.t())  # (n_inputs, n_outputs), as the product requires
-        self.register_buffer("scales", scales[:, 0])
-        self.register_buffer(
-            "bias", torch.zeros(len(scales)) if linear.bias is None else linear.bias.detach()
-        )
+        self.model = model
 
-    def forward(self, inputs: Float32[torch.Tensor, "*batch n_inputs"]) -> torch.Tensor:
-        """Return the layer's outputs, float32 of shape (*batch, n_outputs)."""
-        rounded, scales = _rounded(inputs.reshape(-1, inputs.shape[-1]))
-        products = _products(rounded, self.weights).float().mul_(scales)
-        outputs = torch.addcmul(self.bias, products, self.scales, out=products)
-        return outputs.view(*inputs.shape[:-1], -1)
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True)
+        return states.last_hidden_state, *states.hidden_states
 
 
-def is_exact() -> bool:
-    """Return whether 8-bit products are exact on this processor: without VNNI or AMX, large ones saturate."""
-    largest = torch.full((2, 64), _LARGEST, dtype=torch.int8)
-    return bool((_products(largest, largest.t()) == largest.shape[1] * _LARGEST**2).all())
+def _graph_of(model: PreTrainedModel) -> Any:
+    """Return the model as an OpenVINO graph.
+
+    OpenVINO's own ``convert_model`` does the same, but reports each use to its makers.
+    """
+    from openvino.frontend import FrontEndManager  # noqa: PLC0415 - an optional package
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder  # noqa: PLC0415
+
+    example = torch.ones(_EXAMPLE, dtype=torch.long)
+    with quiet_transformers(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tracing
+        traced = TorchScriptPythonDecoder(_States(model), example_input=(example, example))
+    reader = FrontEndManager().load_by_framework("pytorch")
+    return reader.convert(reader.load(traced))
 
 
-def multiply_in_int8(model: torch.nn.Module) -> None:
-    """Replace the linear layers of ``model`` by ``Int8Linear``; raises EncoderError if that is not exact."""
-    if not is_exact():
-        raise EncoderError(
-            "int8 was requested, but this processor does not multiply 8-bit numbers exactly (those with "
-            "AVX-512 VNNI or AMX do); use auto, bfloat16 or float32."
-        )
-    for name, module in [*model.named_modules()]:
-        if isinstance(module, torch.nn.Linear):
-            model.set_submodule(name, Int8Linear(module))
+def _round_weights(graph: Any) -> None:
+    """Replace the constant weights of matrix products by 8-bit integers and a scale per output."""
+    from openvino import opset13 as ops  # noqa: PLC0415 - an optional package
+
+    for product in graph.get_ordered_ops():
+        if product.get_type_name() != "MatMul":
+            continue
+        weights = product.input_value(1).get_node()
+        if weights.get_type_name() != "Constant":  # such as the keys of attention
+            continue
+        asked = product.get_attributes()
+        rows = weights.data if asked["transpose_b"] else weights.data.T
+        integers, scales = rounded(rows)
+        widened = ops.multiply(ops.convert(ops.constant(integers), "f32"), ops.constant(scales))
+        rounded_product = ops.matmul(product.input_value(0), widened, asked["transpose_a"], True)
+        product.output(0).replace(rounded_product.output(0))
 
 
-def _products(rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    return torch._int_mm(rows, columns)  # noqa: SLF001 - torch has no other name for it
-
-
-def _rounded(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return rows as 8-bit integers, and the scale of each row, (n_rows, 1)."""
-    largest = torch.maximum(rows.amax(dim=1, keepdim=True), -rows.amin(dim=1, keepdim=True))
-    scales = largest.div_(_LARGEST)
-    return (rows / scales).round_().to(torch.int8), scales
+def rounded(
+    rows: Float32[np.ndarray, "n_rows n"],
+) -> tuple[np.ndarray, Float32[np.ndarray, "n_rows 1"]]:
+    """Return ``rows`` as 8-bit integers, and the scale of each row."""
+    scales = np.abs(rows).max(axis=1, keepdims=True) / np.float32(_LARGEST)
+    scales[scales == 0] = 1
+    return np.rint(rows / scales).astype(np.int8), scales

@@ -51,7 +51,7 @@ def load_transformer(folder: Path) -> PreTrainedModel:
     """
     stated = read_json(folder / CONFIG).get("model_type", _USUAL)
     try:
-        with _quiet_transformers():
+        with quiet_transformers():
             config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
             model, report = _from_pretrained(folder, config) if _is_bidirectional(config) else (None, {})
     except Exception as error:  # a wrong value in the configuration can raise an error of any class
@@ -207,7 +207,7 @@ def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[s
 
 
 @contextmanager
-def _quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Disable progress bars and loading reports; the caller checks the report and raises its errors.
 
     One thread at a time, because these settings are those of the process.

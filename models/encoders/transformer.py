@@ -20,7 +20,7 @@ from models.encoders.devices import (
     resolve_device,
     resolve_precision,
 )
-from models.encoders.int8 import multiply_in_int8
+from models.encoders.int8 import Int8Model
 from models.encoders.loading import layers_of, load_checkpoint, load_layer_mix, load_wordpieces
 from models.encoders.pooling import PaddedBatch, Window, mixed_states, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
@@ -56,7 +56,7 @@ class Transformer:
         self.checkpoint = checkpoint
         chosen = resolve_device(device)
         weights_sha256 = verify_weights(checkpoint)
-        self._models: dict[torch.device, PreTrainedModel] = {}
+        self._models: dict[torch.device, Any] = {}  # of transformers, or Int8Model
         self._copying = threading.Lock()
         if not self._fits(chosen, precision):
             if device != "auto":
@@ -70,6 +70,8 @@ class Transformer:
         self.batch_tokens = batch_tokens or default_batch_tokens(self.device)
         config = self._models[self.device].config
         self.wordpieces = load_wordpieces(checkpoint.folder, self._models[self.device], max_tokens=max_tokens)
+        if self.precision is Precision.INT8:
+            self._models[self.device] = Int8Model(self._models[self.device])
         self.max_tokens = self.wordpieces.max_tokens
         self.dim = int(config.hidden_size)
         self.fingerprint = fingerprint(checkpoint, weights_sha256, max_tokens=self.max_tokens)
@@ -198,9 +200,7 @@ class Transformer:
         rows = means.cpu().numpy()
         return [rows[:, row, : len(own)].copy() for row, own in enumerate(windows)]
 
-    def _states(
-        self, model: PreTrainedModel, batch: PaddedBatch, layers: Sequence[int]
-    ) -> list[torch.Tensor]:
+    def _states(self, model: Any, batch: PaddedBatch, layers: Sequence[int]) -> list[torch.Tensor]:
         """Return the output states of all tokens, then those of ``layers``; each (n_batch, longest, dim)."""
         rounded = self.precision is Precision.BFLOAT16
         with torch.autocast(model.device.type, torch.bfloat16, enabled=rounded, cache_enabled=False):
@@ -227,7 +227,7 @@ class Transformer:
             return False
         return True
 
-    def _model_on(self, device: torch.device) -> PreTrainedModel:
+    def _model_on(self, device: torch.device) -> Any:
         """Return the model on ``device``, to which the first caller copies the loaded one."""
         with self._copying:
             if device not in self._models:
@@ -242,8 +242,6 @@ class Transformer:
             for module in model.modules():
                 if isinstance(module, torch.nn.Linear):
                     module.to(torch.bfloat16)
-        if self.precision is Precision.INT8:
-            multiply_in_int8(model)
         for layer in layers_of(model):
             # A pass over a long abstract takes a tenth of a second or more on a CPU.
             layer.register_forward_pre_hook(_between_layers)

@@ -1,5 +1,7 @@
-"""8-bit products: their values, and where they are refused."""
+"""8-bit products: their rounding, their independence of the batch, and where they are refused."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,72 +12,74 @@ from akin.cli.training.sets import write_set
 from models.encoder import load_encoder
 from models.encoders import int8
 from models.encoders.devices import resolve_precision
-from models.errors import EncoderError, InputError
+from models.errors import EncoderError, InputError, MissingPackageError
 from models.training.examples import Example, TrainingSet
 from models.types import Precision
 from service.settings import settings_of
 from tests.support.commands import run
 from tests.support.examples.models.tiny_bert import WORDS, paper, write_tiny_bert
 
-exact_only = pytest.mark.skipif(not int8.is_exact(), reason="this processor's 8-bit products are not exact")
+PAPERS = [paper(f"Graph {n}", *["We show a method of neural transport of graph x."] * n) for n in range(1, 6)]
 
 
-@pytest.fixture
-def linear() -> torch.nn.Linear:
-    """Return a layer of 48 inputs and 20 outputs, with weights of very different sizes."""
-    generator = torch.Generator().manual_seed(0)
-    layer = torch.nn.Linear(48, 20)
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(20, 48, generator=generator) * torch.logspace(-3, 1, 20)[:, None])
-        layer.bias.copy_(torch.randn(20, generator=generator))
-    return layer
+def test_weights_are_rounded_with_a_scale_for_each_output() -> None:
+    """Weights become integers from -127 to 127, half a step away at most; outputs without weights stay 0."""
+    weights = np.random.default_rng(0).normal(size=(4, 48)).astype(np.float32)
+    weights *= np.array([[1e-3], [1.0], [10.0], [0.0]], np.float32)
+    integers, scales = int8.rounded(weights)
+    assert np.int8 == integers.dtype
+    assert [127, 127, 127, 0] == np.abs(integers.astype(int)).max(axis=1).tolist()
+    assert (np.abs(integers * scales - weights) <= scales / 2 * (1 + 1e-6)).all()
 
 
-def rounded(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the integers nearest to ``rows`` scaled so that each row's largest is 127, and the scales."""
-    unit = np.abs(rows).max(axis=1, keepdims=True) / np.float32(127)
-    return np.rint(rows / unit).astype(np.int64), unit
+def test_matrix_products_have_rounded_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All products of a transformer with its weights are rounded: six in a layer of BERT."""
+    made: list[np.ndarray] = []
+
+    def counting(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        made.append(rows)
+        return own(rows)
+
+    own = int8.rounded
+    monkeypatch.setattr(int8, "rounded", counting)
+    encoder = load_encoder(str(write_tiny_bert(tmp_path / "tiny")), device="cpu", precision=Precision.INT8)
+    assert 6 * encoder.n_layers == len(made)  # type: ignore[attr-defined]  # of an encoder of sentences
 
 
-@exact_only
-@torch.inference_mode()
-def test_a_layer_multiplies_rounded_numbers(linear: torch.nn.Linear) -> None:
-    """A layer gives integer products, scaled per output and token; a token of zeros gives the bias."""
-    inputs = torch.randn(2, 5, 48, generator=torch.Generator().manual_seed(1))
-    inputs[1, 4] = 0
-    found = int8.Int8Linear(linear)(inputs).numpy()
-    assert (2, 5, 20) == found.shape
-    np.testing.assert_array_equal(found[1, 4], linear.bias.numpy())
-    tokens, token_units = rounded(inputs.reshape(-1, 48).numpy()[:-1])
-    weights, weight_units = rounded(linear.weight.numpy())
-    products = (tokens @ weights.T) * (token_units * weight_units.T).astype(np.float64)
-    np.testing.assert_allclose(
-        found.reshape(-1, 20)[:-1], products + linear.bias.numpy(), rtol=1e-5, atol=1e-5
-    )
-    exactly = linear(inputs).numpy()
-    errors = np.abs(found - exactly).max(axis=(0, 1)) / np.abs(exactly - linear.bias.numpy()).max(axis=(0, 1))
-    assert errors.max() < 0.03
+def test_a_paper_does_not_depend_on_others(tmp_path: Path) -> None:
+    """A paper has nearly the same vectors in any batch, also if several threads encode at once."""
+    tiny = str(write_tiny_bert(tmp_path / "tiny"))
+    encoder = load_encoder(tiny, device="cpu", precision=Precision.INT8)
+    alone = [encoder.encode([each])[0].sentences for each in PAPERS]
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(encoder.encode, [PAPERS] * 8):
+            for own, expected in zip(found, alone, strict=True):
+                np.testing.assert_allclose(own.sentences, expected, atol=1e-5)
 
 
-@exact_only
-@torch.inference_mode()
-def test_a_token_does_not_depend_on_others(linear: torch.nn.Linear) -> None:
-    """A token has the same output, to the bit, in any batch."""
-    layer = int8.Int8Linear(linear)
-    inputs = torch.randn(7, 48, generator=torch.Generator().manual_seed(1)) * torch.logspace(0, 6, 7)[:, None]
-    assert torch.equal(layer(inputs)[:1], layer(inputs[:1]))
-
-
-def test_where_products_saturate_int8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """int8 is refused on processors that add pairs of products in 16 bits, which would give wrong vectors."""
-
-    def saturating(rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        pairs = ((rows[:, :, None].int() + 128) * columns.int()).unflatten(1, (-1, 2)).sum(2)
-        return pairs.clamp(-(2**15), 2**15 - 1).sum(1) - 128 * columns.int().sum(0)
-
-    monkeypatch.setattr(int8, "_products", saturating)
+def test_without_openvino_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its package, int8 is refused with the line that installs it."""
+    monkeypatch.setitem(sys.modules, "openvino", None)
     tiny = write_tiny_bert(tmp_path / "tiny")
-    with pytest.raises(EncoderError, match="use auto, bfloat16 or float32"):
+    with pytest.raises(MissingPackageError, match=r'pip install "akin\[int8\]"'):
+        load_encoder(str(tiny), device="cpu", precision=Precision.INT8)
+
+
+def test_an_architecture_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that OpenVINO cannot read is refused, and the error names other number formats."""
+
+    def failing(_: object) -> None:
+        raise RuntimeError("no conversion of aten::unheard_of")
+
+    monkeypatch.setattr(int8, "_graph_of", failing)
+    tiny = write_tiny_bert(tmp_path / "tiny")
+    with pytest.raises(
+        EncoderError, match=r"type 'bert' \(no conversion .*\); use auto, bfloat16 or float32"
+    ):
         load_encoder(str(tiny), device="cpu", precision=Precision.INT8)
 
 
