@@ -22,8 +22,8 @@ def citation_triplets(
 
     Hard negatives are cited by the paper's citations, easy ones are drawn from all papers; SPECTER takes 2
     hard and 3 easy ones. Missing hard negatives are replaced by easy ones. Each paper is the query of at most
-    ``most_per_paper`` of its citations, drawn at random. Papers not in ``papers`` are in no example. Raises
-    InputError for too few papers to draw from.
+    ``most_per_paper`` of its citations, drawn at random; the others ``belong`` to it. Papers that are not in
+    ``papers`` are in no example. Raises InputError for too few papers to draw from.
     """
     names = sorted(papers)
     if len(names) < n_hard + n_easy + 2:
@@ -37,11 +37,13 @@ def citation_triplets(
         own = known[query]
         shut = {query, *own}
         hard = sorted({far for near in own for far in known.get(near, ()) if far not in shut})
-        for positive in rng.permutation(own)[:most_per_paper].tolist() if own else ():
+        shuffled = rng.permutation(own).tolist() if own else []
+        belong = tuple(sorted(shuffled[most_per_paper:]))
+        for positive in shuffled[:most_per_paper]:
             negatives = rng.permutation(hard)[:n_hard].tolist() if hard else []
             while len(negatives) < n_hard + n_easy and len(shut) + len(negatives) < len(names):
                 drawn = names[int(rng.integers(len(names)))]
                 if drawn not in shut and drawn not in negatives:
                     negatives.append(drawn)
-            examples.append(Example(query, str(positive), tuple(str(i) for i in negatives)))
+            examples.append(Example(query, positive, tuple(negatives), belong=belong))
     return examples

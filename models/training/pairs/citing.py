@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,17 +58,33 @@ def cocited_papers(
     A sentence counts if it cites two or three usable papers and has 5 to 60 words and a bracket. Sentences
     that differ only in digits count once; each citing paper gives one sentence for each set of cited papers.
     A pair has one context from each paper that cites it, at most ten; ``min_contexts`` is the least number of
-    these citing papers. The pairs are in the order of the ids.
+    these citing papers. The pairs are in the order of the ids. All papers that any sentence cites with the
+    query ``belong`` to it, also those that make no pair with it.
     """
     pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for known, cited_by in _cocited(citations, papers).items():
+    together: defaultdict[str, set[str]] = defaultdict(set)
+    for known, cited_by in _cocited(_recorded(citations, together), papers).items():
         for pair in itertools.combinations(known, 2):
             pairs[pair] |= cited_by
+    found = {pair: cited_by for pair, cited_by in sorted(pairs.items()) if len(cited_by) >= min_contexts}
+    named = {name for pair in found for name in pair}
     return [
-        Example(query, positive, contexts=tuple(list(cited_by.values())[:_MAX_CONTEXTS]))
-        for (query, positive), cited_by in sorted(pairs.items())
-        if len(cited_by) >= min_contexts
+        Example(
+            query,
+            positive,
+            contexts=tuple(list(cited_by.values())[:_MAX_CONTEXTS]),
+            belong=tuple(sorted((together[query] & named) - {query, positive})),
+        )
+        for (query, positive), cited_by in found.items()
     ]
+
+
+def _recorded(citations: Iterable[Citation], together: Mapping[str, set[str]]) -> Iterator[Citation]:
+    """Yield the citations unchanged, and add to each paper in ``together`` those cited in its sentences."""
+    for citation in citations:
+        for name in citation.cited:
+            together[name].update(citation.cited)
+        yield citation
 
 
 def cociting_sentences(
@@ -151,9 +167,9 @@ def hold_out(
 
     The ``n_held_out`` held-out examples are drawn at random, and no two of them share a query or a positive;
     their negatives are dropped, because no measurement reads them. Training leaves out every example whose
-    query or positive is held out, and every negative that is. If a left-out example joins two held-out texts,
-    the ``belong`` of the held-out example records it, so that a right answer is not counted as wrong. Raises
-    InputError if too few examples are left.
+    query or positive is held out, and every negative that is. If two held-out texts belong together in any
+    example, the ``belong`` of the held-out example records it, so that a right answer is not counted as
+    wrong. Raises InputError if too few examples are left.
     """
     order = np.random.default_rng([seed, 1]).permutation(len(examples))
     held_out: list[Example] = []
@@ -184,9 +200,10 @@ def _with_belonging(
     """Return the held-out examples without negatives, but with the texts of ``taken`` joined to the query."""
     akin: defaultdict[str, set[str]] = defaultdict(set)
     for example in examples:
-        if {example.query, example.positive} <= taken:
-            akin[example.query].add(example.positive)
-            akin[example.positive].add(example.query)
+        if example.query in taken:
+            for other in taken.intersection((example.positive, *example.belong)):
+                akin[example.query].add(other)
+                akin[other].add(example.query)
     return [
         replace(own, negatives=(), belong=tuple(sorted(akin[own.query] - {own.query, own.positive})))
         for own in held_out
@@ -194,6 +211,10 @@ def _with_belonging(
 
 
 def training_set(name: str, examples: Sequence[Example], texts: Mapping[str, Paper]) -> TrainingSet:
-    """Return the training set of ``examples``, with only the ``texts`` that they name."""
+    """Return the training set of ``examples``, with only the ``texts`` that they name.
+
+    Of texts that only ``belong`` to a query, none is added, and the others' ids are left out.
+    """
     named = {text for own in examples for text in (own.query, own.positive, *own.negatives)}
-    return TrainingSet(name, {i: texts[i] for i in texts if i in named}, tuple(examples))
+    kept = [replace(own, belong=tuple(other for other in own.belong if other in named)) for own in examples]
+    return TrainingSet(name, {i: texts[i] for i in texts if i in named}, tuple(kept))

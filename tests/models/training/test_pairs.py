@@ -179,6 +179,31 @@ def test_citation_triplets_have_hard_and_easy_negatives() -> None:
     assert len(citation_triplets(cited, papers(*names), n_hard=2, n_easy=3, most_per_paper=1, seed=0)) == 3
 
 
+def test_citations_that_make_no_example_are_no_wrong_answers() -> None:
+    """A cited paper that was not drawn belongs to the query, in training and among held-out pairs."""
+    names = [f"p{i}" for i in range(60)]
+    cited = {name: names[i + 1 : i + 9] for i, name in enumerate(names)}
+    found = citation_triplets(cited, papers(*names), n_hard=2, n_easy=3, most_per_paper=1, seed=0)
+    split = hold_out(found, n_held_out=12, seed=0)
+    for made in (training_set("set", examples, papers(*names)) for examples in (found, *split)):
+        assert any(example.belong for example in made.examples)
+        queries = {example.query for example in made.examples}
+        wrong = [(a, b) for a in queries for b in cited[a] if b in made.texts and not made.belong(a, b)]
+        assert wrong == []
+        assert {other for example in made.examples for other in example.belong} <= made.texts.keys()
+
+
+def test_papers_cited_together_that_make_no_pair_are_no_wrong_answers() -> None:
+    """Papers of a pair with too few contexts, or of a sentence that cites many, belong to the query."""
+    strict = [citation(f"{x}{pair}", *pair) for x in "xy" for pair in ("ab", "cd", "ef")]
+    given = [*strict, citation("once", "a", "d"), citation("many", "a", "c", "f", "g", context="See (all).")]
+    found = cocited_papers(given, papers(*"abcdefg"), min_contexts=2)
+    assert pairs_of(found) == [("a", "b"), ("c", "d"), ("e", "f")]
+    assert [example.belong for example in found] == [("c", "d", "f"), ("a", "f"), ()]
+    held_out = hold_out(found, n_held_out=2, seed=2)[1]
+    assert [(example.query, example.belong) for example in held_out] == [("a", ("f",)), ("e", ())]
+
+
 def test_too_few_papers_to_draw_from_are_refused() -> None:
     """Drawing five negatives from three papers is refused."""
     with pytest.raises(InputError, match="too few"):
