@@ -142,6 +142,16 @@ def settings_of(config: BaseModel, kind: type) -> Any:
     return kind(**{own.name: getattr(config, own.name) for own in fields(kind)})
 
 
+def require_possible(config: RunConfig) -> None:
+    """Raise InputError for settings that do not fit together."""
+    if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
+        raise InputError(
+            "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
+        )
+    if config.steps.patience is not None and config.held_out is None:
+        raise InputError("patience needs a figure to watch; add a [held_out] table, or leave patience out.")
+
+
 def _from_folder(value: Any, folder: Path) -> Any:
     """Return ``value`` with every relative path in it, at any depth, joined to ``folder``."""
     if isinstance(value, Path):

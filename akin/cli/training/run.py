@@ -13,7 +13,7 @@ from rich.text import Text
 
 from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.training.card import FUNCTIONS, TAGGER, model_card
-from akin.cli.training.config import RunConfig, settings_of
+from akin.cli.training.config import RunConfig, require_possible, settings_of
 from akin.cli.training.curve import curve
 from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_facets
 from akin.cli.training.functions import find_examples, train_functions
@@ -119,7 +119,7 @@ class Run:
         self._objectives = [build_objective(own.objective) for own in config.sets]
         self.tau = served_tau(self._objectives)
         self._measured_at = config.tau or self.tau or _TAU
-        _require_possible(config)
+        require_possible(config)
         in_batch = config.mixing is Mixing.IN_BATCH
         require_learnable(self.sets, self._objectives, batch=config.steps.batch, in_batch=in_batch)
         self.overlaps = () if self.held_out is None else overlaps(self.held_out, self.sets)
@@ -146,8 +146,6 @@ class Run:
             self._out.mkdir(parents=True, exist_ok=True)
         training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
         state = self._state(LAST) if (self._out / LAST).exists() else None
-        if state is not None and state.measured_by != self._measured_by:
-            state.history.measured.clear()  # of other pairs or distances, so not comparable
         return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
 
     def finish(self, *, commands: Sequence[str] = ()) -> str:
@@ -165,7 +163,7 @@ class Run:
         the folder exists. Raises StorageError if ``folder`` has files or cannot be written.
         """
         expect_new(folder)
-        state = self.restore(LAST if last or not (self._out / BEST).exists() else BEST)
+        state = self.restore(last=last)
         if self.model.low_rank is not None:
             told = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
             beside = folder.with_name(f"{folder.name}-{CHANGES}")
@@ -195,9 +193,14 @@ class Run:
             write_encoder(prepared, checkpoint.folder, weights, pooling)
             (prepared / CARD).write_text(card, encoding="utf-8")
 
-    def restore(self, name: str) -> State:
-        """Load the weights of a checkpoint, LAST or BEST, into the model, and return its state."""
-        state = self._state(name)
+    def restore(self, *, last: bool = False) -> State:
+        """Load the weights of the best checkpoint into the model, and return its state.
+
+        It is the last one instead if ``last``, or if none was chosen by the measurement configured now.
+        """
+        state = self._state(LAST if last or not (self._out / BEST).exists() else BEST)
+        if state.measured_by != self._measured_by:
+            state = self._state(LAST)
         self.model.restore(state.weights)
         return state
 
@@ -213,7 +216,10 @@ class Run:
         )
 
     def _state(self, name: str) -> State:
-        return read_state(self._out / name, config=self.digest)
+        state = read_state(self._out / name, config=self.digest)
+        if state.measured_by != self._measured_by:
+            state.history.measured.clear()  # of other pairs, distances or tau, so not comparable
+        return state
 
     def _measure(self) -> Mapping[str, float]:
         if self.held_out is None or self.config.held_out is None:
@@ -270,16 +276,6 @@ def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
             "compares papers at one; give all the same."
         )
     return taus[0] if taus else None
-
-
-def _require_possible(config: RunConfig) -> None:
-    """Raise InputError for settings that do not fit together."""
-    if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
-        raise InputError(
-            "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
-        )
-    if config.steps.patience is not None and config.held_out is None:
-        raise InputError("patience needs a figure to watch; add a [held_out] table, or leave patience out.")
 
 
 def _decisive(config: RunConfig, base: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from akin.cli.training import run as running
 from akin.cli.training import train
 from akin.cli.training.config import read_config
-from akin.cli.training.run import BEST, CARD, ENCODER, FIGURES, LAST, Run
+from akin.cli.training.run import CARD, ENCODER, FIGURES, LAST, Run
 from models.errors import InputError
 from models.training import loop
 from models.training.objectives.batch import EncodedBatch
@@ -189,8 +189,8 @@ def test_the_best_trained_weights_are_kept_though_untrained_ones_were_better(tmp
     config = changed(write_run(tmp_path), ("1e-3", "1e-30"))
     trained(config, tmp_path / "out")
     run = Run(read_config(config), tmp_path / "out", device="cpu")
-    assert run.restore(BEST).step == 4
-    assert run.restore(LAST).step == 8
+    assert run.restore().step == 4
+    assert run.restore(last=True).step == 8
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,30 @@ def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra:
     np.testing.assert_allclose(after.numpy(), [own.document for own in encoded], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('[held_out]\npath = "set"\ndistances = ["single"]\n', ""), ("max_tokens", "tau = 0.9\nmax_tokens")],
+)
+def test_a_checkpoint_is_chosen_and_described_by_what_is_configured_now(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    """With another tau, or without held-out pairs, earlier figures choose and describe no checkpoint."""
+    config = write_run(tmp_path)
+    config.write_text(config.read_text().replace("1e-3", "1e-30"))
+    out = tmp_path / "out"
+    running = Run(read_config(config), out, device="cpu")
+    running.train(on_progress=ignore_progress)
+    assert "Wrote the weights of step 4" in running.write(tmp_path / "best", share=1)
+    assert before in config.read_text()
+    config.write_text(config.read_text().replace(before, after))
+    running = Run(read_config(config), out, device="cpu")
+    running.train(on_progress=ignore_progress)
+    assert running.finish() == f"Wrote the weights of step 8. Use them with: --encoder {out / ENCODER}"
+    card = (out / ENCODER / CARD).read_text()
+    assert "None were measured." in card
+    assert "| step |" not in card
+
+
 def test_the_card_says_what_was_done(tmp_path: Path) -> None:
     """The model card has the commands, the share of the change, and the examples of the run."""
     config = write_run(tmp_path, extra=LOW_RANK, steps="accumulate = 2\n")
