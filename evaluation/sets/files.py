@@ -120,10 +120,10 @@ def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]
         if line.isspace():
             continue
         fields = line.strip().split("\t" if header else None)
-        if header and number == 1 and not fields[-1].lstrip("-").isdecimal():
-            continue
         if len(fields) != width:
             raise BrokenRowError(str(path), number, f"{len(fields)} fields; expected {width}")
+        if header and number == 1 and not any(each.isdigit() for each in fields[-1]):
+            continue
         try:
             grade = int(fields[-1])
         except ValueError as error:

@@ -106,7 +106,7 @@ def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) 
 
 
 def test_beir_judgements_may_have_no_header(tmp_path: Path) -> None:
-    """The first line of the judgements is a header only if its last field is not a number."""
+    """The first line of the judgements is a header only if its last field has no digit."""
     whole = example("beir", tmp_path)
     (file,) = tmp_path.rglob("test.tsv")
     file.write_text("".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
@@ -135,6 +135,17 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     EXAMPLES["beir"](tmp_path)
     write(tmp_path, "qrels/test.tsv", "query-id\tcorpus-id\tscore\n7\td1\tgood\n")
     with pytest.raises(BrokenRowError, match=r"test\.tsv:2: the grade 'good'"):
+        reader_of("beir").load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "said"), [("q\t1\t1,0", "the grade '1,0'"), ("q d1 1", "1 fields"), ("q\tscore", "2 fields")]
+)
+def test_a_broken_first_line_of_judgements_is_no_header(tmp_path: Path, first: str, said: str) -> None:
+    """The first line of a file of judgements is refused like any other, instead of losing its query."""
+    EXAMPLES["beir"](tmp_path)
+    write(tmp_path, "qrels/test.tsv", f"{first}\n7\td1\t1\n")
+    with pytest.raises(BrokenRowError, match=rf"test\.tsv:1: {said}"):
         reader_of("beir").load(tmp_path)
 
 
