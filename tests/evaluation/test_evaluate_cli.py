@@ -185,7 +185,7 @@ def test_two_runs_are_compared(tmp_path: Path) -> None:
 def test_the_best_of_several_is_corrected_for_all_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best of three systems is corrected for three comparisons, in the figures and in the report."""
+    """The best of three systems is corrected for three comparisons, in the report too; notes are kept."""
     seen: list[int] = []
 
     def counting(found: list[Comparison], *, n_family: int = 0) -> list[Comparison]:
@@ -195,7 +195,9 @@ def test_the_best_of_several_is_corrected_for_all_pairs(
     monkeypatch.setattr("evaluation.report.report.correct", counting)
     given = (*QUICK, "--system", "bm25", "--report", tmp_path / "report.html")
     shown = run("evaluate", *given, "--format", "json")  # after the output of progress
-    compared = json.loads(shown[shown.index("{\n") :])["comparisons"]
+    figures = json.loads(shown[shown.index("{\n") :])
+    assert "Only 12 of 200 queries." in figures["notes"]
+    compared = figures["comparisons"]
     first, second = sorted((each["comparison"] for each in compared), key=lambda one: one["p_corrected"])
     ps = sorted(each["difference"]["p"] for each in (first, second))
     assert min(1.0, 3 * ps[0]) == pytest.approx(first["p_corrected"])
@@ -224,17 +226,22 @@ def test_the_verdict_is_that_of_the_corrected_comparison(
     assert ("Not resolvable" in capture.get()) == (p_corrected > 0.05)
 
 
-def test_runs_are_shown_with_their_reservations(tmp_path: Path) -> None:
-    """Queries that a run leaves out and the notes of a collection are printed, as for measured systems."""
+@pytest.mark.parametrize(
+    ("form", "before"),
+    [("table", "Note: "), ("markdown", "Note: "), ("latex", "% Note: "), ("json", '"')],
+)
+def test_runs_are_shown_with_their_reservations(tmp_path: Path, form: str, before: str) -> None:
+    """Queries that a run leaves out and the notes of a collection are printed in every format."""
     EXAMPLES["csfcube"](tmp_path)
     write_trec(Run("half", {"1-method": {"2": 1.0}}), tmp_path / "half.run")
     for asked in (("runs", "half.run"), ("compare", "half.run", "half.run")):
         files = [tmp_path / name for name in asked[1:]]
-        shown = flat(run("evaluate", asked[0], *files, "--set", "csfcube", "--path", tmp_path))
+        given = (asked[0], *files, "--set", "csfcube", "--path", tmp_path, "--format", form)
+        shown = flat(run("evaluate", *given))
         who = "half leaves" if asked[0] == "runs" else "half.run leave"
         assert f"{who} 2 queries unanswered, which count 0; the first: 1-background." in shown
-        assert "Note: Only fold1 is here" in shown
-        assert 1 == shown.count("Caution: intervals from 1 query papers")
+        assert f"{before}Only fold1 is here" in shown
+        assert 1 == shown.count(f"{before}Intervals from 1 query papers are too narrow")
 
 
 def test_equal_runs_cannot_be_told_apart(tmp_path: Path) -> None:

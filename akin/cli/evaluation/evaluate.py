@@ -14,6 +14,7 @@ from akin.cli.evaluation.scores import (
     comparison_row,
     comparison_table,
     measurement_tables,
+    note_lines,
     reservations,
     row_tables,
     seed_table,
@@ -137,7 +138,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         compared = [SystemComparison(best, other, found) for other, found in measured.against_best]
         seeds = seed_table(over_seeds(measured.rows))
         shown = Group(measurement_tables(measured), seeds, verdicts(measured))
-        show(shown, measured.rows, compared, form=form)
+        show(shown, measured.rows, compared, form=form, notes=reservations(measured.collection))
         write_files(measured, json_file=json_file, runs=runs, report=report)
 
     return measure
@@ -185,7 +186,8 @@ def compare(
     beside = list(zip(others, corrected, strict=True))
     compared = [SystemComparison(first, other, each) for other, of_run in beside for each in of_run]
     tables = [comparison_table(first, other, of_run, collection) for other, of_run in beside]
-    show(Group(*tables, *reservations(collection)), [], compared, form=form)
+    notes = reservations(collection)
+    show(Group(*tables, *note_lines(notes)), [], compared, form=form, notes=notes)
     rows = [{"a": each.a, "b": each.b, **comparison_row(each.comparison)} for each in compared]
     rows = [{"set": collection.name, **row} for row in rows]
     write_json(json_file, rows)
@@ -208,7 +210,8 @@ def runs(
 
     collection, read = _runs(name, path, files)
     rows = summarise(collection, read, with_mean=mean)
-    show(Group(row_tables(rows, collection), *reservations(collection)), rows, [], form=form)
+    notes = reservations(collection)
+    show(Group(row_tables(rows, collection), *note_lines(notes)), rows, [], form=form, notes=notes)
     write_json(json_file, [asdict(row) for row in rows])
 
 
@@ -258,7 +261,8 @@ def suite(
     sections = read_sections(json_file)
     for name in ran.measured:
         figures = sections[name].figures
-        show(row_tables(figures.rows), figures.rows, figures.compared, form=form)
+        tables = Group(row_tables(figures.rows), *note_lines(figures.notes))
+        show(tables, figures.rows, figures.compared, form=form, notes=figures.notes)
     for name, reason in ran.left.items():
         stderr.print(f"{name} stays as it was: {reason}.")
     fill(tuple(pages or ()), json_file)

@@ -44,7 +44,7 @@ def facets(
         from evaluation.tasks.facets import measure_facets
 
         measured = measure_facets(path, loaded, tagger=tagger, cache=cache, on_progress=on_progress)
-    show(facet_tables(measured), measured.rows, measured.compared, form=form)
+    show(facet_tables(measured), measured.rows, measured.compared, form=form, notes=measured.notes)
     write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -82,7 +82,7 @@ def reviewers(
         measured = measure_reviewers(
             path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
         )
-    show(reviewer_tables(measured), measured.rows, measured.compared, form=form)
+    show(reviewer_tables(measured), measured.rows, measured.compared, form=form, notes=measured.notes)
     write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -120,7 +120,8 @@ def authors(
             device=device,
             on_progress=on_progress,
         )
-    show(reviewer_tables(measured, name="authors"), measured.rows, measured.compared, form=form)
+    tables = reviewer_tables(measured, name="authors")
+    show(tables, measured.rows, measured.compared, form=form, notes=measured.notes)
     write_json(json_file, [asdict(row) for row in measured.rows])
 
 

@@ -7,7 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from akin.cli.evaluation.scores import measure_table, plain_table, signed
+from akin.cli.evaluation.scores import measure_table, note_lines, plain_table, signed
 from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` does not need them
@@ -41,7 +41,7 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
         verdict = "resolvable" if found.resolvable else "not resolvable"
         line = f"{measured.tagger} − {system}{role}: {found.measure} {signed(found)} ({verdict})"
         shown.append(Text(line, style="bold" if role else ""))
-    return Group(*shown, *(Text(f"Note: {note}", style="yellow") for note in measured.notes))
+    return Group(*shown, *note_lines(measured.notes))
 
 
 def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers") -> Group:
@@ -58,7 +58,7 @@ def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers")
     for system, found in measured.differences:
         verdict = "resolvable" if found.resolvable else "not resolvable"
         shown.append(Text(f"akin − {system}: {found.measure} {signed(found)} ({verdict})"))
-    return Group(*shown, *(Text(f"Note: {note}", style="yellow") for note in measured.notes))
+    return Group(*shown, *note_lines(measured.notes))
 
 
 def _confusion_table(measured: "FacetMeasurement") -> Table:

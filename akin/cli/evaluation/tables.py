@@ -44,19 +44,26 @@ def show(
     compared: Sequence["SystemComparison"],
     *,
     form: FigureFormat,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Print the figures in the format ``form``; ``tables`` are those for the terminal."""
+    """Print the figures in the format ``form``; ``tables`` are those for the terminal, with their notes."""
     if form is FigureFormat.TABLE:
         stdout.print(tables)
         return
     if form is FigureFormat.JSON:
-        figures = {"rows": [asdict(row) for row in rows], "comparisons": [asdict(each) for each in compared]}
+        figures = {
+            "rows": [asdict(row) for row in rows],
+            "comparisons": [asdict(each) for each in compared],
+            "notes": list(notes),
+        }
         stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), markup=False, soft_wrap=True)
         return
     from evaluation.report.tables import FORMATS, comparison_table, figure_tables
 
     written = [*figure_tables(rows), *([comparison_table(compared)] if compared else [])]
-    text = "\n\n".join(FORMATS[form](table) for table in written)
+    comment = "% " if form is FigureFormat.LATEX else ""
+    told = [f"{comment}Note: {note}" for note in notes]
+    text = "\n\n".join([*(FORMATS[form](table) for table in written), *told])
     stdout.print(text, markup=False, soft_wrap=True)
 
 
