@@ -215,6 +215,15 @@ def test_the_least_loss_is_first() -> None:
     assert systems("MAP") == ["c", "a", "b"]
 
 
+def test_a_misspelt_folder_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    """`akin evaluate suite` refuses a folder that is not there, instead of measuring the demo grid alone."""
+    file = tmp_path / "figures.json"
+    given = ("--encoder", "hashing", "--only", "demo", "--limit-queries", "8")
+    shown = run("evaluate", "suite", tmp_path / "absent", "--json", file, *given, status=2)
+    assert "does not exist" in flat(shown)
+    assert not file.exists()
+
+
 def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
     """`akin evaluate suite` names the parts left out, writes the file, and fills the pages' tables."""
     (tmp_path / "page.md").write_text("<!-- figures: demo bm25 -->\n<!-- end -->\n", encoding="utf-8")

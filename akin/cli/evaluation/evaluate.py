@@ -218,7 +218,8 @@ def runs(
 @app.command()
 def suite(
     folder: Annotated[
-        Path, typer.Argument(help="A folder with one subfolder per test collection.", file_okay=False)
+        Path,
+        typer.Argument(help="A folder with one subfolder per test collection.", exists=True, file_okay=False),
     ],
     json_file: Annotated[
         Path, typer.Option("--json", help="The JSON file to write or update.", dir_okay=False)
