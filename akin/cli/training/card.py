@@ -102,6 +102,19 @@ def _measured(state: State) -> list[str]:
     return [*table, "", f"Step {state.step:,} minus step 0, the encoder before training: {apart}."]
 
 
+def reservation(state: State) -> str:
+    """Return a sentence if the encoder before training did as well as ``state`` or better, else nothing.
+
+    The figure that chooses checkpoints decides.
+    """
+    before, own = (next(iter(state.history.figures_at(step).values()), None) for step in (0, state.step))
+    if before is None or own is None or own > before:
+        return ""
+    return (
+        f" On the held-out pairs, the encoder before training was {'better' if own < before else 'as good'}."
+    )
+
+
 def _left_out(folder: Path) -> str:
     report = folder / REPORT
     if not report.is_file():

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from akin.cli.evaluation.study_scores import facet_tables
-from akin.cli.training.card import FUNCTIONS, TAGGER, model_card
+from akin.cli.training.card import FUNCTIONS, TAGGER, model_card, reservation
 from akin.cli.training.config import RunConfig, require_possible, settings_of
 from akin.cli.training.curve import curve
 from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_facets
@@ -174,12 +174,8 @@ class Run:
         config = self.config.model_copy(update={"share": share, "tau": self._measured_at})
         card = model_card(config, self.sets, state, drawn=drawn, commands=commands, overlaps=self.overlaps)
         self.export(folder, share=share, card=card)
-        better = (
-            " On the held-out pairs, the encoder before training was better."
-            if state.history.highest == 0
-            else ""
-        )
-        return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
+        than_before = reservation(state)
+        return f"Wrote the weights of step {state.step:,}.{than_before} Use them with: --encoder {folder}"
 
     def export(self, folder: Path, *, share: float = 1.0, card: str = "") -> None:
         """Write the encoder with its current weights to a new folder, with ``card`` as its README.md.

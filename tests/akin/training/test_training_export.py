@@ -9,11 +9,13 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from akin.cli.training import train
+from akin.cli.training.card import reservation
 from akin.cli.training.config import read_config
 from akin.cli.training.run import CARD, ENCODER, Run
 from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
+from models.training.loop import History, State
 from models.types import ignore_progress
 from service.search.rerank import default_tau
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
@@ -104,6 +106,19 @@ def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(60.0, 60.0, "was as good."), (60.0, 59.9, "was better."), (60.0, 60.1, ""), (None, 60.0, "")],
+)
+def test_an_export_says_what_training_gained_nothing_over(
+    before: float | None, after: float, said: str
+) -> None:
+    """Only a lower figure than before training is called worse; the distance named first decides."""
+    start = {} if before is None else {"ot": before, "single": 70.0}
+    state = State(4, {}, History([], [(0, start), (4, {"ot": after, "single": 50.0})]))
+    assert reservation(state) == (said and f" On the held-out pairs, the encoder before training {said}")
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [('[held_out]\npath = "set"\ndistances = ["single"]\n', ""), ("max_tokens", "tau = 0.9\nmax_tokens")],
 )
@@ -116,7 +131,9 @@ def test_a_checkpoint_is_chosen_and_described_by_what_is_configured_now(
     out = tmp_path / "out"
     running = Run(read_config(config), out, device="cpu")
     running.train(on_progress=ignore_progress)
-    assert "Wrote the weights of step 4" in running.write(tmp_path / "best", share=1)
+    assert "step 4. On the held-out pairs, the encoder before training was as good. Use" in running.write(
+        tmp_path / "best", share=1
+    )
     assert before in config.read_text()
     config.write_text(config.read_text().replace(before, after))
     running = Run(read_config(config), out, device="cpu")
