@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from indexer.files.durable import storage_errors
+from models.checkpoints.checkpoints import CHECKPOINTS
 from models.errors import InputError
 from models.training.batches import Mixing
 from models.training.rhetoric.phrases import PHRASES
@@ -121,7 +122,10 @@ class RunConfig(_Strict):
 
 
 def read_config(path: Path) -> RunConfig:
-    """Read the file ``path``; paths in it are relative to its folder. Raises InputError or StorageError."""
+    """Read the file ``path``; paths in it are relative to its folder. Raises InputError or StorageError.
+
+    ``encoder`` is a path if it is no checkpoint's name and its folder is there.
+    """
     with storage_errors(path):
         content = path.read_bytes()
     try:
@@ -134,7 +138,9 @@ def read_config(path: Path) -> RunConfig:
             f"{path} cannot be used: {'; '.join(faults)}. docs/how-to/training.md lists every key."
         ) from error
     read: RunConfig = _from_folder(config, path.parent)
-    return read
+    folder = path.parent / read.encoder
+    named = read.encoder in CHECKPOINTS or not folder.is_dir()
+    return read if named else read.model_copy(update={"encoder": str(folder)})
 
 
 def settings_of(config: BaseModel, kind: type) -> Any:

@@ -217,6 +217,25 @@ def test_what_a_configuration_may_not_say(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_encoder_is_named_or_found_beside_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is relative to the file like every path in it; a checkpoint's name is never a folder."""
+    config = write_run(tmp_path / "own")
+    text = config.read_text()
+    for folder in ("own/minilm", "elsewhere"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path)
+    for given, expected in (
+        ("encoder", str(tmp_path / "own" / "encoder")),
+        (str(tmp_path / "own" / "encoder"), str(tmp_path / "own" / "encoder")),
+        ("minilm", "minilm"),
+        ("elsewhere", "elsewhere"),
+    ):
+        config.write_text(text.replace(str(tmp_path / "own" / "encoder"), given))
+        assert read_config(config).encoder == expected
+
+
 def test_the_command_trains_and_writes_an_encoder(tmp_path: Path) -> None:
     """`akin train CONFIG.toml --out DIR` writes an encoder and its model card."""
     config = write_run(tmp_path, extra=LOW_RANK)
