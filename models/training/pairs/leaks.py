@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from models.training.pairs.citing import Citation
+from models.training.pairs.cropping import paper_of
 from models.types import Paper
 
 _OTHER = re.compile(r"[\W_]+")
@@ -16,6 +17,7 @@ _OF_CITING = "of the citing paper"
 class LeakGuard:
     """A filter for papers of evaluations, by id, DOI and title; ``counts`` holds the number found by each.
 
+    A text that a recipe made of a paper stands for this paper, by id.
     ``without_leaked_citations`` compares the id of a citing paper, also with the papers that
     ``without_leaks`` left out, and its DOI and title if given. ``named`` holds the names of the evaluations.
     """
@@ -26,7 +28,7 @@ class LeakGuard:
         self.named = tuple(named)
         self._ids, self._dois, self._titles = set(ids), set[str](), set[str]()
         for paper in papers:
-            self._ids.add(paper.id)
+            self._ids.add(paper_of(paper.id))
             if paper.doi:
                 self._dois.add(paper.doi.casefold())
             for title in _titles(paper):
@@ -80,10 +82,20 @@ def left_out(counts: Mapping[str, int], named: Sequence[str] | None) -> str:
     return f"Papers left out because {which}: {told}."
 
 
-def n_shared(texts: Iterable[Paper], others: Iterable[Paper]) -> int:
-    """Return how many of ``texts`` are also in ``others``, by title or by sentences, whatever their ids."""
+def n_shared(texts: Iterable[Paper], others: Collection[Paper]) -> int:
+    """Return how many of ``texts`` are also in ``others``, by title or by sentences, whatever their ids.
+
+    If a recipe made one of two texts of a paper, such as a crop, the paper's id also decides.
+    """
     known = {key for other in others for key in _keys(other)}
-    return sum(not known.isdisjoint(_keys(text)) for text in texts)
+    ids = {paper_of(other.id) for other in others}
+    made_of = {paper_of(other.id) for other in others if paper_of(other.id) != other.id}
+
+    def is_shared(text: Paper) -> bool:
+        own = paper_of(text.id)
+        return own in (made_of if own == text.id else ids) or not known.isdisjoint(_keys(text))
+
+    return sum(map(is_shared, texts))
 
 
 def _keys(paper: Paper) -> list[str]:

@@ -279,6 +279,16 @@ def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
         read_set(tmp_path / "absent")
 
 
+def test_papers_of_held_out_crops_are_left_out_of_other_sets(tmp_path: Path, corpus: Path) -> None:
+    """``--leave-out pairs=`` leaves out the papers of held-out crops, which have their ids in their own."""
+    (tmp_path / "crops").mkdir()
+    _, crops = made(tmp_path / "crops", "crops", "--papers", corpus, "--held-out", 4)
+    output, out = made(tmp_path, "cloze", "--papers", corpus, "--leave-out", f"pairs={crops / HELD_OUT}")
+    assert "4 by id" in output
+    held_out = {example.query.split(":")[1] for example in read_set(crops / HELD_OUT).examples}
+    assert not held_out & {example.query.split(":")[1] for example in read_set(out).examples}
+
+
 @pytest.mark.parametrize("report", [None, "[1]", '{"loss": 0.1}', "no JSON"])
 def test_a_set_replaces_nothing_but_a_set(tmp_path: Path, corpus: Path, report: str | None) -> None:
     """A folder with other content is left unchanged, and refused before the corpus is read."""

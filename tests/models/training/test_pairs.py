@@ -376,6 +376,24 @@ def test_copies_of_a_text_are_found_by_title_or_sentences() -> None:
     assert n_shared(held_out[3:], others) == 0
 
 
+def test_a_crop_stands_for_its_paper() -> None:
+    """Of two texts with a paper in common, one may be a part of it; equal ids alone do not count."""
+    long = tuple(f"Sentence number {i} says so and so." for i in range(12))
+    given = {"a": paper("a", long), "b:c": paper("b:c", long)}
+    crops, cloze = independent_crops(given, seed=0)[1], inverse_cloze(given, seed=0)[1]
+    other = paper("a", title="The same id, of another collection")
+    for texts, others, expected in (
+        (crops, cloze, 4),
+        (crops, {"a": given["a"]}, 2),
+        (given, {name: crops[name] for name in ("crop:b:c:a", "crop:b:c:b")}, 1),
+        (crops, {"a": other}, 2),
+        ({"a": other}, {"a": given["a"]}, 0),
+    ):
+        assert n_shared(texts.values(), list(others.values())) == expected
+    guard = LeakGuard(crops.values())
+    assert guard.without_leaks({**given, "d": paper("d", long)}).keys() == {"d"}
+
+
 @pytest.mark.parametrize(
     ("example", "said"),
     [
