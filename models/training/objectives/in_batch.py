@@ -28,7 +28,7 @@ class InBatch:
     """The loss for one distance, or its mean over several.
 
     ``temperature`` and ``tau``, the temperature of the marginals, are in units of distance. Raises InputError
-    for no distance or a temperature not above 0, UnknownNameError for an unknown distance.
+    for no list of distances or a temperature not above 0, UnknownNameError for an unknown distance.
     """
 
     distances: tuple[str, ...] = ("ot",)
@@ -36,10 +36,13 @@ class InBatch:
     tau: float = 0.5
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.distances, tuple) and self.distances):
+            raise InputError(
+                f"The objective's distances are {self.distances!r}; expected a list of at least one of "
+                f"{', '.join(DISTANCES)}."
+            )
         for name in self.distances:
             require_distance(name)
-        if not self.distances:
-            raise InputError(f"in-batch has no distances; give at least one of {', '.join(DISTANCES)}.")
         require_positive(temperature=self.temperature, tau=self.tau)
 
     @property

@@ -284,6 +284,25 @@ def test_unknown_distances_are_named() -> None:
         resolve(OBJECTIVES, "in-batch", "objective")(distances=("cosine",))
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        (
+            "in-batch",
+            {"distances": "ot"},
+            "distances are 'ot'; expected a list of at least one of ot, single",
+        ),
+        ("in-batch", {"distances": ()}, "expected a list of at least one"),
+        ("in-batch", {"distances": 3}, "expected a list of at least one"),
+        ("specter", {"mean": "no"}, "mean is 'no'; expected true or false"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(name: str, given: dict[str, object], said: str) -> None:
+    """A text is no list of distances and neither true nor false."""
+    with pytest.raises(InputError, match=said):
+        resolve(OBJECTIVES, name, "objective")(**given)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_separable_papers_are_told_apart(case: str) -> None:
     """With each objective, a linear map learns to tell separable papers apart, and the loss nears 0."""
