@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import math
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -182,11 +183,13 @@ def train_functions(
         content = weights_content(trained.head, told)
         with storage_errors(file):
             replace_file(file, content)
-        best = int(np.argmax(trained.held_out))
-        seen.append(trained.held_out[best])
+        seen.append(trained.held_out[trained.kept])
+        why = f"MAP@R {seen[-1]:.1f} by the {len(learnt)} functions, on papers held out."
+        if np.isnan(seen[-1]):
+            why = "no function has two sentences on the papers held out, so none could be measured."
         lines.append(
-            f"Kept epoch {best + 1} of {settings.n_epochs}: MAP@R {seen[-1]:.1f} by the {len(learnt)} "
-            f"functions, on papers held out. Wrote {file} ({len(content) / 1e6:.2f} MB)."
+            f"Kept epoch {trained.kept + 1} of {settings.n_epochs}: {why} "
+            f"Wrote {file} ({len(content) / 1e6:.2f} MB)."
         )
         if n_functions is not None:
             others = ~np.isin(features.labels, learnt)
@@ -207,10 +210,15 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean MAP@R, in percent, with each row as a query against all other rows."""
+    """Return the mean MAP@R, in percent, with each row as a query against all other rows.
+
+    Rows whose label no other row has are no queries; NaN if no row is one.
+    """
     from evaluation.sets import functions as retrieval
 
-    return float(retrieval.retrieval_by_label(vectors, labels)["MAP@R"].mean())
+    asked = np.bincount(labels)[labels] > 1
+    values = retrieval.retrieval_by_label(vectors, labels)["MAP@R"][asked]
+    return float(values.mean()) if asked.any() else math.nan
 
 
 def _features(

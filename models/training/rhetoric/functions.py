@@ -62,10 +62,11 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class TrainedHead:
-    """The head of the best epoch, and the scores of each epoch's head on the held-out papers."""
+    """The head of the epoch ``kept``, counted from 0, and each epoch's score on the held-out papers."""
 
     head: Head
     held_out: tuple[float, ...]
+    kept: int
 
 
 def encode_examples(
@@ -153,8 +154,9 @@ def train_head(
     """Train a head under one objective; equal arguments give an equal head on the same machine.
 
     A tenth of the papers is held out. After each epoch, ``measure`` scores their sentences (the mean of those
-    in context and those alone); the head of the epoch with the best score is kept. Raises UnknownNameError or
-    MissingPackageError for the objective, InputError for more dimensions than the layers have.
+    in context and those alone); the head of the epoch with the best score is kept, the last one if no epoch
+    has a score (NaN). Raises UnknownNameError or MissingPackageError for the objective, InputError for more
+    dimensions than the layers have.
     """
     require_dim(settings, features.rows[0].size)
     rng = np.random.default_rng(settings.seed)
@@ -167,8 +169,8 @@ def train_head(
             heads.append(head)
             scores.append(score_head(head, features, held_out, measure))
             on_progress("epochs", len(scores), settings.n_epochs)
-    best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
-    return TrainedHead(heads[best], tuple(scores))
+    kept = len(scores) - 1 if np.isnan(scores).all() else int(np.nanargmax(scores))
+    return TrainedHead(heads[kept], tuple(scores), kept)
 
 
 def _heads(

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from akin.cli.evaluation import evaluate
 from akin.cli.training import train
+from akin.cli.training.functions import _map_at_r
 from evaluation.sets.functions import retrieval_by_label
 from evaluation.systems.sentence_systems import sentence_vectors
 from evaluation.systems.vectors import VectorSource
@@ -114,6 +115,15 @@ def test_an_epoch_without_a_measure_is_not_the_best() -> None:
     )
     assert (1.0, 9.0) == kept.held_out[:2]
     assert np.array_equal(kept.head.weight, second.head.weight)
+
+
+def test_without_a_measure_the_last_epoch_is_kept() -> None:
+    """If no epoch has a score, training goes to its end, as it would without held-out papers."""
+    settings, scores = replace(QUICK, n_epochs=3), iter([1.0, 1.0, 2.0, 2.0, 3.0, 3.0])
+    kept = train_head(toy_features(), settings, measure=lambda *_: float("nan"), on_progress=quiet)
+    last = train_head(toy_features(), settings, measure=lambda *_: next(scores), on_progress=quiet)
+    assert (2, 2) == (kept.kept, last.kept)
+    assert np.array_equal(kept.head.weight, last.head.weight)
 
 
 def test_papers_held_out_teach_nothing() -> None:
@@ -275,6 +285,14 @@ def test_a_corpus_becomes_a_function_encoder_and_is_measured(workplace: Path) ->
     kinds = ("", ":layer0", ":layer1", ":a", ":b")
     assert {f"{folder}:{view}{kind}" for view in ("context", "alone") for kind in kinds} == set(figures)
     assert 100.0 == figures[f"{folder}:context:a"]
+
+
+def test_functions_with_one_sentence_held_out_are_not_measured(workplace: Path) -> None:
+    """A function with one held-out sentence counts as no failure; if none has two, the report says so."""
+    shown = trained(workplace, "few.safetensors", "--per-function", "4", "--epochs", "2")
+    assert "Kept epoch 2 of 2: no function has two sentences on the papers held out" in shown
+    vectors = np.array([[1, 0], [1, 0.1], [0, 1]], dtype=np.float32)
+    assert 100.0 == _map_at_r(vectors, np.array([0, 0, 1]))
 
 
 def test_a_training_is_repeated_to_the_byte_also_from_the_cache(workplace: Path) -> None:
