@@ -86,12 +86,14 @@ def measure_facets(
 ) -> FacetMeasurement:
     """Measure the tagger that fits ``encoder`` on CSAbstruct's labels, read from ``path`` as by FunctionsSet.
 
-    ``tagger``: weights to measure instead. Compared with it are the tagger that reads only text and, if the
-    folder holds a train side that is not itself measured, BASELINES trained on it; ``cache`` keeps its
-    vectors. Intervals resample abstracts. Raises CollectionMissingError, BrokenRowError, InputError (no
-    papers, labels that are no facets, a name used twice), and what encoder and taggers raise.
+    ``tagger``: weights to measure instead. Compared with it are the tagger that they would replace, the one
+    that reads only text and, if the folder holds a train side that is not itself measured, BASELINES trained
+    on it; ``cache`` keeps its vectors. Intervals resample abstracts. Raises CollectionMissingError,
+    BrokenRowError, InputError (no papers, labels that are no facets, a name used twice), and what encoder and
+    taggers raise.
     """
-    measured = open_tagger(encoder.spec) if tagger is None else read_tagger(tagger)
+    usual = open_tagger(encoder.spec)
+    measured = usual if tagger is None else read_tagger(tagger)
     annotator = Annotator(encoder, tagger=measured)
     # An encoder without hidden layers gets the tagger that needs none.
     surface = open_tagger(HashingEncoder().spec)
@@ -104,11 +106,16 @@ def measure_facets(
     name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
     predicted = {name: _codes([each.probabilities for each in annotated])}
-    if name in BASELINES or (name == surface.spec.name and measured.spec != surface.spec):
+    if name in BASELINES or any(
+        name == other.spec.name and measured.spec != other.spec for other in (usual, surface)
+    ):
         raise InputError(
             f"{tagger} has the name of another system in this table; choose another name for the file."
         )
     predicted[surface.spec.name] = _codes(surface.tag(papers, []))
+    if usual.spec.name not in predicted:
+        replaced = _annotate(Annotator(encoder, tagger=usual), papers, on_progress)
+        predicted[usual.spec.name] = _codes([each.probabilities for each in replaced])
     tested = LabelledPapers(papers, [each.encoded.sentences for each in annotated])
     notes, file = list(collection.notes), FunctionsSet().file(path)
     if file.name.startswith(_TRAIN):

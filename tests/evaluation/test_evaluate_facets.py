@@ -20,7 +20,7 @@ from evaluation.tasks.facets import (
     measure_facets,
     summarise_confusions,
 )
-from models.encoder import Encoder
+from models.encoder import Encoder, load_encoder
 from models.errors import CollectionMissingError, InputError
 from models.facets import FACETS
 from models.types import EncoderSpec, Facet, Paper
@@ -28,6 +28,7 @@ from tests.support.annotators import KeywordTagger
 from tests.support.commands import flat, run
 from tests.support.examples.evaluation.set_examples import lines, write
 from tests.support.examples.evaluation.system_examples import ignore
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 OPENINGS = {
     Facet.BACKGROUND: "It is known that {0} matters.",
@@ -206,6 +207,37 @@ def test_baselines_stand_beside_the_tagger(folder: Path, hashing: Encoder) -> No
     assert ("position", (10 * np.eye(5)).tolist()) == (found.best_baseline, found.confusion.tolist())
     assert list(BASELINES) == list(dict.fromkeys(system for system, _ in found.differences))
     assert 10 == found.n_papers
+
+
+def test_weights_stand_beside_the_tagger_that_they_would_replace(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given weights are compared with the encoder's own tagger and the one that reads text alone, by name."""
+    write_tiny_bert(tmp_path / "tiny")
+    encoder = load_encoder(str(tmp_path / "tiny"), device="cpu")
+    given = KeywordTagger("mine", encoder=encoder.spec.fingerprint, layers=(1,))
+    usual = KeywordTagger("usual", encoder=encoder.spec.fingerprint, layers=(1, 2))
+    text_alone = KeywordTagger("text-alone")
+    monkeypatch.setattr("evaluation.tasks.facets.read_tagger", lambda _: given)
+
+    def measured_with(own: KeywordTagger) -> FacetMeasurement:
+        return measure_facets(
+            folder / "dev.jsonl",
+            encoder,
+            tagger=tmp_path / "mine.safetensors",
+            open_tagger=lambda spec: own if spec == encoder.spec else text_alone,
+            on_progress=ignore,
+        )
+
+    found = measured_with(usual)
+    others = ["text-alone", "usual"]
+    assert ("mine", others) == (
+        found.tagger,
+        [system for system in dict.fromkeys(name for name, _ in found.differences) if system in others],
+    )
+    assert 4 == usual.seen[0].shape[0]  # its own layers, and their openings
+    with pytest.raises(InputError, match="has the name of another system"):
+        measured_with(KeywordTagger("mine", encoder=encoder.spec.fingerprint, layers=(2,)))
 
 
 def test_labels_are_not_shown_to_the_tagger(tmp_path: Path, hashing: Encoder) -> None:
