@@ -1,6 +1,6 @@
 """Calls to the processes that hold shards: waiting, cancelling, and the meaning of their errors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -43,6 +43,18 @@ def _internal_error(error: Any) -> InternalError:
     return InternalError("Something went wrong on our side, in a shard. The log has the details.")
 
 
+def first_done(ray: Any, refs: Sequence[Any], *, n: int, timeout_s: float) -> tuple[list[Any], list[Any]]:
+    """Return the calls of ``refs`` that end before ``n`` have, or before the time is up, and the others.
+
+    Raises ShardAwayError if this machine has left the cluster.
+    """
+    try:
+        done, left = ray.wait(list(refs), num_returns=n, timeout=timeout_s)
+    except OSError as error:  # this machine is no longer a node of the cluster
+        raise ShardAwayError("The cluster is gone.") from error
+    return done, left
+
+
 def ended(ray: Any, begun: Mapping[Any, Replica], generation: Generation) -> list[Any]:
     """Return the calls that end before the called process goes away.
 
@@ -52,10 +64,7 @@ def ended(ray: Any, begun: Mapping[Any, Replica], generation: Generation) -> lis
     left = list(begun)
     while left:
         check_deadline()
-        try:
-            more, left = ray.wait(left, num_returns=len(left), timeout=_SLICE_S)
-        except OSError as error:  # this machine is no longer a node of the cluster
-            raise ShardAwayError("The cluster is gone.") from error
+        more, left = first_done(ray, left, n=len(left), timeout_s=_SLICE_S)
         done += more
         left = [ref for ref in left if generation in begun[ref].opened]
     check_deadline()  # first, as a shard's own error only names the time that was left

@@ -1,9 +1,11 @@
 """The processes of shards: started on the machines of a cluster, restarted, and moved."""
 
 import itertools
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from indexer.cluster import ACTOR_CPUS, placement_strategy
@@ -17,12 +19,45 @@ LOOKS: Final = "looks"  # calls that a process answers even while it works on al
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """One process that holds a shard, the machine it is on, and the generations that it can search."""
+    """One process that holds a shard, the machine it is on, and the generations that it can search.
+
+    ``opening`` has the calls that open more of them; ``heard_at`` is when it last said that it is there,
+    ``None`` if it never did.
+    """
 
     shard: int
     machine: str
     actor: Any
     opened: frozenset[Generation] = field(default_factory=frozenset)
+    opening: dict[Generation, Any] = field(default_factory=dict)
+    heard_at: float | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def begin_opening(self, generation: Generation, names: Sequence[str]) -> Any:
+        """Return the call that opens a generation: the one that was begun, or else another."""
+        opening = self.opening  # read before ``actor``, which ``become`` sets before it
+        if generation not in opening:
+            opening[generation] = self.actor.open.remote(generation, names)
+        return opening[generation]
+
+    def note(self, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()) -> None:
+        """Add and remove generations that it can search, and keep those that other threads add meanwhile."""
+        with self._lock:
+            self.opened = self.opened.difference(gone).union(added)
+
+    def lose(self) -> None:
+        """Store that the process does not answer: it can search nothing, and what it was opening is lost."""
+        self.note(gone=self.opened)
+        self.opening = {}
+
+    def become(self, machine: str, actor: Any) -> None:
+        """Replace the process by another one."""
+        self.machine, self.actor = machine, actor
+        self.opening, self.heard_at = {}, None
+
+    def is_silent(self, for_s: float) -> bool:
+        """Return whether the process answered once, but not in the last ``for_s`` seconds."""
+        return self.heard_at is not None and time.monotonic() - self.heard_at > for_s
 
 
 class Replicas:
@@ -68,8 +103,8 @@ class Replicas:
 
     def restart_replica(self, replica: Replica) -> None:
         """Start another process instead of one that has died; raises InputError if no machine is left."""
-        replica.machine = self._best(self._places(), replica.shard, but=replica) or replica.machine
-        replica.actor = self._begun(replica.machine)
+        machine = self._best(self._places(), replica.shard, but=replica) or replica.machine
+        replica.become(machine, self._begun(machine))
 
     def better(self, replica: Replica) -> str | None:
         """Return a better machine for a process that shares its machine with a twin, or ``None`` to stay.
@@ -86,7 +121,7 @@ class Replicas:
     def move(self, replica: Replica, machine: str) -> None:
         """Kill a process, and start another on ``machine``."""
         self._ray.kill(replica.actor)
-        replica.machine, replica.actor = machine, self._begun(machine)
+        replica.become(machine, self._begun(machine))
 
     def _places(self) -> ClusterMachines:
         return ClusterMachines.of(self._ray, on_gpu=self._on_gpu)

@@ -1,6 +1,7 @@
 """The shards of a service: the segments each one holds, and which shards are unavailable."""
 
 import itertools
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -8,13 +9,16 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Final
 
+import structlog
+
 from indexer.cluster import LOCAL, connect
 from indexer.snapshot.manifest import Manifest
 from models.errors import AkinError, InternalError, ShardAwayError
 from service.background import RepeatedTask
 from service.cache.digests import generation_digest
-from service.cluster.calls import cancel, ended, result_of
+from service.cluster.calls import cancel, ended, first_done, result_of
 from service.cluster.cluster_machines import JOIN_S
+from service.cluster.degraded import COLOCATED, SHARD_AWAY
 from service.cluster.placement import Placement, assign_shards
 from service.cluster.replicas import LOOKS, Replica, Replicas
 from service.cluster.shard import Generation
@@ -26,19 +30,12 @@ from service.degradation import Degradation
 ANSWER_S: Final = 2.0
 # How long a process may take to open a generation, in seconds: it reads the indexes.
 OPEN_S: Final = 600.0
+# How long a process that once answered may be silent, in seconds; then it is killed, and another is started.
+HANG_S: Final = 60.0
 # How often each process is checked, in seconds.
 LOOK_S: Final = 0.5
-SHARD_AWAY: Final = Degradation(
-    "shards",
-    "A machine that holds a part of the collection does not respond: searches report the share that they "
-    "cover.",
-    "it is restarted automatically if the cluster has room; see the log of Ray",
-)
-COLOCATED: Final = Degradation(
-    "replicas",
-    "Two processes of a shard are on one machine: if it fails, a part of the collection cannot be searched.",
-    "add a machine to the cluster; one of them moves there",
-)
+
+log = structlog.get_logger(__name__)
 
 
 class Shards:
@@ -58,11 +55,13 @@ class Shards:
         n_replicas: int = 1,
         device: str = "auto",
         answer_s: float = ANSWER_S,
+        hang_s: float = HANG_S,
         look_s: float = LOOK_S,
         join_s: float = JOIN_S,
     ) -> None:
         self._ray = connect(address)
         self._answer_s = answer_s
+        self._hang_s = hang_s
         self.replicas = Replicas(
             self._ray,
             data,
@@ -172,7 +171,7 @@ class Shards:
         try:
             answers[replica.shard] = result_of(self._ray, ref)
         except ShardAwayError:
-            self._note(replica, gone=replica.opened)
+            replica.lose()
         except InternalError:
             if replica.shard in failed:
                 raise
@@ -198,19 +197,23 @@ class Shards:
 
     def _open(self, generation: Generation, placement: Placement) -> None:
         """Open a generation in all processes; one of each shard must succeed, the others may follow later."""
-        begun = {
-            each.actor.open.remote(generation, placement.names(each.shard)): each for each in self.replicas
-        }
+        begun = {each.begin_opening(generation, placement.names(each.shard)): each for each in self.replicas}
         failures: dict[int, AkinError] = {}
-        for ref, replica in begun.items():
-            try:
-                result_of(self._ray, ref, timeout_s=OPEN_S)
-            except AkinError as error:
-                failures[replica.shard] = error
-            else:
-                self._note(replica, added={generation})
+        until = time.monotonic() + OPEN_S
+        while (away := self.away(generation)) and away <= {each.shard for each in begun.values()}:
+            left_s = max(0.0, until - time.monotonic())
+            done, _ = first_done(self._ray, list(begun), n=1, timeout_s=left_s)
+            if not done:
+                break
+            for ref in done:
+                if error := self._opened(replica := begun.pop(ref), generation, ref):
+                    failures[replica.shard] = error
         for shard in self.away(generation):
             raise failures.get(shard, ShardAwayError("A shard went away as it was opened."))
+        if begun:  # those that hang follow when they are looked at
+            done, _ = first_done(self._ray, list(begun), n=len(begun), timeout_s=self._answer_s)
+            for ref in done:
+                self._opened(begun[ref], generation, ref)
 
     def _next(self, shard: int, generation: Generation, *, but: Replica | None) -> Replica:
         """Return the process to call next, except ``but``; raises ShardAwayError, InternalError."""
@@ -236,16 +239,24 @@ class Shards:
             )
             held = set(result_of(self._ray, opened, timeout_s=self._answer_s))
             replica.machine = result_of(self._ray, machine, timeout_s=self._answer_s)
+            replica.heard_at = time.monotonic()
             with self._lock:
                 served, before = dict(self._placements), replica.opened
+                begun = list(replica.opening)
+            for generation in begun:
+                if generation in held or generation not in served:
+                    replica.opening.pop(generation, None)
             for generation in held - served.keys():
                 actor.close.remote(generation)
-            self._note(replica, added=held & served.keys(), gone=before - served.keys())
+            replica.note(added=held & served.keys(), gone=before - served.keys())
             self._open_also(replica, {each: served[each] for each in served.keys() - held})
         except ShardAwayError as error:
-            self._note(replica, gone=replica.opened)
+            replica.lose()
             if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # it will not restart
                 self.replicas.restart_replica(replica)
+            elif replica.is_silent(self._hang_s):  # the next look finds it dead
+                log.warning("shard_killed", shard=replica.shard, silent_s=self._hang_s)
+                self._ray.kill(replica.actor)
             raise
         self._spread(replica, served)
 
@@ -253,18 +264,23 @@ class Shards:
         """Have one process open more generations; raises the error of the last one that fails."""
         failure: AkinError | None = None
         for generation, placement in missing.items():
-            ref = replica.actor.open.remote(generation, placement.names(replica.shard))
-            try:
-                result_of(self._ray, ref, timeout_s=OPEN_S)
-            except ShardAwayError:
-                raise
-            except AkinError as error:
-                self._note(replica, gone=[generation])
+            ref = replica.begin_opening(generation, placement.names(replica.shard))
+            done, _ = first_done(self._ray, [ref], n=1, timeout_s=self._answer_s)
+            if done and (error := self._opened(replica, generation, ref)):  # or else the next look waits on
+                replica.note(gone=[generation])
                 failure = error
-            else:
-                self._note(replica, added=[generation])
         if failure is not None:
             raise failure
+
+    def _opened(self, replica: Replica, generation: Generation, ref: Any) -> AkinError | None:
+        """Store that a process has opened a generation; return the error if it could not."""
+        replica.opening.pop(generation, None)
+        try:
+            result_of(self._ray, ref)
+        except AkinError as error:
+            return error
+        replica.note(added=[generation])
+        return None
 
     def _spread(self, replica: Replica, served: Iterable[Generation]) -> None:
         """Move a process that shares its machine with a twin, if there is another machine by now.
@@ -275,12 +291,5 @@ class Shards:
         if any(each.opened.issuperset(served) for each in twins) and (
             machine := self.replicas.better(replica)
         ):
-            self._note(replica, gone=replica.opened)
+            replica.lose()
             self.replicas.move(replica, machine)
-
-    def _note(
-        self, replica: Replica, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()
-    ) -> None:
-        """Add and remove generations of a process, and keep those that other threads add meanwhile."""
-        with self._lock:
-            replica.opened = replica.opened.difference(gone).union(added)

@@ -5,7 +5,8 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,33 @@ def test_with_two_processes_a_shard_nothing_is_missing(
         assert same(here.search(query), there.search(query))
         soon(lambda: bool(victim.opened))
         assert same(here.search(query), there.search(query))
+
+
+def test_a_process_that_hangs_holds_no_generation_back(
+    ray_cluster: RayCluster, data: Path, here: SearchEngine, sentence_annotator: Annotator
+) -> None:
+    """While one of two processes hangs, the next generation is served; the process is killed and replaced."""
+    query = queries(here)["whole abstract"]
+    given: dict[str, Any] = {"look_s": 0.1, "answer_s": 0.5, "hang_s": 1.0, "join_s": 0.0}
+    with (
+        closing(Shards(ray_cluster.address, data, n_shards=1, n_replicas=2, **given)) as shards,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        older = ShardedSnapshot(open_snapshot(data, "000001"), shards)
+        (victim, _) = shards.replicas
+        soon(lambda: bool(victim.opened and victim.heard_at))
+        pid = connect("").get(victim.actor.pid.remote())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            sharded = thread.submit(ShardedSnapshot, open_snapshot(data), shards).result(60)
+            there = SearchEngine(sharded, lambda: sentence_annotator, n_candidates=20)
+            assert same(here.search(query), there.search(query))
+            served = {older.held.generation, sharded.held.generation}
+            soon(lambda: victim.opened == served)
+            assert pid != connect("").get(victim.actor.pid.remote())
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_a_generation_is_swapped_on_the_cluster(

@@ -8,7 +8,8 @@ import pytest
 from indexer.snapshot.manifest import Manifest
 from models.errors import InputError
 from service.cluster.cluster_machines import ClusterMachines
-from service.cluster.shards import COLOCATED, Shards
+from service.cluster.degraded import COLOCATED
+from service.cluster.shards import Shards
 from tests.support.servers.patience import soon
 from tests.support.servers.pretended_ray import PretendedRay, shards_of
 

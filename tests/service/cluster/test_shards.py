@@ -103,6 +103,47 @@ def test_a_process_that_goes_away_as_it_opened_is_away(
     shards.close()
 
 
+def test_a_generation_is_served_as_soon_as_one_process_of_each_shard_has_it(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A process that hangs as it opens a generation does not hold it back, and opens it later."""
+    shards = shards_of(tmp_path, n_shards=1, n_replicas=2, answer_s=0.1)
+    (_, slow), (first, second) = ray.shards, shards.replicas
+    slow.may_open.clear()
+    served = ray.threads.submit(shards.serve, manifest).result(10)
+    assert (True, False) == (served in first.opened, served in second.opened)
+    assert {0: "a"} == shards.call("search", served, {0: "a"})
+    shards._look(second)
+    slow.may_open.set()
+    soon(lambda: served in slow.held)
+    shards._look(second)
+    assert (served in second.opened, 1, {}) == (True, slow.n_opening, second.opening)
+    shards.close()
+
+
+def test_a_process_that_hangs_is_replaced(ray: PretendedRay, tmp_path: Path, manifest: Manifest) -> None:
+    """A process that answered once and then is silent for too long is killed, and another opens its part."""
+    shards = shards_of(tmp_path, n_shards=1, n_replicas=2, answer_s=0.1, hang_s=0.0)
+    served = shards.serve(manifest)
+    hanging, victim = ray.shards[1], list(shards.replicas)[1]
+    hanging.may_answer.clear()
+    with pytest.raises(ShardAwayError):
+        shards._look(victim)  # it may be starting, as it has never answered
+    assert not ray.killed
+    hanging.may_answer.set()
+    shards._look(victim)
+    hanging.may_answer.clear()
+    with pytest.raises(ShardAwayError):
+        shards._look(victim)
+    assert ([True], 2) == ([hanging.is_killed], len(ray.shards))
+    with pytest.raises(ShardAwayError):
+        shards._look(victim)
+    shards._look(victim)
+    assert (3, {served}) == (len(ray.shards), victim.opened)
+    hanging.may_answer.set()
+    shards.close()
+
+
 @pytest.mark.parametrize(
     ("device", "own", "n_gpus"),
     [("cuda:1", "cuda", 1), ("cuda", "cuda", 1), ("auto", "cpu", 0), ("cpu", "cpu", 0)],

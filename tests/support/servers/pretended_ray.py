@@ -1,7 +1,7 @@
 """A fake Ray cluster: its processes are plain objects, and its calls run in threads of this process."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -17,6 +17,14 @@ class RayError(Exception):
     """The base class of Ray's errors."""
 
 
+class GetTimeoutError(RayError, TimeoutError):
+    """A call that has not ended in time."""
+
+
+class ActorDiedError(RayError):
+    """A call of an actor that was killed."""
+
+
 class TaskError(RayError):
     """An exception raised by a method of an actor."""
 
@@ -26,13 +34,19 @@ class TaskError(RayError):
 
 
 class PretendedShard:
-    """A fake shard that opens a generation once ``may_open`` is set, or fails with ``failure``."""
+    """A fake shard that opens a generation once ``may_open`` is set, or fails with ``failure``.
+
+    It says what it has opened once ``may_answer`` is set.
+    """
 
     def __init__(self, device: str, on: str) -> None:
         self.device = device
         self.held: list[Generation] = []
         self.may_open = Event()
         self.may_open.set()
+        self.may_answer = Event()
+        self.may_answer.set()
+        self.is_killed = False
         self.n_opening = 0
         self.failure: AkinError | None = None
         self.on = on
@@ -51,6 +65,7 @@ class PretendedShard:
 
     def opened(self) -> list[Generation]:
         """Return the open generations like ``Shard.opened``."""
+        assert self.may_answer.wait(20)
         return list(self.held)
 
     def machine(self) -> str:
@@ -73,13 +88,19 @@ class PretendedShard:
 class Method:
     """A method of an actor."""
 
-    run: Callable[..., Any]
+    shard: PretendedShard
+    name: str
     threads: ThreadPoolExecutor
     groups: list[str]
 
     def remote(self, *given: Any) -> "Future[Any]":
         """Start the call in a thread."""
-        return self.threads.submit(self.run, *given)
+        return self.threads.submit(self._run, *given)
+
+    def _run(self, *given: Any) -> Any:
+        if self.shard.is_killed:
+            raise ActorDiedError
+        return getattr(self.shard, self.name)(*given)
 
     def options(self, *, concurrency_group: str) -> "Method":
         """Record the concurrency group of the call."""
@@ -90,7 +111,7 @@ class Method:
 class PretendedRay:
     """The part of Ray's interface that ``Shards`` uses, in threads."""
 
-    exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=RayError)
+    exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=ActorDiedError)
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.threads = threads
@@ -113,7 +134,7 @@ class PretendedRay:
             shard = PretendedShard(device, on)
             self.shards.append(shard)
             names = ("open", "opened", "machine", "search", "close")
-            methods = {name: Method(getattr(shard, name), self.threads, self.groups) for name in names}
+            methods = {name: Method(shard, name, self.threads, self.groups) for name in names}
             return SimpleNamespace(**methods)
 
         def kind(*, scheduling_strategy: str) -> Any:
@@ -126,24 +147,28 @@ class PretendedRay:
         try:
             return ref.result(timeout or None)
         except TimeoutError as error:
-            raise RayError from error
+            raise GetTimeoutError from error
+        except RayError:
+            raise
         except Exception as error:
             raise TaskError(error) from error
 
     def wait(
         self, refs: "list[Future[Any]]", *, num_returns: int, timeout: float
     ) -> "tuple[list[Future[Any]], list[Future[Any]]]":
-        """Wait for ``refs`` like Ray; ``num_returns`` must be all of them."""
-        assert num_returns == len(refs)
-        done = wait(refs, timeout=timeout).done
+        """Wait for ``refs`` like Ray; ``num_returns`` must be one or all of them."""
+        assert num_returns in {1, len(refs)}
+        until = FIRST_COMPLETED if num_returns < len(refs) else ALL_COMPLETED
+        done = wait(refs, timeout=timeout, return_when=until).done
         return [ref for ref in refs if ref in done], [ref for ref in refs if ref not in done]
 
     def cancel(self, ref: "Future[Any]") -> None:
         """Record a cancelled call, which continues to run."""
         self.cancelled.append(ref)
 
-    def kill(self, actor: object) -> None:
-        """Record a killed actor, which continues to run."""
+    def kill(self, actor: Any) -> None:
+        """Record a killed actor, whose calls fail from now on."""
+        actor.open.shard.is_killed = True
         self.killed.append(actor)
 
 
