@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
+import structlog
+
 from indexer.cluster import ACTOR_CPUS, placement_strategy
 from service.cluster.cluster_machines import ClusterMachines
 from service.cluster.shard import Generation, Shard
@@ -15,6 +17,8 @@ from service.cluster.shard import Generation, Shard
 # Calls that one process works on at once: more than a service lets compute.
 _AT_ONCE: Final = 64
 LOOKS: Final = "looks"  # calls that a process answers even while it works on all of those
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +89,8 @@ class Replicas:
         places = ClusterMachines.expected(
             ray, n_shards=n_shards, n_replicas=n_replicas, on_gpu=self._on_gpu, join_s=join_s
         )
+        self._is_planned = n_shards > 0
+        self._idle: set[str] = set()  # machines that were logged
         n_shards = n_shards or (places.n_places // n_replicas if self._on_gpu else places.n_places)
         self.of: list[list[Replica]] = [[] for _ in range(n_shards)]
         for shard, twins in enumerate(self.of):
@@ -122,6 +128,25 @@ class Replicas:
         """Kill a process, and start another on ``machine``."""
         self._ray.kill(replica.actor)
         replica.become(machine, self._begun(machine))
+
+    def warn_of_idle(self) -> None:
+        """Log the machines that joined too late to hold a shard, although one is needed, once each.
+
+        They are needed unless ``n_shards`` was given and each process has its own machine. One of two
+        processes of a shard on one machine moves to them.
+        """
+        used = {each.machine for each in self}
+        if self.together or (self._is_planned and len(used) == sum(1 for _ in self)):
+            return
+        idle = set(self._places().machines) - used - self._idle
+        self._idle |= idle
+        if idle:
+            log.warning(
+                "machine_without_shard",
+                machines=sorted(idle),
+                n_shards=len(self.of),
+                remedy="set AKIN_SHARDS to the number of machines, and restart the service",
+            )
 
     def _places(self) -> ClusterMachines:
         return ClusterMachines.of(self._ray, on_gpu=self._on_gpu)

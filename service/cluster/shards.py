@@ -259,6 +259,7 @@ class Shards:
                 self._ray.kill(replica.actor)
             raise
         self._spread(replica, served)
+        self.replicas.warn_of_idle()
 
     def _open_also(self, replica: Replica, missing: Mapping[Generation, Placement]) -> None:
         """Have one process open more generations; raises the error of the last one that fails."""

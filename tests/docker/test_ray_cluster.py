@@ -150,3 +150,11 @@ def test_the_locked_ray_is_the_manifests() -> None:
     """The Ray version of the image's lock is that of the manifest."""
     locked = (ROOT / "docker" / "cpu.lock").read_text(encoding="utf-8")
     assert f"\nray=={CLUSTER['spec']['rayVersion']} " in locked
+
+
+def test_the_service_waits_for_all_nodes() -> None:
+    """The number of shards is set, so that a service that starts with its nodes waits for all of them."""
+    assert COMPOSE["services"]["service"]["environment"]["AKIN_SHARDS"].startswith("${AKIN_SHARDS:?")
+    _, shards, service = groups()
+    given = {each["name"]: each["value"] for each in container_of(service)["env"]}
+    assert str(shards["replicas"]) == given["AKIN_SHARDS"]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from indexer.snapshot.manifest import Manifest
 from models.errors import InputError
@@ -75,6 +76,24 @@ def test_no_process_moves_where_something_would_be_missing(
     ray.machines["b"] = {"CPU": 1.0}
     shards._look(second)
     assert not ray.killed
+    shards.close()
+
+
+@pytest.mark.parametrize(("given", "n_told"), [({}, 1), ({"n_shards": 2}, 0), ({"n_shards": 3}, 1)], ids=str)
+def test_a_machine_that_joins_too_late_is_logged(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest, given: dict[str, int], n_told: int
+) -> None:
+    """A machine that joins too late to hold a shard is logged once, unless it is only a spare one."""
+    shards = shards_of(tmp_path, **given)
+    shards.serve(manifest)
+    first, *_ = shards.replicas
+    with capture_logs() as logs:
+        shards._look(first)
+        assert not logs
+        ray.machines["c"] = {"CPU": 1.0}
+        for _ in range(2):
+            shards._look(first)
+    assert [["c"]] * n_told == [each["machines"] for each in logs]
     shards.close()
 
 
