@@ -12,13 +12,25 @@ import structlog
 
 from indexer.cluster import ACTOR_CPUS, placement_strategy
 from service.cluster.cluster_machines import ClusterMachines
+from service.cluster.degraded import COLOCATED, PROCESS_AWAY, SHARD_AWAY
 from service.cluster.shard import Generation, Shard
+from service.degradation import Degradation
 
 # Calls that one process works on at once: more than a service lets compute.
 _AT_ONCE: Final = 64
+# How long a process may take to open a generation, in seconds: it reads the indexes.
+OPEN_S: Final = 600.0
 LOOKS: Final = "looks"  # calls that a process answers even while it works on all of those
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A call that opens a generation, and when it must have ended."""
+
+    ref: Any
+    until: float
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +45,7 @@ class Replica:
     machine: str
     actor: Any
     opened: frozenset[Generation] = field(default_factory=frozenset)
-    opening: dict[Generation, Any] = field(default_factory=dict)
+    opening: dict[Generation, Opening] = field(default_factory=dict)
     heard_at: float | None = None
     _lock: Lock = field(default_factory=Lock)
 
@@ -41,8 +53,9 @@ class Replica:
         """Return the call that opens a generation: the one that was begun, or else another."""
         opening = self.opening  # read before ``actor``, which ``become`` sets before it
         if generation not in opening:
-            opening[generation] = self.actor.open.remote(generation, names)
-        return opening[generation]
+            ref = self.actor.open.remote(generation, names)
+            opening[generation] = Opening(ref, time.monotonic() + OPEN_S)
+        return opening[generation].ref
 
     def note(self, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()) -> None:
         """Add and remove generations that it can search, and keep those that other threads add meanwhile."""
@@ -58,6 +71,13 @@ class Replica:
         """Replace the process by another one."""
         self.machine, self.actor = machine, actor
         self.opening, self.heard_at = {}, None
+
+    def lacks(self, generation: Generation) -> bool:
+        """Return whether the process cannot search a generation; it may be opening it next to others."""
+        if generation in self.opened:
+            return False
+        opening = self.opening.get(generation)
+        return not self.opened or opening is None or time.monotonic() > opening.until
 
     def is_silent(self, for_s: float) -> bool:
         """Return whether the process answered once, but not in the last ``for_s`` seconds."""
@@ -106,6 +126,23 @@ class Replicas:
         """Whether two processes of a shard are on one machine."""
         on = [[each.machine for each in twins] for twins in self.of]
         return any(len(set(each)) < len(each) for each in on)
+
+    def away(self, generation: Generation) -> frozenset[int]:
+        """Return the shards without any process that can search a generation now."""
+        return frozenset(
+            shard
+            for shard, twins in enumerate(self.of)
+            if not any(generation in each.opened for each in twins)
+        )
+
+    def degradations(self, served: Sequence[Generation]) -> list[Degradation]:
+        """Return what is wrong: a shard or a process lacks a generation, or twins share a machine."""
+        told = []
+        if any(self.away(each) for each in served):
+            told.append(SHARD_AWAY)
+        elif any(replica.lacks(each) for replica in self for each in served):
+            told.append(PROCESS_AWAY)
+        return told + [COLOCATED] * self.together
 
     def restart_replica(self, replica: Replica) -> None:
         """Start another process instead of one that has died; raises InputError if no machine is left."""

@@ -18,9 +18,9 @@ from service.background import RepeatedTask
 from service.cache.digests import generation_digest
 from service.cluster.calls import cancel, ended, first_done, result_of
 from service.cluster.cluster_machines import JOIN_S
-from service.cluster.degraded import COLOCATED, SHARD_AWAY
+from service.cluster.degraded import SHARD_AWAY
 from service.cluster.placement import Placement, assign_shards
-from service.cluster.replicas import LOOKS, Replica, Replicas
+from service.cluster.replicas import LOOKS, OPEN_S, Replica, Replicas
 from service.cluster.shard import Generation
 from service.context import remaining_s
 from service.degradation import Degradation
@@ -28,8 +28,6 @@ from service.degradation import Degradation
 # How long a shard may take to say that it is there, in seconds; if it takes longer, it is away. A search may
 # take as long as its request.
 ANSWER_S: Final = 2.0
-# How long a process may take to open a generation, in seconds: it reads the indexes.
-OPEN_S: Final = 600.0
 # How long a process that once answered may be silent, in seconds; then it is killed, and another is started.
 HANG_S: Final = 60.0
 # How often each process is checked, in seconds.
@@ -136,11 +134,7 @@ class Shards:
 
     def away(self, generation: Generation) -> frozenset[int]:
         """Return the shards without any process that can search a generation now."""
-        return frozenset(
-            shard
-            for shard, replicas in enumerate(self.replicas.of)
-            if not any(generation in each.opened for each in replicas)
-        )
+        return self.replicas.away(generation)
 
     def call(self, method: str, generation: Generation, asked: Mapping[int, Any]) -> dict[int, Any]:
         """Call a method of each shard in ``asked`` with its argument, all at once; return results by shard.
@@ -178,10 +172,9 @@ class Shards:
             failed[replica.shard] = replica
 
     def degradations(self) -> list[Degradation]:
-        """Return SHARD_AWAY if a process lacks a served generation, COLOCATED if twins share a machine."""
-        served = list(self._placements)
-        whole = all(generation in each.opened for each in self.replicas for generation in served)
-        return [SHARD_AWAY] * (not whole) + [COLOCATED] * self.replicas.together
+        """Return what is wrong with the generations that were opened; others are not served yet."""
+        placements = list(self._placements.items())
+        return self.replicas.degradations([name for name, each in placements if each.opening.done()])
 
     def close(self) -> None:
         """Stop checking the processes, and kill them."""

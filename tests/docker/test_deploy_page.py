@@ -9,7 +9,7 @@ import yaml
 from service.access.policy import MAX_BATCH_BYTES
 from service.api.schemas.search.query import IndexedIn
 from service.api.schemas.search.search import SearchIn
-from service.cluster.shards import OPEN_S
+from service.cluster.replicas import OPEN_S
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.commands import parsed

@@ -8,6 +8,7 @@ import pytest
 
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from models.errors import ShardAwayError
+from service.cluster.degraded import PROCESS_AWAY, SHARD_AWAY
 from service.cluster.shard import Generation
 from service.context import Deadline, set_deadline
 from tests.support.servers.patience import soon
@@ -118,6 +119,28 @@ def test_a_generation_is_served_as_soon_as_one_process_of_each_shard_has_it(
     soon(lambda: served in slow.held)
     shards._look(second)
     assert (served in second.opened, 1, {}) == (True, slow.n_opening, second.opening)
+    shards.close()
+
+
+def test_only_what_is_away_is_told(ray: PretendedRay, tmp_path: Path, manifest: Manifest) -> None:
+    """A process that is away is reported, with what that means; one that opens the next generation is not."""
+    shards = shards_of(tmp_path, n_shards=1, n_replicas=2, answer_s=0.1)
+    shards.serve(manifest)
+    for each in ray.shards:
+        each.may_open.clear()
+    opening = ray.threads.submit(shards.serve, replace(manifest, generation="newer"))
+    soon(lambda: all(each.n_opening > 1 for each in ray.shards))
+    assert not shards.degradations()
+    ray.shards[0].may_open.set()
+    newer = opening.result(10)
+    first, second = shards.replicas
+    assert (False, []) == (newer in second.opened, shards.degradations())
+    second.lose()
+    assert [PROCESS_AWAY] == shards.degradations()
+    shards._look(second)
+    assert (True, []) == (newer not in second.opened, shards.degradations())
+    first.lose()
+    assert [SHARD_AWAY] == shards.degradations()
     shards.close()
 
 
