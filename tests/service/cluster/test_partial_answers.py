@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from service.api.formats import LIST_FORMATS, Format
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery
@@ -52,6 +53,19 @@ def test_the_routes_of_semantic_scholar_say_how_much_was_searched(client: TestCl
     one = client.get(f"/recommendations/v1/papers/forpaper/{ID}")
     lists = client.post("/recommendations/v1/papers/", json={"positivePaperIds": [ID]})
     assert ["0.75", "0.75"] == [each.headers["X-Akin-Coverage"] for each in (one, lists)]
+
+
+def test_a_service_whose_shards_are_all_away_is_not_ready(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If no part of the collection can be searched, /readyz gets 503 and other routes answer."""
+    monkeypatch.setattr(Snapshot, "away", property(lambda _: frozenset({0})))
+    answer = client.get("/readyz")
+    assert (503, "urn:akin:problem:shard-away") == (answer.status_code, answer.json()["type"])
+    assert "Retry-After" in answer.headers
+    assert [200, 200] == [client.get(path).status_code for path in ("/livez", f"/v1/papers/{ID}")]
+    monkeypatch.undo()
+    assert 200 == client.get("/readyz").status_code
 
 
 def test_a_feed_says_how_much_was_searched(client: TestClient) -> None:
