@@ -32,7 +32,7 @@ def test_compose_commands_name_services_that_there_are() -> None:
         if words[0] in {"up", "stop", "rm", "logs"}:
             # A word with "=" belongs to --scale.
             named |= {word for word in words[1:] if not word.startswith("-") and "=" not in word}
-    assert {"service", "worker", "keys", "postgres", "redis"} <= named <= SERVICES
+    assert {"service", "worker", "keys", "postgres", "redis"} <= named <= SERVICES | {"ray-head", "ray-node"}
 
 
 @pytest.mark.parametrize("words", of_akin(), ids=" ".join)

@@ -1,6 +1,9 @@
 """Tests of the service on a cluster: docker/ray.yml with the compose file, and KubeRay's manifest."""
 
+import re
 import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,7 +66,10 @@ def programs() -> list[list[str]]:
         words = container_of(each)["command"]
         written.append(words[2] if words[:2] == ["sh", "-c"] else shlex.join(words))
     written += [shlex.join(words) for words in commands() if words[:2] == ["ray", "start"]]
-    return [shlex.split(part.removeprefix("exec ")) for line in written for part in line.split(" && ")]
+    parts = [
+        part.removeprefix("exec ") for line in written for part in re.split(r" && | then | \|\| |; ", line)
+    ]
+    return [shlex.split(part) for part in parts if part.startswith(("ray ", "akin "))]
 
 
 def nodes() -> dict[str, dict[str, Any]]:
@@ -90,6 +96,39 @@ def test_batches_run_where_the_shards_are() -> None:
         patch.setenv("AKIN_WORKERS", own["service"]["AKIN_WORKERS"])
         assert not Settings().workers
     assert 0 == COMPOSE["services"]["worker"]["scale"]
+
+
+@pytest.mark.parametrize(
+    ("command", "joins", "expected"),
+    [("serve", True, ["ray", "akin"]), ("serve", False, ["ray"]), ("migrate", False, ["akin"])],
+)
+def test_only_serving_joins_the_cluster(
+    command: str, joins: bool, expected: list[str], tmp_path: Path
+) -> None:
+    """The service joins the cluster before it serves; an upgrade or a backup does not need the cluster."""
+    for name, status in (("ray", 0 if joins else 7), ("akin", 0)):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@"\nexit {status}\n', encoding="utf-8")
+        program.chmod(0o755)
+    words = [each.replace("$$", "$") for each in COMPOSE["services"]["service"]["entrypoint"]]
+    done = subprocess.run(
+        [*words, command, "--data", "/a b"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert expected == [line.split()[0] for line in done.stdout.splitlines()]
+    assert (0 if "akin" in expected else 7) == done.returncode
+    assert "akin" not in expected or f"akin {command} --data /a b\n" in done.stdout
+
+
+def test_what_has_the_cache_volume_is_stopped_before_it_is_removed() -> None:
+    """The upgrade stops every service that mounts the cache, as a volume in use cannot be removed."""
+    stopped = {
+        word for words in commands() if words[:3] == ["docker", "compose", "stop"] for word in words[3:]
+    }
+    assert {"service", "worker", *nodes()} == stopped
 
 
 def test_every_process_has_the_token() -> None:
@@ -153,8 +192,10 @@ def test_the_locked_ray_is_the_manifests() -> None:
 
 
 def test_the_service_waits_for_all_nodes() -> None:
-    """The number of shards is set, so that a service that starts with its nodes waits for all of them."""
-    assert COMPOSE["services"]["service"]["environment"]["AKIN_SHARDS"].startswith("${AKIN_SHARDS:?")
+    """There are as many nodes as shards, so that a service that starts with them waits for all."""
+    n_shards = COMPOSE["services"]["service"]["environment"]["AKIN_SHARDS"]
+    assert n_shards.startswith("${AKIN_SHARDS:?")
+    assert n_shards == COMPOSE["services"]["ray-node"]["scale"]
     _, shards, service = groups()
     given = {each["name"]: each["value"] for each in container_of(service)["env"]}
     assert str(shards["replicas"]) == given["AKIN_SHARDS"]
