@@ -22,6 +22,7 @@ LOCAL: Final = "local"
 # Bytes of the object store of a local cluster, whose results are small.
 _LOCAL_OBJECTS: Final = 256 * 2**20
 _CONNECT_TIMEOUT_S: Final = 3.0
+_PROBE_S: Final = 30.0
 _TOKEN_FILE: Final = Path(".ray") / "auth_token"
 # CPUs of actors that need no processor of their own, but must run on a machine with CPUs.
 ACTOR_CPUS: Final = 0.01
@@ -31,7 +32,8 @@ def connect(address: str) -> Any:
     """Return the module ``ray``, connected to the cluster at ``address``; ``local`` starts a local cluster.
 
     Other addresses are HOST:PORT, or ``auto`` for the cluster that this machine belongs to; this process must
-    run on a machine of the cluster. Raises MissingPackageError; InputError if it cannot be reached.
+    run on a machine of the cluster. Raises MissingPackageError; InputError if it cannot be reached, or runs
+    nothing for this process.
     """
     # Ray only reads these from the environment, when it is loaded. No usage statistics are sent.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -59,6 +61,8 @@ def connect(address: str) -> Any:
                 ray.init(address=address, log_to_driver=False)
         except Exception as error:  # Ray raises plain Exception, for example if a node is slow to start
             raise _not_joined(address, error) from error
+    if address != LOCAL:
+        _expect_running(ray, address)
     return ray
 
 
@@ -80,6 +84,40 @@ def _not_joined(address: str, error: Exception) -> InputError:
         "cluster that this machine belongs to (`ray start --address=HOST:6379`), with the same "
         "RAY_AUTH_TOKEN on all of them; see Ray's log."
     )
+
+
+class _Probe:
+    """An actor that only answers."""
+
+    def answer(self) -> None:
+        """Answer."""
+
+
+def _expect_running(ray: Any, address: str) -> None:
+    """Raise InputError if the cluster runs no actor for this process, as one that knows no tokens does."""
+    actor = ray.remote(num_cpus=0)(_Probe).remote()
+    try:
+        ray.get(actor.answer.remote(), timeout=_PROBE_S)
+    except ray.exceptions.GetTimeoutError:
+        return  # it is slow, or has no machine yet
+    except ray.exceptions.ActorDiedError as error:
+        ray.shutdown()
+        raise InputError(
+            f"The Ray cluster at {address!r} runs nothing for Akin ({_last_line(error)}); start Ray on every "
+            "machine with RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN, where the same version of Akin is "
+            "installed; see Ray's log."
+        ) from error
+
+
+def start_failure(ray: Any, error: Exception) -> str | None:
+    """Return in one line why an actor could not start; ``None`` if ``error`` has another cause."""
+    if isinstance(error, ray.exceptions.ActorDiedError) and error.actor_init_failed:
+        return _last_line(error)
+    return None
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1].strip()
 
 
 def machines(ray: Any) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import structlog
 
-from indexer.cluster import ACTOR_CPUS, connect, machines, placement_strategy
+from indexer.cluster import ACTOR_CPUS, connect, machines, placement_strategy, start_failure
 from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, read_part
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
@@ -160,11 +160,10 @@ class EncodeOnCluster:
                 raise error.cause from error
             raise EncoderError(f"Encoding on the cluster failed: {error.cause!r}") from error
         except errors.RayError as error:
-            if isinstance(error, errors.ActorDiedError) and error.actor_init_failed:
-                *_, reason = str(error).strip().splitlines()
+            if reason := start_failure(self._ray, error):
                 raise EncoderError(
-                    f"The models cannot be loaded on a machine of the cluster ({reason.strip()}); models "
-                    "must be at the same path on every machine."
+                    f"The models cannot be loaded on a machine of the cluster ({reason}); models must be at "
+                    "the same path on every machine, and Akin installed."
                 ) from error
             raise EncoderError(
                 f"The cluster failed to encode ({type(error).__name__}); run the same command again to "

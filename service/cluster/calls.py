@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import structlog
 
+from indexer.cluster import start_failure
 from models.errors import AkinError, InternalError, ShardAwayError, SnapshotMissingError
 from service.cluster.replicas import Replica
 from service.cluster.shard import Generation
@@ -32,6 +33,8 @@ def result_of(ray: Any, ref: Any, *, timeout_s: float = 0.0) -> Any:
             raise error.cause from error
         raise _internal_error(error) from error
     except (errors.RayError, OSError) as error:  # GetTimeoutError is one
+        if reason := start_failure(ray, error):
+            raise ShardAwayError(f"A shard cannot start on a machine of the cluster: {reason}") from error
         raise ShardAwayError(f"A shard does not answer: {type(error).__name__}") from error
 
 

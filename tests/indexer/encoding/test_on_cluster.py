@@ -12,7 +12,7 @@ from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import PARTS_PER_DEVICE
 from models.errors import InputError
 from tests.support.annotators import hashing_annotator
-from tests.support.servers.pretended_ray import PretendedRay
+from tests.support.servers.pretended_ray import ActorDiedError, PretendedRay
 
 
 @pytest.fixture
@@ -45,16 +45,42 @@ def test_processes_share_gpus(device: str, n_actors: int, share: float, ray: Pre
     assert PARTS_PER_DEVICE * n_actors == encode.at_once
 
 
+def joined(monkeypatch: pytest.MonkeyPatch, ray: object) -> None:
+    """Have ``connect`` join ``ray`` instead of Ray, and restore the variables that it sets."""
+    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_ENABLE_AUTO_CONNECT"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
+    monkeypatch.setattr("indexer.cluster.import_module", lambda _: ray)
+
+
 def test_a_node_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Ray node that does not start raises an InputError, although Ray raises a plain Exception."""
 
     def init(**_: Any) -> None:
         raise Exception("The current node timed out during startup. This could happen ...")  # noqa: TRY002
 
-    for name in ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_ENABLE_AUTO_CONNECT"):
-        monkeypatch.setenv(name, "0")
-    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
-    ray = SimpleNamespace(is_initialized=lambda: False, init=init)
-    monkeypatch.setattr("indexer.cluster.import_module", lambda _: ray)
+    joined(monkeypatch, SimpleNamespace(is_initialized=lambda: False, init=init))
     with pytest.raises(InputError, match=r"timed out during startup.*see Ray's log"):
         connect("auto")
+
+
+def test_a_cluster_that_runs_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that runs no actor, as one without a token, is refused and left, with the remedy."""
+    ended = []
+
+    def get(_: object, *, timeout: float) -> None:
+        raise ActorDiedError("The actor died.\nThe actor never ran.")
+
+    actor = SimpleNamespace(answer=SimpleNamespace(remote=lambda: None))
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **_: None,
+        remote=lambda **_: lambda _: SimpleNamespace(remote=lambda: actor),
+        get=get,
+        exceptions=PretendedRay.exceptions,
+        shutdown=lambda: ended.append(True),
+    )
+    joined(monkeypatch, ray)
+    with pytest.raises(InputError, match=r"\(The actor never ran\.\).* RAY_AUTH_MODE=token"):
+        connect("auto")
+    assert [True] == ended

@@ -1,6 +1,7 @@
 """Tests of calls of shards that fail or that no request waits for any more, on a pretended cluster."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -11,11 +12,12 @@ import pytest
 
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
-from models.errors import DeadlineError, DeviceFullError, InternalError, SnapshotCorruptError
+from models.errors import DeadlineError, DeviceFullError, InternalError, ShardAwayError, SnapshotCorruptError
 from service.cache.digests import generation_digest
+from service.cluster.calls import result_of
 from service.cluster.shard import Generation, Shard, ShardLookup
 from service.context import Deadline, set_deadline
-from tests.support.servers.pretended_ray import PretendedRay, shards_of
+from tests.support.servers.pretended_ray import ActorDiedError, PretendedRay, shards_of
 
 
 def failing(error: Exception) -> Callable[[Any], object]:
@@ -70,6 +72,18 @@ def test_an_error_that_nobody_foresaw_takes_no_shard_away(
     assert all(generation in each.opened for each in shards.replicas)
     assert not shards.degradations()
     shards.close()
+
+
+def test_why_a_shard_cannot_start_is_told(ray: PretendedRay) -> None:
+    """The error for a shard that cannot start has the last line of Ray's, which is the reason."""
+    error = ActorDiedError("The actor died ...\n  File ...\nModuleNotFoundError: No module named 'service'")
+    error.actor_init_failed = True
+    ref: Future[Any] = Future()
+    ref.set_exception(error)
+    with pytest.raises(
+        ShardAwayError, match=r"cannot start .*: ModuleNotFoundError: No module named 'service'$"
+    ):
+        result_of(ray, ref)
 
 
 def test_where_no_other_process_is_left_an_error_is_told(

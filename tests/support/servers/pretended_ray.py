@@ -22,7 +22,9 @@ class GetTimeoutError(RayError, TimeoutError):
 
 
 class ActorDiedError(RayError):
-    """A call of an actor that was killed."""
+    """A call of an actor that was killed, or that could not start."""
+
+    actor_init_failed = False
 
 
 class TaskError(RayError):
@@ -111,7 +113,12 @@ class Method:
 class PretendedRay:
     """The part of Ray's interface that ``Shards`` uses, in threads."""
 
-    exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=RayError, ActorDiedError=ActorDiedError)
+    exceptions = SimpleNamespace(
+        RayTaskError=TaskError,
+        RayError=RayError,
+        ActorDiedError=ActorDiedError,
+        GetTimeoutError=GetTimeoutError,
+    )
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.threads = threads

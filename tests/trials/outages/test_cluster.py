@@ -4,6 +4,8 @@ import os
 import shutil
 import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -335,6 +337,17 @@ def test_encoding_goes_on_when_its_processes_are_killed(
     assert len(killed_pids) >= 3
     for one, other in zip(here.segments, there.segments, strict=True):
         assert one.entry.files == other.entry.files
+
+
+def test_a_cluster_without_a_token_is_refused(ray_environment: None) -> None:
+    """The error for machines that were started without a token says how to start them."""
+    with RayCluster(RAY_AUTH_MODE="disabled", RAY_AUTH_TOKEN="") as cluster:
+        join = f"from indexer.cluster import connect; connect({cluster.address!r})"
+        done = subprocess.run(
+            [sys.executable, "-c", join], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    assert 1 == done.returncode
+    assert "start Ray on every machine with RAY_AUTH_MODE=token" in done.stderr
 
 
 def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
