@@ -19,7 +19,7 @@ from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, read_par
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
 from models.encoders.device_names import checked_device
-from models.errors import AkinError, EncoderError, StorageError
+from models.errors import AkinError, EncoderError, InputError, StorageError
 from models.types import Paper
 
 # How often a part is retried if its actor dies; Ray restarts the actor, on another machine if necessary.
@@ -70,10 +70,11 @@ class _Worker:
 class EncodeOnCluster:
     """An encoder on the cluster at ``address``; ``load`` loads the models there, on the device it finds.
 
-    ``device`` is the device of the build: with ``cpu`` no GPU is used. ``per_gpu`` actors share each GPU: one
-    alone waits for its processor more than for the GPU. The actors end with the context. If
-    the machine of an actor is lost and the actor does not start on another within ``lost_s`` seconds, the
-    other actors take over its parts. Raises what ``connect`` and ``machines`` raise.
+    ``device`` is the device of the build: ``cpu`` uses no GPU, ``cuda`` nothing else. ``per_gpu``
+    actors share each GPU: one alone waits for its processor more than for the GPU. The actors end with the
+    context. If the machine of an actor is lost and the actor does not start on another within ``lost_s``
+    seconds, the other actors take over its parts. Raises what ``connect`` and ``machines`` raise, and
+    InputError if ``cuda`` was named and no machine has a GPU.
     """
 
     def __init__(
@@ -91,6 +92,11 @@ class EncodeOnCluster:
         found = machines(self._ray)
         gpus = [each for each in found for _ in range(per_gpu * int(resources[each].get("GPU", 0)))]
         own = gpus if checked_device(device) != "cpu" else []
+        if device.startswith("cuda") and not own:
+            raise InputError(
+                f"Device {device!r} was requested, but Ray knows no GPU of a machine of the cluster; add one "
+                "(`ray start --num-gpus=N`), or choose auto or cpu."
+            )
         places = own or [each for each in found for _ in range(max(1, int(resources[each]["CPU"])))]
         kind = self._ray.remote(
             num_cpus=ACTOR_CPUS,

@@ -179,7 +179,8 @@ def index(
 def _on_cluster(address: str, arguments: BuildArguments, per_gpu: int) -> EncodeOnCluster:
     """Return an encoder on the cluster; each of its processes uses the GPU or processor assigned to it."""
     device = checked_device(arguments.device)
-    load = partial(load_models, arguments, device="cpu" if device == "cpu" else "auto")
+    # A process sees only its own GPU, as number 0.
+    load = partial(load_models, arguments, device=device.partition(":")[0])
     return EncodeOnCluster(address, load, device=device, per_gpu=per_gpu)
 
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from akin.cli.collection import index
 from indexer.cluster import connect
+from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import PARTS_PER_DEVICE
 from models.errors import InputError
@@ -33,6 +36,26 @@ def test_gpus_are_used_where_the_device_is_not_the_processor(
     ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
     assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
     assert n_gpus == ray.asked_for["num_gpus"]
+
+
+def test_gpus_that_no_machine_has_are_refused(ray: PretendedRay) -> None:
+    """If a GPU is requested and no machine has one, the error says so; nothing is encoded on processors."""
+    with pytest.raises(InputError, match=r"'cuda:1' was requested, but Ray knows no GPU"):
+        EncodeOnCluster("", hashing_annotator, device="cuda:1")
+    assert not ray.asked_for
+
+
+@pytest.mark.parametrize(
+    ("device", "loaded_on"), [("auto", "auto"), ("cuda", "cuda"), ("cuda:1", "cuda"), ("cpu:0", "cpu")]
+)
+def test_models_are_loaded_on_the_requested_device(
+    device: str, loaded_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes load the models on the requested kind of device, whose number is 0 for each of them."""
+    monkeypatch.setattr(index, "EncodeOnCluster", lambda _, load, **__: load)
+    load = index._on_cluster("", BuildArguments("hashing", device=device), 1)
+    assert isinstance(load, partial)
+    assert loaded_on == load.keywords["device"]
 
 
 @pytest.mark.parametrize(("device", "n_actors", "share"), [("auto", 6, 1 / 3), ("cpu", 2, 0)])
