@@ -122,7 +122,7 @@ def create_app(
             settings=settings,
             collection=collection,
             cache=cache,
-            answers=Answers(cache, device=settings.device, precision=settings.precision),
+            answers=Answers(cache, device=settings.own_device, precision=settings.precision),
             cursors=cursors,
             batches=batches,
             saved=saved,

@@ -38,7 +38,8 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from pkgutil import resolve_name
+from typing import Any, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -47,6 +48,8 @@ from indexer.files.data_folder import KEEP, DataFolder
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
 from service.validation import faults_of, sentence
+
+_BESIDE_CLUSTER: Final = "models.encoders.devices:device_beside_cluster"  # by name, as it imports torch
 
 
 class Keyless(StrEnum):
@@ -106,6 +109,14 @@ class Settings(BaseSettings):
         if self.catalog_url is not None and self.catalog_url.get_secret_value():
             return self.catalog_url.get_secret_value()
         return DataFolder(self.data).catalog
+
+    @property
+    def own_device(self) -> str:
+        """The device of this process, which needs no GPU if ``device`` names those of a cluster."""
+        if not self.ray or not self.device.startswith("cuda"):
+            return self.device
+        own: str = resolve_name(_BESIDE_CLUSTER)(self.device)
+        return own
 
     @property
     def deadline_s(self) -> float:

@@ -46,6 +46,11 @@ def resolve_device(device: str) -> torch.device:
     return resolved
 
 
+def device_beside_cluster(device: str) -> str:
+    """Return the device of a machine beside a cluster: ``cpu`` if it has no GPU itself, else ``device``."""
+    return "cpu" if device.startswith("cuda") and not torch.cuda.is_available() else device
+
+
 def encoding_devices(device: str) -> list[str]:
     """Return the devices to encode many papers on: for ``auto`` all GPUs if several, else only ``device``."""
     n_gpus = torch.cuda.device_count() if device == "auto" and torch.cuda.is_available() else 0

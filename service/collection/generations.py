@@ -246,7 +246,9 @@ def open_engine(
     shared: segments, and the models if they are the same. Raises SnapshotMissingError, SnapshotCorruptError.
     """
     known = None if beside is None else beside.snapshot
-    snapshot = open_snapshot(settings.data, generation, device=settings.device, beside=known, reread=False)
+    snapshot = open_snapshot(
+        settings.data, generation, device=settings.own_device, beside=known, reread=False
+    )
     snapshot = on_cluster(snapshot, settings)
     if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
         return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
@@ -262,7 +264,7 @@ def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
     generation = current_generation(settings.data)
     with ThreadPoolExecutor(1) as pool:
         models = pool.submit(_loader(settings, cache, read_manifest(settings.data, generation)))
-        snapshot = open_snapshot(settings.data, generation, device=settings.device, reread=False)
+        snapshot = open_snapshot(settings.data, generation, device=settings.own_device, reread=False)
         snapshot = on_cluster(snapshot, settings)
         engine = SearchEngine(snapshot, models.result, n_candidates=settings.candidates)
         engine.warm_up()
@@ -276,14 +278,14 @@ def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Call
     load: Callable[[], Annotator] = partial(
         remembered(load_annotator),
         name,
-        device=settings.device,
+        device=settings.own_device,
         precision=Precision(settings.precision),
         tagger=settings.tagger or _still_there(built["tagger"]),
         functions=settings.functions or _still_there(built["functions"]),
     )
     if cache is not None:
         load = partial(
-            load_cached, load, cache, device=settings.device, precision=Precision(settings.precision)
+            load_cached, load, cache, device=settings.own_device, precision=Precision(settings.precision)
         )
     return load
 

@@ -129,6 +129,7 @@ def index(
         return
     for limit_there in limits_of(data if data.exists() else data.absolute().parent).values():
         stderr.print(f"{data}: {limit_there}.", markup=False, soft_wrap=True)
+    own_device = _beside_cluster(device) if ray else device
     arguments = arguments_for(
         data,
         replace=replace,
@@ -138,8 +139,8 @@ def index(
         limit=limit,
         backend=backend,
         dtype=None if dtype is None else dtype.value,
-        device=device,
-        precision=chosen_precision(precision, device),
+        device=own_device,
+        precision=chosen_precision(precision, own_device),
         tagger=absolute(tagger),
         functions=absolute(functions),
     )
@@ -150,7 +151,7 @@ def index(
         expect_corpus(corpus, corpus_format)
     compile_in_background()
     annotator = load_models(arguments)
-    encode = _on_cluster(ray, arguments, per_gpu) if ray else encoding(annotator, arguments)
+    encode = _on_cluster(ray, arguments, device, per_gpu) if ray else encoding(annotator, arguments)
     with show_progress(stderr) as on_progress:
         if fetch:
             looked_up = look_up_entries(
@@ -176,9 +177,16 @@ def index(
     stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
 
 
-def _on_cluster(address: str, arguments: BuildArguments, per_gpu: int) -> EncodeOnCluster:
+def _beside_cluster(device: str) -> str:
+    """Return the device of this machine, which needs no GPU to have a cluster encode."""
+    from models.encoders.devices import device_beside_cluster
+
+    return device_beside_cluster(device)
+
+
+def _on_cluster(address: str, arguments: BuildArguments, device: str, per_gpu: int) -> EncodeOnCluster:
     """Return an encoder on the cluster; each of its processes uses the GPU or processor assigned to it."""
-    device = checked_device(arguments.device)
+    device = checked_device(device)
     # A process sees only its own GPU, as number 0.
     load = partial(load_models, arguments, device=device.partition(":")[0])
     return EncodeOnCluster(address, load, device=device, per_gpu=per_gpu)

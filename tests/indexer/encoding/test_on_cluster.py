@@ -53,7 +53,7 @@ def test_models_are_loaded_on_the_requested_device(
 ) -> None:
     """Processes load the models on the requested kind of device, whose number is 0 for each of them."""
     monkeypatch.setattr(index, "EncodeOnCluster", lambda _, load, **__: load)
-    load = index._on_cluster("", BuildArguments("hashing", device=device), 1)
+    load = index._on_cluster("", BuildArguments("hashing"), device, 1)
     assert isinstance(load, partial)
     assert loaded_on == load.keywords["device"]
 

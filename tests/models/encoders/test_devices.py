@@ -8,14 +8,20 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from akin.cli.options import chosen_precision
+from indexer.encoding.arguments import BuildArguments, load_models
+from indexer.encoding.on_devices import encoding
+from indexer.encoding.parts import Encode
 from indexer.snapshot.opening import open_snapshot
 from models.encoders.device_names import checked_device, gpu_number
-from models.encoders.devices import free_bytes, resolve_device, resolve_precision
+from models.encoders.devices import device_beside_cluster, free_bytes, resolve_device, resolve_precision
 from models.errors import EncoderError, InputError
 from models.types import Precision
+from service.cache.store import Cache
+from service.collection.generations import open_warm_engine
 from service.settings import settings_of
 from tests.support.builds import many_papers, write_corpus
 from tests.support.commands import run
+from tests.support.examples.models.tiny_bert import write_frozen_bert
 
 NAMES = {"auto": None, "cpu": None, "cuda": None, "cuda:0": 0, "cuda:12": 12}
 
@@ -90,3 +96,28 @@ def test_a_gpu_that_torch_does_not_see_is_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(EncoderError, match="this machine has 2, from cuda:0 on"):
         resolve_device("cuda:2")
     assert free_bytes(2) is None
+
+
+def test_a_machine_beside_a_cluster_needs_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a cluster, GPUs are those of its machines: one without indexes and serves on its CPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    asked: list[str] = []
+
+    def on_cluster(_: str, arguments: BuildArguments, device: str, __: int) -> Encode | None:
+        asked.append(device)
+        return encoding(load_models(arguments), arguments)
+
+    monkeypatch.setattr("akin.cli.collection.index._on_cluster", on_cluster)
+    monkeypatch.setattr("service.collection.generations.on_cluster", lambda snapshot, _: snapshot)
+    data, encoder = tmp_path / "data", tmp_path / "tiny"
+    write_frozen_bert(encoder)
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2))
+    given = ["--data", data, "--encoder", encoder, "--device", "cuda:1", "--precision", "auto"]
+    run("index", corpus, *given, "--ray", "HOST:6379")
+    assert ["cuda:1"] == asked
+    settings = settings_of(data=data, device="cuda:1", ray="HOST:6379")
+    assert 2 == len(open_warm_engine(settings, Cache(memory_mib=1)).snapshot)
+    with pytest.raises(EncoderError, match="no usable CUDA"):
+        open_warm_engine(settings_of(data=data, device="cuda:1"), Cache(memory_mib=1))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert "cuda:1" == device_beside_cluster("cuda:1")  # one with a GPU uses it
