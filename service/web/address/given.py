@@ -25,8 +25,9 @@ _LIMITS: Final = (
     (("u",), MAX_SENTENCES, "numbers of sentences to be unlike"),
 )
 _NAMES: Final = ("paper", "like", "not", "add", "in", "venue", "field", "author")
-# A text that is a little too long to search with is still shown in full, so that nothing pasted is lost.
-MAX_SHOWN_CHARS: Final = 20_000
+# A text that is too long to search with is still shown in full, so that nothing pasted is lost: any that a
+# request line of 64 kB can hold.
+MAX_SHOWN_CHARS: Final = 60_000
 _TEXTS: Final = ("text", "title", "abstract", "cursor")
 _DECIMAL: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?", re.ASCII)
 _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)

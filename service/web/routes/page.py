@@ -19,7 +19,7 @@ from service.search.engine import SearchEngine
 from service.search.lookup import find_titles, nearest_papers
 from service.web.address.further import Further
 from service.web.address.links import Link
-from service.web.address.page_query import PageQuery
+from service.web.address.page_query import MOST_PASTED, PageQuery
 from service.web.address.refusals import correction, in_words, not_here, without_malformed, without_names
 from service.web.library import MAX_LIBRARY_BYTES
 from service.web.paper_listing import browse, names_meant, with_names
@@ -145,7 +145,8 @@ def _refused(request: Request, engine: SearchEngine, asked: PageQuery, error: In
     """Show the page with the query, and why it cannot be answered."""
     request.state.problem = slug_of(error)
     try:
-        query = view_query(asked, read(engine, asked))
+        # A text that is too long is only shown in its box, open to be shortened.
+        query = None if len(asked.abstract) > MOST_PASTED else view_query(asked, read(engine, asked))
     except InputError:
         query = None
     meant = names_meant(engine, asked)

@@ -46,7 +46,7 @@ def address(**given: object) -> str:
         ({"paper": PAPER, "u": range(1_001)}, "has 1,001 numbers of sentences to be unlike, and 1,000 are"),
         ({"paper": "x" * 4_001}, "has 4,001 characters of ids and names, and 4,000 are allowed"),
         ({"like": ["x" * 2_000, "y" * 2_001]}, "has 4,001 characters of ids and names, and 4,000 are"),
-        ({"text": "x" * 20_001}, "has 20,001 characters of text, and 20,000 are allowed"),
+        ({"text": "x" * 60_001}, "has 60,001 characters of text, and 60,000 are allowed"),
     ],
 )
 def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, object], said: str) -> None:
@@ -85,11 +85,14 @@ def test_what_is_allowed_is_answered(client: TestClient) -> None:
 
 
 def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
-    """A pasted text that is too long stays on the page."""
-    text = "y" * MAX_SHOWN_CHARS
-    page = page_at(client, address(abstract=text), status=422)
-    assert "20,000 characters, and 10,000 are allowed" in page.text
-    assert text in page.text
+    """A pasted text that is too long stays in its open box, if a request line can hold it."""
+    text = "y" * (MAX_SHOWN_CHARS - len("Kites"))
+    asked = address(title="Kites", abstract=text)
+    page = page_at(client, asked, status=422)
+    assert "59,995 characters, and 10,000 are allowed" in page.text
+    assert "open" in page.all("details", class_="paste")[0]
+    assert f"{text}</textarea>" in client.get(asked).text
+    assert not page.all("a", class_="main")
 
 
 def test_a_page_grows_as_its_address_does(client: TestClient) -> None:
