@@ -216,7 +216,7 @@ class Client(Resources):
         return self.list_papers(limit=1, **requests.given(**locals())).total
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
-        """Find papers with a similar title, most similar first; ``title`` may be misspelt or shortened."""
+        """Find papers by ``title``, which may be misspelt, shortened or only some words of it, best first."""
         return self._send(requests.find_papers(title, limit))
 
     def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:

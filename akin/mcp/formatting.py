@@ -55,7 +55,7 @@ def of_analysis(analysis: Analysis) -> str:
 
 
 def of_titles(answer: TitlesAnswer) -> str:
-    """Format the papers, the most similar title first."""
+    """Format the papers, the best match first."""
     return _joined([], (_head(found.paper) for found in answer.results), answer.detail, ())
 
 

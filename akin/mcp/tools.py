@@ -173,10 +173,10 @@ class Tools:
 
     async def find_papers(
         self,
-        title: Annotated[str, Field(description="A title; it may be shortened or misspelt.")],
+        title: Annotated[str, Field(description="A title or some of its words; it may be misspelt.")],
         limit: Limit = 5,
     ) -> str:
-        """Find papers of the collection by title, the most similar title first, with their ids."""
+        """Find papers of the collection by title, the best match first, with their ids."""
         return formatting.of_titles(await _answered(self._client.find_papers(title, limit=limit)))
 
     async def get_paper(self, paper_id: PaperId) -> str:

@@ -15,8 +15,8 @@ from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
 
 _NONE_LIKE = (
-    "No paper of the collection has a similar title. Give more of the title, or search for papers about what "
-    "it says."
+    "No paper of the collection has a similar title, or one with these words. Give more of the title, "
+    "or search for papers about what it says."
 )
 _NONE_BEGINNING = (
     "No title of the collection contains words that begin like this, or has a similar beginning. If you "
@@ -52,7 +52,7 @@ class FoundTitle:
 
 @dataclass(frozen=True, slots=True)
 class TitleAnswer:
-    """Papers, the most similar titles first; ``reason`` and ``detail`` say why there are none."""
+    """Papers in the order of ``Titles.find``; ``reason`` and ``detail`` say why there are none."""
 
     results: tuple[FoundTitle, ...]
     generation: str
@@ -73,12 +73,12 @@ class Suggestions:
 
 
 def find_titles(engine: SearchEngine, title: str, *, limit: int) -> TitleAnswer:
-    """Return at most ``limit`` papers by a title that may be misspelt; raises QueryError without a word."""
+    """Return papers by a title that may be misspelt or shortened; raises QueryError without a word."""
     started = time.perf_counter()
     snapshot = engine.snapshot
     found = tuple(
         FoundTitle(snapshot.paper(match.position), match.similarity)
-        for match in engine.names.titles.like(title, limit=limit)
+        for match in engine.names.titles.find(title, limit=limit)
     )
     return TitleAnswer(
         results=found,
@@ -114,7 +114,7 @@ def fetch_papers(engine: SearchEngine, names: Sequence[str]) -> list[Paper | Non
 
 
 def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper]:
-    """Return at most ``limit`` papers that an unknown ``name`` may mean: by id or else by similar title.
+    """Return at most ``limit`` papers that an unknown ``name`` may mean: by id or else by title.
 
     All ids are read, and then all titles. Raises DeadlineError.
     """
@@ -124,7 +124,7 @@ def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper
     near = [position for position in positions if snapshot.live[position]]
     if not near:
         try:
-            near = [match.position for match in engine.names.titles.like(name, limit=limit)]
+            near = [match.position for match in engine.names.titles.find(name, limit=limit)]
         except QueryError:  # a name without a letter or digit
             return []
     return list(map(snapshot.paper, near))

@@ -45,7 +45,7 @@ def papers(
     url: Url = "",
     key: Key = None,
     title: Annotated[
-        str | None, typer.Option(help="Find papers by title; misspelt or shortened titles match too.")
+        str | None, typer.Option(help="Find papers by title or by words of it; misspelt titles match too.")
     ] = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
@@ -111,7 +111,7 @@ def _by_title(collection: "Client | Collection", title: str, *, limit: int, form
     else:
         raise InputError(f"--title prints text, titles or json, not {form.value}.")
     if found.detail:
-        stderr.print("No paper of the collection has a similar title.", style="yellow")
+        stderr.print("No paper has a similar title, or one with these words.", style="yellow")
 
 
 def _lines(found: Sequence[Paper | PaperHead], *, with_authors: bool) -> Group:

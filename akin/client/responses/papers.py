@@ -138,7 +138,10 @@ class FoundTitle:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TitlesAnswer(Listed[FoundTitle]):
-    """Papers, the most similar title first; ``reason``, and ``detail`` in words, say why there are none."""
+    """Papers: nearly the same titles first, then those that contain the words, then other similar ones.
+
+    ``reason``, and ``detail`` in words, say why there are none.
+    """
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("similarity", "id", "title", "year")
     results: tuple[FoundTitle, ...]

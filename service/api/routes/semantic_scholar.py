@@ -30,7 +30,6 @@ from service.api.schemas.semantic_scholar import (
     field_set,
     unresolved_places,
 )
-from service.search.lookup import find_titles
 from service.search.query import Reason, SearchQuery, Seed
 
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES, route_class=JSONBodyRoute)
@@ -117,12 +116,13 @@ def match_title(
     fields: Fields = None,
 ) -> MatchesOut:
     """Return the paper with the title most similar to the one given; ``matchScore`` is 1 for equal words."""
-    found = find_titles(engine, query, limit=1)
-    if not found.results:
-        raise PaperNotFoundError(f"Title match not found. {found.detail}")
-    (best,) = found.results
-    score = round(best.similarity, 4)
-    return MatchesOut(data=[ScholarPaper.of(best.paper, field_set(fields), matchScore=score)])
+    found = engine.names.titles.like(query, limit=1)
+    if not found:
+        raise PaperNotFoundError(
+            "Title match not found. No paper of the collection has a similar title; give more of it."
+        )
+    paper, score = engine.snapshot.paper(found[0].position), round(found[0].similarity, 4)
+    return MatchesOut(data=[ScholarPaper.of(paper, field_set(fields), matchScore=score)])
 
 
 # After the routes above, which its path would also match.

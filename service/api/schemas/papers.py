@@ -103,8 +103,8 @@ class ListIn(AddressFiltersIn):
 
     title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = Field(
         default=None,
-        description="A title, also misspelt or shortened; case, accents and punctuation do not matter. "
-        "Without it, papers are listed page by page.",
+        description="A title, also misspelt, or some of its words; case, accents and punctuation do not "
+        "matter. Without it, papers are listed page by page.",
     )
     limit: Limit = 10
     cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(

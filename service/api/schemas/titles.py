@@ -26,14 +26,17 @@ class PrefixIn(Strict):
 
 
 class TitleMatchOut(BaseModel):
-    """A paper found by its title; ``similarity`` is 1 for the same words, and at least 0.6."""
+    """A paper found by its title; ``similarity`` is 1 for the same words, 0 for no shared letter."""
 
     paper: PaperHeadOut
     similarity: float
 
 
 class TitlesOut(BaseModel):
-    """Papers, the most similar title first; ``reason``, and ``detail`` in words, say why there are none."""
+    """Papers: nearly the same titles first, then those that contain the words, then other similar ones.
+
+    ``reason``, and ``detail`` in words, say why there are none.
+    """
 
     results: list[TitleMatchOut]
     generation: str

@@ -163,6 +163,34 @@ def test_titles_of_deleted_papers_open_like_nothing() -> None:
     assert [1, 3, 2] == titles.opening_like("flodos of", limit=10)
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("neural graph", [2, 3, 4]),  # which contain both words, though most are not similar
+        ("graph of neural things", [3]),  # nearly the same first
+        ("graph neural netwroks", [2, 4]),  # no title has these words, so similar ones
+        ("need", [1]),
+        ("xylophone", []),
+    ],
+)
+def test_titles_that_contain_the_words_come_before_similar_ones(
+    titles: Titles, asked: str, expected: list[int]
+) -> None:
+    """Nearly the same titles come first, then titles with all of the words, then similar ones, each once."""
+    best = titles.find(asked, limit=10)
+    assert expected == [match.position for match in best][: len(expected)]
+    assert len(best) == len({match.position for match in best})
+    assert all(0 < match.similarity <= 1 for match in best)
+
+
+def test_unrelated_titles_do_not_push_out_those_with_the_words() -> None:
+    """A title that only looks similar comes after the longer ones that contain the words."""
+    texts = ["Monte Carlo Parsing", "Chart translation", "Improved left-corner chart parsing for grammars"]
+    titles = titles_of([*texts, "Chart parsnig", "Predictive chart parsing: of heads and of corners"])
+    assert [3, 2, 4] == [match.position for match in titles.find("chart parsing", limit=3)]
+    assert [2, 4] == [match.position for match in titles.find("parsing chart", limit=2)]
+
+
 @pytest.mark.parametrize("blank", ["", "  ", "?!", "\u200b", "\ud800"])
 def test_what_holds_no_word_is_refused(titles: Titles, blank: str) -> None:
     """A text of only punctuation, white space or broken characters is refused."""
