@@ -97,6 +97,24 @@ def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
     page.emulate_media(media="screen")
 
 
+def test_choices_are_told_apart_in_forced_colours(visit: VisitFn) -> None:
+    """If the system forces its colours, chosen facets, avoided sentences and the marked title look so."""
+    page = visit(f"{ASKED}&facet=method&u=0", forced_colors="active")
+    page.locator("#find").fill("for")
+    expect(page.locator(".top .titles li").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    looks = """each => {
+        const style = getComputedStyle(each);
+        return [style.backgroundColor, style.color, style.outlineStyle];
+    }"""
+    for chosen, other in (
+        ("#facet-method", "#facet-result"),
+        (".away:has(#u0)", ".away:has(#u1)"),
+        (".titles [aria-selected=true]", ".titles [aria-selected=false]"),
+    ):
+        assert page.locator(chosen).evaluate(looks) != page.locator(other).first.evaluate(looks), chosen
+
+
 def test_the_results_are_skipped_to(visit: VisitFn) -> None:
     """A skip link leads to the results, even if they came without loading a page."""
     page = visit("/")
