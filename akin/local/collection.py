@@ -255,12 +255,8 @@ class Collection(WithSavedQueries):
             raise CursorError("The cursor is not one of this list; give next_cursor of the previous answer.")
         engine = self._engine
         found = list_papers(engine, Listing(wanted.to_filters(), wanted.limit, Page(int(start))))
-        out = ListOut(
-            papers=[PaperOut.model_validate(each) for each in found.papers],
-            total=found.total,
-            next_cursor=None if found.next_page is None else str(found.next_page.offset),
-            generation=engine.snapshot.generation,
-        )
+        following = None if found.next_page is None else str(found.next_page.offset)
+        out = ListOut.of(found, next_cursor=following, generation=engine.snapshot.generation)
         return as_answer(PaperList, out)
 
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:

@@ -10,6 +10,7 @@ from models.errors import QueryError
 from models.types import Filters, Paper, Unit
 from service.context import check_deadline
 from service.resolve.embedding import PaperVectors, vectors_of
+from service.resolve.filter_names import no_such_name
 from service.resolve.near_ids import near_ids
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
@@ -35,11 +36,15 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class ListedPapers:
-    """A page of papers, the start of the next page, and the ``total`` of papers on all pages."""
+    """A page of papers, the start of the next page, and the ``total`` of papers on all pages.
+
+    ``detail`` says which name of the filters no paper has, if there are none for this reason.
+    """
 
     papers: tuple[Paper, ...]
     next_page: Page | None
     total: int
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,7 @@ def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:
         papers=tuple(map(snapshot.paper, positions[start:stop].tolist())),
         next_page=Page(stop) if stop < len(positions) else None,
         total=len(positions),
+        detail=None if len(positions) else no_such_name(snapshot, listing.filters) or None,
     )
 
 

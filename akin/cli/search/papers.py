@@ -78,12 +78,16 @@ def papers(
             _by_title(collection, title, limit=min(limit, _AT_ONCE), form=form)
             return
         if n_only:
-            typer.echo(collection.count_papers(**filters))
+            found = collection.list_papers(limit=1, **filters)
+            typer.echo(found.total)
+            if found.detail:
+                stderr.print(found.detail, style="yellow", markup=False)
             return
         found = _listed(collection, filters, first=first, limit=limit)
     if not found.papers and form is not Output.JSON:  # which shows that it is empty
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
-        stderr.print(page_is_past if found.total else "No paper matches.", style="yellow")
+        none = found.detail or "No paper matches."
+        stderr.print(page_is_past if found.total else none, style="yellow", markup=False)
     if form not in {Output.TEXT, Output.TITLES}:
         print_data(format_answer(form, found))
         return

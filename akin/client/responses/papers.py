@@ -85,13 +85,17 @@ class FetchedPapers:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PaperList(ListedPapers[Paper]):
-    """A page of the ``total`` papers that pass the filters; ``next_cursor`` is ``None`` at the end."""
+    """A page of the ``total`` papers that pass the filters; ``next_cursor`` is ``None`` at the end.
+
+    ``detail`` says which name of the filters no paper has, if there are none for this reason.
+    """
 
     LIST: ClassVar[str] = "papers"
     papers: tuple[Paper, ...]
     total: int
     next_cursor: str | None
     generation: str
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from service.access.policy import READ, requires
 from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.engine import EngineDep
 from service.api.routes.papers import paper
-from service.api.schemas.base import PaperAnswerOut, PaperOut
+from service.api.schemas.base import PaperAnswerOut
 from service.api.schemas.papers import ListIn, ListOut
 from service.api.schemas.titles import PrefixIn, SuggestionsOut, TitlesOut
 from service.search.lookup import Listing, find_titles, list_papers, suggest_titles
@@ -25,9 +25,8 @@ def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineD
         return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
     listing, engine = paging.at(asked.cursor, Listing(asked.to_filters(), asked.limit))
     found = list_papers(engine, listing)
-    return ListOut(
-        papers=[PaperOut.model_validate(each) for each in found.papers],
-        total=found.total,
+    return ListOut.of(
+        found,
         next_cursor=paging.cursors.following(found.next_page, listing, engine),
         generation=engine.snapshot.generation,
     )

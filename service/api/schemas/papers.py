@@ -31,6 +31,7 @@ from service.api.schemas.base import (
     Title,
 )
 from service.api.schemas.search.filters import AddressFiltersIn
+from service.search.lookup import ListedPapers
 
 MAX_PAPERS = 1_000
 MAX_FETCHED = 500
@@ -123,13 +124,26 @@ class ListIn(AddressFiltersIn):
 class ListOut(BaseModel):
     """A page of the papers that pass the filters, in the order they were added; ``total`` is their number.
 
-    ``next_cursor`` leads to the next page and is null at the end.
+    ``next_cursor`` leads to the next page and is null at the end. ``detail`` says which name of the filters
+    no paper has, if there are none for this reason.
     """
 
     papers: list[PaperOut]
     total: int
     next_cursor: str | None
     generation: str
+    detail: str | None
+
+    @classmethod
+    def of(cls, found: ListedPapers, *, next_cursor: str | None, generation: str) -> "ListOut":
+        """Build from the domain value."""
+        return cls(
+            papers=[PaperOut.model_validate(each) for each in found.papers],
+            total=found.total,
+            next_cursor=next_cursor,
+            generation=generation,
+            detail=found.detail,
+        )
 
 
 class PapersOut(Out):

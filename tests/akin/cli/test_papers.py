@@ -15,7 +15,7 @@ from akin.client.responses.papers import PaperList, TitlesAnswer
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS
-from tests.support.commands import run
+from tests.support.commands import flat, run
 from tests.support.servers.loopback import served
 
 DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -67,6 +67,19 @@ def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, w
     assert "No paper has a similar title, or one with these words." in run(
         "papers", *asked, "--title", "xylophone quartz"
     )
+
+
+@pytest.mark.parametrize("where", ["folder", "service"])
+@pytest.mark.parametrize("n_only", [False, True])
+def test_a_name_that_no_paper_has_is_told(
+    hashed_data: Path, address: str, where: str, *, n_only: bool
+) -> None:
+    """If no paper has a filter's name, listing and counting say so, and name those it may mean."""
+    asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
+    author = DEMO[0]["authors"][0]
+    shown = flat(run("papers", *asked, "--author", author.split()[-1], *(["--count"] if n_only else [])))
+    assert f"no author is called exactly {author.split()[-1]}; did you mean " in shown
+    assert n_only == shown.startswith("0 ")
 
 
 @pytest.mark.parametrize(
