@@ -123,10 +123,7 @@ class Snapshot:
         """Return the position of a paper; raises PaperNotFoundError."""
         position = self.find(paper_id)
         if position is None:
-            example = f", the first is {self.paper(int(self.positions[0])).id!r}" if len(self) else ""
-            raise PaperNotFoundError(
-                f"No paper of this collection has this id; it holds {len(self)} papers{example}."
-            )
+            raise PaperNotFoundError("No paper of this collection has this id.")
         return position
 
     def find_all(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:

@@ -5,10 +5,15 @@ from functools import cached_property
 from typing import Final
 
 from indexer.snapshot.snapshot import Snapshot
+from models.errors import PaperNotFoundError, QueryError
 from service.context import check_deadline
 from service.resolve.identifiers import Identifiers, Names, names_of
+from service.resolve.near_ids import near_ids
 from service.resolve.titles import Titles
 
+NOT_HERE: Final = "No paper of this collection has this title, DOI or id"
+# A shorter name is compared with whole titles alone, as too many contain it.
+_MIN_PART_CHARS: Final = 8
 # Titles that are looked up between two checks of the deadline.
 _TITLES_AT_ONCE: Final = 1_000
 
@@ -41,7 +46,11 @@ class PaperNames:
         position = self.identifiers.position(name)
         if position is None and _may_be_title(name):
             position = self.titles.named(name)
-        return self._snapshot.position(name) if position is None else position
+        if position is None:
+            n_papers, papers = len(self._snapshot), self._snapshot.positions
+            example = f", the first is {self._snapshot.paper(int(papers[0])).id!r}" if n_papers else ""
+            raise PaperNotFoundError(f"{NOT_HERE}; it holds {n_papers:,} papers{example}.")
+        return position
 
     def positions(self, names: Sequence[str]) -> list[int | None]:
         """Return the positions of the papers with these names, as ``position`` does; ``None`` if unknown.
@@ -65,6 +74,21 @@ class PaperNames:
             self._snapshot.find(name) if place is None else place
             for name, place in zip(names, found, strict=True)
         ]
+
+    def near(self, name: str, *, limit: int) -> list[int]:
+        """Return at most ``limit`` papers that an unknown ``name`` may mean: by id or else by title.
+
+        All ids are read, and then all titles. Raises DeadlineError.
+        """
+        check_deadline()
+        near = near_ids(self._snapshot.column("id"), name, limit=limit)
+        if near := [position for position in near if self._snapshot.live[position]]:
+            return near
+        find = self.titles.like if len(name.strip()) < _MIN_PART_CHARS else self.titles.find
+        try:
+            return [match.position for match in find(name, limit=limit)]
+        except QueryError:  # a name without a letter or digit
+            return []
 
     def same_title(self, title: str) -> list[int]:
         """Return the positions of all papers whose title has the same words."""

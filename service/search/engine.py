@@ -98,7 +98,7 @@ class SearchEngine:
     @property
     def reader(self) -> SeedReader:
         """The reader of the seeds of queries; it loads the encoder if a seed is pasted."""
-        return SeedReader(self.snapshot, self.names.position, lambda: self.annotator)
+        return SeedReader(self.snapshot, self.names, lambda: self.annotator)
 
     def warm_up(self) -> None:
         """Load the encoder and the indexes and answer one query, so that the first user waits for none of it.

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.errors import QueryError
 from models.types import Filters, Paper, Unit
-from service.context import check_deadline
 from service.resolve.embedding import PaperVectors, vectors_of
 from service.resolve.filter_names import no_such_name
-from service.resolve.near_ids import near_ids
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
 
@@ -119,20 +116,8 @@ def fetch_papers(engine: SearchEngine, names: Sequence[str]) -> list[Paper | Non
 
 
 def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper]:
-    """Return at most ``limit`` papers that an unknown ``name`` may mean: by id or else by title.
-
-    All ids are read, and then all titles. Raises DeadlineError.
-    """
-    check_deadline()
-    snapshot = engine.snapshot
-    positions = near_ids(snapshot.column("id"), name, limit=limit)
-    near = [position for position in positions if snapshot.live[position]]
-    if not near:
-        try:
-            near = [match.position for match in engine.names.titles.find(name, limit=limit)]
-        except QueryError:  # a name without a letter or digit
-            return []
-    return list(map(snapshot.paper, near))
+    """Return at most ``limit`` papers that an unknown ``name`` may mean; raises DeadlineError."""
+    return list(map(engine.snapshot.paper, engine.names.near(name, limit=limit)))
 
 
 def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:

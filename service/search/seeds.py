@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow.compute as pc
 from jaxtyping import Bool, Float32, Float64
 
 from indexer.snapshot.snapshot import Snapshot
@@ -16,7 +15,7 @@ from models.errors import PaperNotFoundError, SentenceSelectionError
 from models.types import Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
-from service.resolve.near_ids import near_ids
+from service.resolve.paper_names import NOT_HERE, PaperNames
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
@@ -34,10 +33,8 @@ from service.search.query import (
 )
 
 _MAX_SUGGESTIONS = 3
-# Looking for similar ids reads every id of the collection, so only this many unknown seeds get suggestions.
+# Looking for similar names reads all ids and titles, so only this many unknown seeds get suggestions.
 _MAX_SUGGESTED_FOR = 16
-# A name with a space is taken for a title; shorter ones occur in too many titles.
-_MIN_TITLE_CHARS = 8
 
 # Measured: docs/decisions/retrieval/several-seeds.md.
 # A seed that is farther from a paper than another seed by this much, as a share of the seed's usual distance,
@@ -84,14 +81,12 @@ class SeedReader:
 
     Args:
         snapshot: the collection.
-        position: returns the position of the paper with a name; raises PaperNotFoundError.
+        names: the papers of the collection by their names.
         annotator: loads the encoder, and the models that read its layers, when first called.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, position: Callable[[str], int], annotator: Callable[[], Annotator]
-    ) -> None:
-        self._snapshot, self._position, self._annotator = snapshot, position, annotator
+    def __init__(self, snapshot: Snapshot, names: PaperNames, annotator: Callable[[], Annotator]) -> None:
+        self._snapshot, self._names, self._annotator = snapshot, names, annotator
 
     def resolve(self, query: SearchQuery) -> tuple[list[ResolvedSeed], list[UnresolvedSeed]]:
         """Return the seeds and then the negatives that can be used, in order, and those that cannot.
@@ -132,7 +127,7 @@ class SeedReader:
         """Raise PaperNotFoundError or SentenceSelectionError as ``_resolve``, but encode nothing."""
         _expect_no_choice(seed, negative=negative)
         snapshot, aspect, unit = self._snapshot, seed.aspect, self._snapshot.manifest.encoder.unit
-        position = None if seed.paper_id is None else self._position(seed.paper_id)
+        position = None if seed.paper_id is None else self._names.position(seed.paper_id)
         if not aspect.chooses and aspect.unlike is None:
             return
         if position is not None:
@@ -184,7 +179,7 @@ class SeedReader:
         """
         snapshot = self._snapshot
         if seed.paper_id is not None:
-            position = self._position(seed.paper_id)
+            position = self._names.position(seed.paper_id)
             paper, vectors = snapshot.paper(position), snapshot.vectors(position)
             return EncodedSeed(paper, vectors, position, snapshot.dropped_sentences(position))
         if seed.text is not None:
@@ -211,22 +206,13 @@ class SeedReader:
             return UnresolvedSeed(number, negative, SeedReason.SELECTION_IMPOSSIBLE, str(error))
         n_strangers = sum(other.reason is SeedReason.NOT_INDEXED for other in among)
         near = tuple(self._suggestions(seed.paper_id or "")) if n_strangers < _MAX_SUGGESTED_FOR else ()
-        detail = "No paper of this collection has this id" + (
-            "; did_you_mean lists what comes near." if near else "."
-        )
+        detail = NOT_HERE + ("; did_you_mean lists what comes near." if near else ".")
         return UnresolvedSeed(number, negative, SeedReason.NOT_INDEXED, detail, near)
 
     def _suggestions(self, given: str) -> Iterator[Suggestion]:
-        snapshot = self._snapshot
-        positions = near_ids(snapshot.column("id"), given, limit=_MAX_SUGGESTIONS)
-        title = " ".join(given.split())
-        if not positions and " " in title and len(title) >= _MIN_TITLE_CHARS:
-            found = pc.match_substring(snapshot.column("title"), title, ignore_case=True)
-            positions = np.flatnonzero(pc.fill_null(found, False))[:_MAX_SUGGESTIONS].tolist()
-        for position in positions:
-            if snapshot.live[position]:
-                paper = snapshot.paper(position)
-                yield Suggestion(paper.id, paper.title)
+        for position in self._names.near(given, limit=_MAX_SUGGESTIONS):
+            paper = self._snapshot.paper(position)
+            yield Suggestion(paper.id, paper.title)
 
 
 def _expect_no_choice(seed: Seed, *, negative: bool) -> None:

@@ -199,7 +199,7 @@ def test_the_other_tools(address: str) -> None:
     """Recommendations, sentences, analyses and papers are short texts too."""
     text = asked(address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"])
     assert "Unlike: " in text
-    assert "Left out: positive number 2: No paper of this collection has this id" in text
+    assert "Left out: positive number 2: No paper of this collection has this title, DOI or id" in text
     assert 5 == len(found_ids(text))
     text = asked(address, "find_sentences", text="We release our code.", by="function", limit=2)
     assert 2 == len(re.findall(r"^   sentence \d+ \(\w+\) of .* \| id \S+ \| distance \d", text, re.M))

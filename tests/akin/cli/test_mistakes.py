@@ -126,11 +126,14 @@ def test_a_lost_seed_is_named_with_what_was_meant(data: Path) -> None:
         shown = flat(
             run("recommend", DEMO[7]["id"], ALMOST, "--data", data, "--output", form, "--limit", "1")
         )
-        assert f"Left out: '{ALMOST}': No paper of this collection has this id; did you mean" in shown
+        assert (
+            f"Left out: '{ALMOST}': No paper of this collection has this title, DOI or id; did you mean"
+            in shown
+        )
         assert f"'{DEMO[0]['id']}' ({DEMO[0]['title']})" in shown
         assert "did_you_mean" not in shown
     shown = flat(run("recommend", "nobody", "--data", data, "--save", "x", status=1))
-    assert "Left out: 'nobody': No paper of this collection has this id." in shown
+    assert "Left out: 'nobody': No paper of this collection has this title, DOI or id." in shown
     assert "None of the papers to start from can be used" in shown
     assert "There is no saved query" in run("watch", "--data", data)
     printed = CliRunner().invoke(app, ["recommend", "nobody", "--data", str(data), "--json"])
@@ -166,10 +169,18 @@ def test_an_unknown_paper_is_named_with_what_was_meant(
 ) -> None:
     """An unknown paper is named with the similar id of a paper, if there is one."""
     shown = flat(run(*command, where, data if where == "--data" else address, status=1))
-    assert f"error: '{ALMOST}': No paper of this collection has this id; did you mean" in shown
+    assert f"error: '{ALMOST}': No paper of this collection has this title, DOI or id; did you mean" in shown
     unknown = [each if each != ALMOST else "nobody" for each in command]
     shown = flat(run(*unknown, where, data if where == "--data" else address, status=1))
-    assert "error: 'nobody': No paper of this collection has this id; it holds" in shown
+    assert "error: 'nobody': No paper of this collection has this title, DOI or id; it holds" in shown
+
+
+def test_a_mistyped_title_is_named_with_what_was_meant(data: Path) -> None:
+    """A title with a typing error is no unknown id: its paper is named, whatever the command."""
+    mistyped = DEMO[0]["title"].replace("e", "a", 1)
+    for command in (("search", "--paper", mistyped), ("recommend", mistyped)):
+        shown = flat(run(*command, "--data", data, status=1))
+        assert f"No paper of this collection has this title, DOI or id; {MEANT}" in shown
 
 
 @pytest.mark.parametrize(
@@ -202,7 +213,7 @@ def test_what_was_meant_otherwise_says_how(hashed_data: Path, command: tuple[str
 def test_an_empty_list_says_so_beside_it(hashed_data: Path, form: str) -> None:
     """If no paper matches, a note on standard error says so, in every output format."""
     for asked, said in (
-        (["--author", "Nobody"], "No paper matches."),
+        (["--year-from", "2090"], "No paper matches."),
         (["--page", "99"], "is past the last"),
     ):
         given = ["papers", "--data", str(hashed_data), "--output", form, *asked]

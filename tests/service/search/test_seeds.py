@@ -26,6 +26,14 @@ def test_eight_characters_are_enough_of_a_title(
     assert offered == [each.id for each in unknown(plain_engine, words).did_you_mean]
 
 
+def test_a_mistyped_title_gets_its_paper_suggested(plain_engine: SearchEngine) -> None:
+    """An unknown seed that is nearly the title of a paper gets that paper as the first suggestion."""
+    mistyped = plain_engine.snapshot.paper(7).title.replace("e", "a", 1)
+    record = unknown(plain_engine, mistyped)
+    assert plain_engine.snapshot.paper(7).id == record.did_you_mean[0].id
+    assert record.detail.startswith("No paper of this collection has this title, DOI or id;")
+
+
 def test_a_seed_counts_once_unless_it_says_otherwise(plain_engine: SearchEngine) -> None:
     """A seed without a weight counts as much as one with weight 1."""
     answers = [
