@@ -129,6 +129,17 @@ def test_the_results_are_skipped_to(visit: VisitFn) -> None:
     assert [] == barriers(page, of="layout")
 
 
+@pytest.mark.parametrize(("view", "first"), [("cards", "h3 a"), ("table", "a.expand")])
+def test_the_first_paper_is_skipped_to(visit: VisitFn, view: str, first: str) -> None:
+    """A skip link leads to the first paper, and the dots of the timeline are no stops of Tab."""
+    page = visit(f"{ASKED}&view={view}")
+    page.get_by_role("link", name="Skip to the first paper").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator("#result-1").locator(first)).to_be_focused()
+    assert {-1} == {dot.evaluate("each => each.tabIndex") for dot in page.locator(".timeline a.dot").all()}
+
+
 def test_a_long_title_is_cut_with_a_sign(visit: VisitFn) -> None:
     """A long title is cut to six lines, and its tooltip has all of it."""
     title = "A very long title of a draft on floods and towns " * 12
