@@ -1,6 +1,7 @@
 """Tests of queries that cannot be answered or find nothing: the messages and the links that lead on."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -8,10 +9,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
-from models.types import Facet
+from models.types import Facet, Paper
 from service.web.address.further import Further
 from service.web.address.given import MAX_NAMES
 from service.web.address.page_query import Order, PageQuery, View
+from service.web.views.results.cards import in_short
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
@@ -204,6 +206,13 @@ def test_programs_learn_which_name_is_unknown(venues: TestClient, part: str) -> 
     body = {"query": {"text": "we do"}, "filters": {part: ["rope"]}}
     said = venues.post("/v1/search", json=body).json()["detail"]
     assert f"no {part[:-1]} is called exactly rope; did you mean " in said
+
+
+def test_names_keep_their_direction_beside_others() -> None:
+    """In a short line, right-to-left names do not change the order of authors, venue and year."""
+    paper = Paper("p", "T", "", (), authors=("محمد علي", "فاطمة حسن"), venue="מדע", year=2012)
+    assert "\u2068محمد علي\u2069 and \u2068فاطمة حسن\u2069 · \u2068מדע\u2069 · 2012" == in_short(paper)
+    assert "Bo Chen and others · 2012" == in_short(replace(paper, authors=("Bo Chen", "A", "B"), venue=""))
 
 
 def test_text_runs_its_own_way(venues: TestClient) -> None:

@@ -140,6 +140,19 @@ def test_the_first_paper_is_skipped_to(visit: VisitFn, view: str, first: str) ->
     assert {-1} == {dot.evaluate("each => each.tabIndex") for dot in page.locator(".timeline a.dot").all()}
 
 
+def test_right_to_left_text_is_set_from_the_right(visit: VisitFn) -> None:
+    """A short right-to-left sentence begins at the right, and names of a suggestion keep their order."""
+    page = visit("/?abstract=אנחנו+קושרים+חבלים.")
+    ends = "each => [each, each.parentElement].map((part) => part.getBoundingClientRect().right)"
+    sentence, line = page.locator(".choice label > [dir]").evaluate(ends)
+    assert line - sentence < 10
+    found = {"id": "p", "title": "T", "authors": ["محمد علي"], "venue": "מדע", "year": 2012}
+    page.route("**/v1/papers/suggest?*", lambda route: route.fulfill(json={"results": [found]}))
+    page.locator("#find").fill("for")
+    about = page.locator(".top .titles .about")
+    assert "\u2068محمد علي\u2069 · \u2068מדע\u2069 · 2012" == about.text_content()
+
+
 def test_a_long_title_is_cut_with_a_sign(visit: VisitFn) -> None:
     """A long title is cut to six lines, and its tooltip has all of it."""
     title = "A very long title of a draft on floods and towns " * 12

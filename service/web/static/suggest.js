@@ -6,6 +6,9 @@ const MIN_HEIGHT = 200;
 const GAP = 8;
 let boxes = 0;
 
+// A name in marks that keep its direction of writing from its neighbours.
+const apart = (name) => (/[^\0-\x7f]/.test(name) ? `\u2068${name}\u2069` : name);
+
 export function suggest(box, go) {
   if (box.getAttribute("role") === "combobox") return;
   const list = document.createElement("ul");
@@ -88,7 +91,7 @@ export function suggest(box, go) {
         title.textContent = title.title = paper.title || paper.id;
         const about = document.createElement("span");
         about.className = "about";
-        about.textContent = [paper.authors[0], paper.venue, paper.year].filter(Boolean).join(" · ");
+        about.textContent = [paper.authors[0], paper.venue, paper.year].filter(Boolean).map(apart).join(" · ");
         item.append(title, about);
         item.addEventListener("pointerdown", (event) => {
           event.preventDefault();

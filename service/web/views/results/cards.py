@@ -242,9 +242,16 @@ def paper_links(asked: PageQuery, paper: PaperOut, *, linked: bool) -> PaperLink
 
 def in_short(paper: Paper | PaperOut) -> str:
     """Return a paper's authors, venue and year in short; "" if none of these is known."""
-    return " · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or ""))))
+    known = (first_authors(paper.authors), _apart(paper.venue or ""), str(paper.year or ""))
+    return " · ".join(filter(None, known))
 
 
 def first_authors(authors: Sequence[str]) -> str:
     """Return the authors in short: both of two, or the first "and others"."""
-    return f"{authors[0]} and others" if len(authors) > 2 else " and ".join(authors)
+    shown = list(map(_apart, authors[:2]))
+    return f"{shown[0]} and others" if len(authors) > 2 else " and ".join(shown)
+
+
+def _apart(name: str) -> str:
+    """Return a name in marks that keep its direction of writing from its neighbours, if it may need them."""
+    return name if name.isascii() else f"\u2068{name}\u2069"
