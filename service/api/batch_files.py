@@ -15,7 +15,7 @@ from indexer.files.cells import escape_formulas
 from models.errors import BatchNotFoundError
 from service.api.answers import RankedOut
 from service.api.errors import described
-from service.api.exports import CSV_COLUMNS, csv_rows, csv_text
+from service.api.exports import BYTE_ORDER_MARK, CSV_COLUMNS, csv_rows, csv_text
 from service.api.formats import Format
 from service.api.schemas.base import PaperOut, WarningOut
 from service.api.schemas.match import MatchedSubmissionOut
@@ -55,14 +55,17 @@ class ResultRange:
     stop: int
 
 
-def as_file(form: Format, jobs: Jobs, stretch: ResultRange) -> Iterator[bytes]:
-    """Return the results in a format, chunk by chunk.
+def as_file(
+    form: Format, jobs: Jobs, stretch: ResultRange, *, for_spreadsheets: bool = False
+) -> Iterator[bytes]:
+    """Return the results in a format, chunk by chunk; CSV ``for_spreadsheets`` begins with a byte order mark.
 
     Raises BatchNotFoundError if the job is removed meanwhile, StorageError.
     """
     chunks = results_of(jobs, stretch)
     if form is Format.CSV:
-        return _csv(chunks, with_header=stretch.start == 0)
+        mark = BYTE_ORDER_MARK if for_spreadsheets else ""
+        return _csv(chunks, with_header=stretch.start == 0, mark=mark)
     if form is Format.PARQUET:
         return _parquet(chunks, of_match=_of_match(jobs, stretch.job_id))
     return (b"".join(map(_line, chunk)) for chunk in chunks)
@@ -120,8 +123,9 @@ def _columns(chunk: list[BatchResult]) -> tuple[str, ...]:
     return _MATCH_COLUMNS if chunk[0].of_match else _COLUMNS
 
 
-def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[bytes]:
-    """Yield CSV (RFC 4180), chunk by chunk; a part that is read later has no header."""
+def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool, mark: str) -> Iterator[bytes]:
+    """Yield ``mark`` and CSV (RFC 4180), chunk by chunk; a part that is read later has no header."""
+    yield mark.encode()
     for number, chunk in enumerate(chunks):
         header = [list(_columns(chunk))] if with_header and number == 0 else []
         rows = (row for result in chunk for row in _csv_rows(result))

@@ -18,6 +18,8 @@ from indexer.files.cells import escape_formulas
 
 _PAPER_COLUMNS = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
 CSV_COLUMNS = ("rank", "score", "strength", "nearer_than", *_PAPER_COLUMNS)
+# Without it, Excel reads a CSV file as text of the local code page.
+BYTE_ORDER_MARK = "\ufeff"
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",

@@ -353,6 +353,16 @@ def test_as_many_lines_are_looked_for_as_a_batch_takes(client: TestClient) -> No
     assert "These are more than 10,000 papers; one batch takes 10,000 at most. Start several." in more.text
 
 
+def test_a_table_is_marked_for_spreadsheets_on_the_page_alone(hashed_data: Path, tmp_path: Path) -> None:
+    """The page's CSV begins with the mark by which Excel knows UTF-8; that of the API has none."""
+    data = copytree(hashed_data, tmp_path / "data")
+    with TestClient(create_app(Settings(data=data, device="cpu"))) as client:
+        batch = client.post("/v1/batches", json={"seeds": IDS[:1]}).json()["id"]
+        shown = client.get(f"/batch/{batch}.csv").content
+        read = client.get(f"/v1/batches/{batch}/results", headers={"Accept": "text/csv"}).content
+    assert (b"\xef\xbb\xbf", False) == (shown[:3], read.startswith(b"\xef\xbb\xbf"))
+
+
 def test_results_need_a_key_where_there_are_keys(hashed_data: Path, tmp_path: Path) -> None:
     """With keys, the view is open, but the files of a batch are only for its owner."""
     data = copytree(hashed_data, tmp_path / "data")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 
 from service.api.errors import RESPONSES
-from service.api.exports import to_bibtex, to_csv, to_ris
+from service.api.exports import BYTE_ORDER_MARK, to_bibtex, to_csv, to_ris
 from service.api.formats import LIST_FORMATS, Format, negotiate
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.recommendations import RecommendationsOut
@@ -63,9 +63,17 @@ def coverage_header(coverage: float) -> dict[str, str]:
 
 
 def ranked_file(
-    form: Format, answer: SearchOut | RecommendationsOut, *, name: str, ranks: Iterable[int]
+    form: Format,
+    answer: SearchOut | RecommendationsOut,
+    *,
+    name: str,
+    ranks: Iterable[int],
+    for_spreadsheets: bool = False,
 ) -> Response:
-    """Return a page of a ranked list as a file; headers hold the next cursor, the reason and the coverage."""
+    """Return a page of a ranked list as a file; headers hold the next cursor, the reason and the coverage.
+
+    CSV ``for_spreadsheets`` begins with a byte order mark.
+    """
     results = answer.results
     headers = {
         "X-Akin-Next-Cursor": answer.next_cursor,
@@ -73,7 +81,7 @@ def ranked_file(
         **coverage_header(answer.coverage),
     }
     if form is Format.CSV:
-        text = to_csv(results, ranks=ranks)
+        text = BYTE_ORDER_MARK * for_spreadsheets + to_csv(results, ranks=ranks)
     elif form is Format.NDJSON:
         text = "".join(f"{result.model_dump_json()}\n" for result in results)
     else:

@@ -8,6 +8,7 @@ from fastapi.responses import StreamingResponse
 
 from models.errors import BatchUnfinishedError
 from service.access.in_turn import in_turn
+from service.access.keys import Caller
 from service.access.policy import MAX_BATCH_BYTES, OWN, requires
 from service.api.batch_files import ResultRange, as_file
 from service.api.dependencies.callers import CallerDep, owner_of, seen_by
@@ -118,6 +119,20 @@ def batch_results(
     ``X-Akin-Next-Start`` is the ``start`` of the next request; once ``X-Akin-Batch-State`` is ``done`` or
     ``failed``, there are no further results.
     """
+    return results_file(batch_id, request, batches, caller, form, start=start)
+
+
+def results_file(
+    batch_id: str,
+    request: Request,
+    batches: Batches,
+    caller: Caller,
+    form: Format,
+    *,
+    start: int = 0,
+    for_spreadsheets: bool = False,
+) -> StreamingResponse:
+    """Return the results of a batch from ``start`` on as a file, ``for_spreadsheets`` as in ``as_file``."""
     jobs = batches.jobs()
     job = jobs.get(batch_id, owner=seen_by(caller))
     if form is Format.PARQUET and job.state.active:
@@ -126,8 +141,9 @@ def batch_results(
             "request NDJSON."
         )
     stop = max(start, jobs.n_ready(job))
+    stretch = ResultRange(job.id, start, stop)
     return StreamingResponse(
-        in_turn(request.state.queue, as_file(form, jobs, ResultRange(job.id, start, stop))),
+        in_turn(request.state.queue, as_file(form, jobs, stretch, for_spreadsheets=for_spreadsheets)),
         headers={
             **file_headers(form, "akin-batch"),
             "X-Akin-Generation": job.generation,

@@ -15,7 +15,7 @@ from service.api.batch_files import queries_in, results_of
 from service.api.dependencies.callers import CallerDep, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.formats import Format
-from service.api.routes.batches import BatchesDep, batch_results
+from service.api.routes.batches import BatchesDep, results_file
 from service.api.schemas.batches import MAX_QUERIES
 from service.web.library import MAX_LIBRARY_BYTES, find_library
 from service.web.render import render
@@ -91,4 +91,4 @@ def results(
     batch_id: str, ending: Ending, request: Request, batches: BatchesDep, caller: CallerDep
 ) -> StreamingResponse:
     """Send all finished results of a batch as a file."""
-    return batch_results(batch_id, request, batches, caller, ending.form)
+    return results_file(batch_id, request, batches, caller, ending.form, for_spreadsheets=True)

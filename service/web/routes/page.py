@@ -78,7 +78,7 @@ def export(
     answered = whole_list(engine, paging, asked) if whole else answer(engine, paging, answers, asked)
     if ending in _FORMATS:
         form = _FORMATS[ending]
-        return ranked_file(form, answered.out, name=_FILE_NAME, ranks=answered.ranks)
+        return ranked_file(form, answered.out, name=_FILE_NAME, ranks=answered.ranks, for_spreadsheets=True)
     media_type, write = TABLES[ending]
     return Response(
         write(answered.out.results).encode("utf-8", "replace"),

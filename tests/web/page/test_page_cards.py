@@ -176,11 +176,11 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
     [
         ("bib", "application/x-bibtex", "@"),
         ("ris", "application/x-research-info-systems", "TY  - "),
-        ("csv", "text/csv", '"rank","score","strength","nearer_than","id","title"'),
+        ("csv", "text/csv", '\ufeff"rank","score","strength","nearer_than","id","title"'),
     ],
 )
 def test_results_are_saved_as_files(client: TestClient, ending: str, media_type: str, begins: str) -> None:
-    """The file links give the papers of the page, as references or a table."""
+    """The file links give the papers of the page; the table begins with the mark by which Excel reads it."""
     page = page_at(client, f"/?paper={PAPER}&facet=method")
     links = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
     assert ["", "&whole=1"] == [link.removeprefix(links[0]) for link in links]
