@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from rich.console import Group
-from rich.padding import Padding
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
 from akin.cli.consoles import stdout
@@ -24,6 +23,10 @@ from models.counts import counted
 _MAX_WORDS: Final = 6  # of each side
 _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}
 _SHORTEST_TITLE: Final = 20  # characters, however narrow the terminal is
+_NARROWEST: Final = 20  # characters of a wrapped line
+# Columns before a sentence of the query, and of a result.
+_ASKED: Final = 7
+_SAID: Final = 9
 
 
 class Warned(Protocol):
@@ -34,12 +37,27 @@ class Warned(Protocol):
         """The text of the warning."""
 
 
+class Hanging:
+    """A text whose lines, if they are too long for the terminal, continue below their column ``indent``."""
+
+    def __init__(self, text: Text, indent: int) -> None:
+        self._text, self._indent = text, indent
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines, wrapped."""
+        indent, width = self._indent, max(_NARROWEST, options.max_width - self._indent)
+        for line in self._text.split("\n"):
+            first, *rest = line[indent:].wrap(console, width) or [Text()]
+            yield line[:indent] + first
+            yield from (Text(" " * indent) + each for each in rest)
+
+
 def search_answer(answer: SearchAnswer) -> Group:
     """Render a ranked list: the query with its chosen sentences marked, then papers with matches marked.
 
     ▷ marks the query sentences to be unlike, and ≠ the sentences of a result that are nearest to them.
     """
-    shown: list[Text | Padding] = [_query(answer.query), Text()]
+    shown: list[Text | Hanging] = [Hanging(_query(answer.query), _ASKED), Text()]
     return _ranked(shown, answer)
 
 
@@ -48,7 +66,7 @@ def recommendations_answer(answer: RecommendationsAnswer, lost: Sequence[str]) -
 
     ``lost`` are lines about seeds that were left out.
     """
-    shown: list[Text | Padding] = []
+    shown: list[Text | Hanging] = []
     for seed in answer.seeds:
         text = Text(f"{'Unlike' if seed.negative else 'Akin to'} {seed.seed}: ", style="bold")
         text.append(seed.title or seed.id or "a text", style="bold red" if seed.negative else "bold blue")
@@ -56,10 +74,10 @@ def recommendations_answer(answer: RecommendationsAnswer, lost: Sequence[str]) -
     return _ranked([*shown, *_left_out(lost), Text()], answer)
 
 
-def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsAnswer) -> Group:
+def _ranked(shown: list[Text | Hanging], answer: SearchAnswer | RecommendationsAnswer) -> Group:
     results: Sequence[Result | Recommendation] = answer.results
     for rank, result in enumerate(results, start=1):
-        shown += [heading(rank, result), _indented(_explained(result))]
+        shown += [heading(rank, result), Hanging(_explained(result), _SAID), Text()]
     shown += _remarks(answer)
     n_shown = len(answer.results)
     these = (
@@ -104,13 +122,6 @@ def notes(warnings: Sequence[Warned]) -> list[Text]:
     return [Text(f"Note: {warning.message}", style="yellow") for warning in warnings]
 
 
-def _indented(text: Text) -> Text | Padding:
-    """Indent a text under a heading, on a terminal also the rest of wrapped lines."""
-    if stdout.is_terminal:
-        return Padding(text, (0, 0, 1, 4))
-    return Text("\n").join([*(Text("    ") + line for line in text.split("\n")), Text()])
-
-
 def _cut(title: str, *, beside: int) -> str:
     """Cut a title with an ellipsis if it does not fit into a line with ``beside`` other characters."""
     room = max(_SHORTEST_TITLE, stdout.width - beside)
@@ -130,7 +141,7 @@ def _query(query: Query) -> Text:
     return text
 
 
-def heading(rank: int, result: Result | Recommendation | NewPaper) -> Text:
+def heading(rank: int, result: Result | Recommendation | NewPaper) -> Hanging:
     """Render rank, title, score and strength of a result on a line; id, authors, venue, year on the next."""
     beside = Text(f"  {result.score:.4f}", style="cyan")
     if result.strength:
@@ -142,7 +153,7 @@ def heading(rank: int, result: Result | Recommendation | NewPaper) -> Text:
     text.append(_cut(result.paper.title, beside=len(text) + len(beside)), style="bold blue")
     text.append_text(beside)
     text.append("\n    ")
-    return text.append(_byline(result.paper), style="dim")
+    return Hanging(text.append(_byline(result.paper), style="dim"), 4)
 
 
 def _byline(paper: Paper) -> str:
@@ -164,7 +175,7 @@ def _explained(result: Result | Recommendation) -> Text:
     ):
         if terms:
             named = ", ".join(f"{each.term} {abs(each.share):.0%}" for each in terms[:_MAX_WORDS])
-            text.append(f"\n     {words}: {named}", style=style)
+            text.append(f"\n{' ' * _SAID}{words}: {named}", style=style)
     return text
 
 
@@ -177,7 +188,7 @@ def _abstract(result: Result | Recommendation) -> Text:
         share = shares.get(number, 0.0)
         marked = share > even
         partners = _partners(result, number) if marked else ""
-        text.append(f"{share:>4.0%} " if marked else "     ", style="bold green")
+        text.append(f"{share:>8.0%} " if marked else " " * _SAID, style="bold green")
         text.append(result.paper.sentence(number), style="bold" if marked else "dim")
         text.append(f"  ← {partners}" if partners else "", style="green")
         unwanted = _unwanted(result, number, even)

@@ -12,7 +12,7 @@ from akin.cli.consoles import stdout
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.output import as_json as json_line
 from akin.cli.output import print_data
-from akin.cli.render import notes
+from akin.cli.render import Hanging, notes
 from akin.cli.search.query import is_file, open_client, read_query
 from akin.cli.search.unresolved import naming_lost
 from akin.client.responses.matches import ComparedPapers, Side
@@ -52,7 +52,7 @@ def _shown(compared: ComparedPapers) -> Group:
     affinity = Text(f"Affinity {compared.a.affinity:.3f}", style="bold")
     affinity.append(f" from A to B, {compared.b.affinity:.3f} from B to A", style="")
     affinity.append(" (1: the same text; 0: no nearer than two papers usually are)", style="dim")
-    shown: list[Text | Table] = [affinity, Text()]
+    shown: list[Text | Hanging | Table] = [affinity, Text()]
     for name, other, side, beside in (
         ("A", "B", compared.a, compared.b),
         ("B", "A", compared.b, compared.a),
@@ -65,7 +65,7 @@ def _shown(compared: ComparedPapers) -> Group:
     return Group(*shown, *notes(compared.warnings))
 
 
-def _side(name: str, other: str, side: Side, beside: Side) -> Text:
+def _side(name: str, other: str, side: Side, beside: Side) -> Hanging:
     """Render a paper's sentences with the other's nearest ones, those without a match marked, and words."""
     text = Text(f"{name}: ", style="bold")
     text.append(side.title or (side.sentences[0].text[:80] if side.sentences else ""), style="bold blue")
@@ -85,4 +85,4 @@ def _side(name: str, other: str, side: Side, beside: Side) -> Text:
     ):
         if terms:
             text.append(f"\n     {label}: {', '.join(terms)}", style="dim")
-    return text
+    return Hanging(text, 5)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, Key, MaybeData, Url
-from akin.cli.render import heading, notes
+from akin.cli.render import Hanging, heading, notes
 from akin.cli.search.query import open_client
 from akin.cli.search.unresolved import lost_line
 from akin.client.responses.saved import News, SavedQueryHead
@@ -121,7 +121,9 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     """Render a query's name, then its new papers, or why there are none."""
     since = query.seen_at or query.created_at
     told = f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
-    shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
+    shown: list[Text | Hanging] = [
+        Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")
+    ]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost_line(lost)}", style="yellow") for lost in news.unresolved]
     if news.results and news.coverage == 1 and (kept := _unread(news)):  # otherwise another line says so

@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,28 @@ def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: P
     assert re.sub(r"[\d,]+ ms", "", run("search", "--data", data, *ASKED, "--limit", "2")) == re.sub(
         r"[\d,]+ ms", "", shown
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "begins", "indent"),
+    [
+        (("search", *ASKED, "--limit", "2"), r" {5}\d\d% | {9}", 9),
+        (("recommend", ASKED[1], "--limit", "2"), r" {5}\d\d% | {9}", 9),
+        (("compare", ASKED[1], "demo:p03-m02"), r" {2}[ \d]\d ", 5),
+    ],
+)
+def test_wrapped_sentences_continue_below_their_words(
+    data: Path, command: tuple[str, ...], begins: str, indent: int
+) -> None:
+    """On a narrow terminal the rest of a sentence is indented as its first words are, and fits the width."""
+    lines = run(*command, "--data", data, width=80).rstrip().splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    n_wrapped = 0
+    for line, following in pairwise(lines):
+        if re.match(begins, line) and following[:1] == " " and not re.match(r" *\d", following):
+            assert " " * indent == following[:indent]
+            n_wrapped += 1
+    assert n_wrapped > 4
 
 
 def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str, tmp_path: Path) -> None:
