@@ -118,7 +118,7 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
         like = tuple(number for number in range(n_vectors) if number not in away)
         if unlike is not None and not away:
             return Selection(())
-    _expect_apart(like, away)
+    _expect_apart(aspect, like, away)
     return Selection(like, away)
 
 
@@ -259,16 +259,17 @@ def _chosen(
     return _of_numbers(paper, numbers, n_vectors)
 
 
-def _expect_apart(like: Sequence[int], unlike: Sequence[int]) -> None:
+def _expect_apart(aspect: Aspect, like: Sequence[int], unlike: Sequence[int]) -> None:
     if both := sorted(set(like) & set(unlike)):
+        facets = (*aspect.facets, *(aspect.unlike.facets if aspect.unlike else ()))
+        why = " (objective counts as background)" if Facet.OBJECTIVE in facets else ""
+        some = f"Sentence {both} is" if len(both) == 1 else f"Sentences {both[:20]} are"
         raise SentenceSelectionError(
-            f"Sentences {both[:20]} are chosen as both like and unlike (objective counts as background); "
-            "choose sentences or facets that do not overlap."
+            f"{some} chosen as both like and unlike{why}; choose sentences or facets that do not overlap."
         )
     if unlike and not like:
         raise SentenceSelectionError(
-            "All sentences of the query are in unlike, so nothing is left to search for; leave out at least "
-            "one."
+            "All sentences of the query are in unlike, so nothing is left to search for; leave one out."
         )
 
 

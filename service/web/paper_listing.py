@@ -90,7 +90,7 @@ def name_unknown(engine: SearchEngine, asked: PageQuery) -> str:
         if given and not any(is_known(engine.snapshot, kind, name) for name in given):
             long = any(names_called(engine.snapshot, kind, name) for name in given)
             bound = f" of at most {LONGEST_NAME} characters" if long else ""
-            return f"No {ONE[kind]}'s name{bound} contains {' or '.join(given)}."
+            return f"No {ONE[kind]}'s name{bound} contains {' or '.join(f'“{each}”' for each in given)}."
     return ""
 
 

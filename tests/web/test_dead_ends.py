@@ -197,7 +197,7 @@ def test_venues_that_are_too_many_are_linked(venues: TestClient) -> None:
 def test_a_name_that_nobody_has_is_told(venues: TestClient, part: str) -> None:
     """A name that no paper has is reported in lists and searches."""
     for query in ("", "text=title&"):
-        assert f"No {part}'s name contains zzz." in page_at(venues, f"/?{query}{part}=zzz").text
+        assert f"No {part}'s name contains “zzz”." in page_at(venues, f"/?{query}{part}=zzz").text
 
 
 @pytest.mark.parametrize("part", ["venues", "fields"])

@@ -114,7 +114,13 @@ def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> dict
         )
     if paper_id or text:
         return given(paper_id=paper_id, text=text)
-    return _parse(_read(named[0]))
+    content = _read(named[0])
+    if not content.strip():
+        what = "Standard input" if named[0] == "-" else named[0]
+        raise InputError(
+            f"{what} is empty: give a title, an empty line and an abstract, or the abstract alone."
+        )
+    return _parse(content)
 
 
 def is_file(given: str) -> bool:

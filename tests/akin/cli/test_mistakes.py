@@ -183,6 +183,16 @@ def test_a_mistyped_title_is_named_with_what_was_meant(data: Path) -> None:
         assert f"No paper of this collection has this title, DOI or id; {MEANT}" in shown
 
 
+def test_an_empty_query_is_told(hashed_data: Path, tmp_path: Path) -> None:
+    """Without any text, the file or standard input is named as empty, and what to give."""
+    assert "error: Standard input is empty: give a title" in run(
+        "search", "-", "--data", hashed_data, stdin="\n", status=1
+    )
+    (tmp_path / "draft.txt").touch()
+    shown = flat(run("search", "--abstract", tmp_path / "draft.txt", "--data", hashed_data, status=1))
+    assert "draft.txt is empty: give a title" in shown
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -67,9 +67,18 @@ def test_sentences_past_the_token_limit_are_not_selected() -> None:
 @pytest.mark.parametrize(
     ("aspect", "message"),
     [
-        (Aspect(facets=(M,), unlike=Contrast(facets=(M,))), "[2, 3] are chosen as both"),
-        (Aspect(facets=(B,), unlike=Contrast(facets=(AIM,))), "[1] are chosen as both"),
-        (Aspect(sentences=(0, 4), unlike=Contrast(facets=(R,))), "[4] are chosen as both"),
+        (
+            Aspect(facets=(M,), unlike=Contrast(facets=(M,))),
+            "Sentences [2, 3] are chosen as both like and unlike; ",
+        ),
+        (
+            Aspect(facets=(B,), unlike=Contrast(facets=(AIM,))),
+            "Sentence [1] is chosen as both like and unlike (objective counts ",
+        ),
+        (
+            Aspect(sentences=(0, 4), unlike=Contrast(facets=(R,))),
+            "Sentence [4] is chosen as both like and unlike; ",
+        ),
         (Aspect(unlike=Contrast(sentences=(0, 1, 2, 3, 4))), "nothing is left to search for"),
         (Aspect(sentences=(0,), unlike=Contrast(sentences=(5,))), "numbered 0 to 4"),
     ],

@@ -222,7 +222,7 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
         (f"paper={PAPER}&s=-1", 422, "a whole number is expected"),
         (f"paper={PAPER}&from=9999", 422, "2100"),
         (f"paper={PAPER}&s=99", 422, "the abstract has 6, numbered 1 to 6"),
-        (f"paper={PAPER}&s=1&u=1", 422, "Sentences 2 are chosen as both like and unlike"),
+        (f"paper={PAPER}&s=1&u=1", 422, "Sentence 2 is chosen as both like and unlike; choose"),
         (f"paper={PAPER}&text=too", 422, "Start from one thing"),
         (f"paper={PAPER}&paper=other", 422, "2 times"),
         (f"paper={PAPER}&cursor=made-up", 422, "belongs to another search"),

@@ -96,7 +96,7 @@ def test_the_form_keeps_view_and_order_while_one_browses(client: TestClient) -> 
 def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
     """If filters leave nothing, the page says why and can remove them; invalid parameters are refused."""
     page = page_at(client, "/?field=Alchemy")
-    assert "No field's name contains Alchemy." in page.text
+    assert "No field's name contains “Alchemy”." in page.text
     assert "No paper matches these filters" in page_at(client, "/?field=Hydrology&to=1900").text
     assert ["/"] == [each["href"].split("?")[0] for each in page.all("a", id="part-1")]
     page_at(client, "/?field=Hydrology&n=1000", status=422)
@@ -186,7 +186,7 @@ def test_names_too_long_for_a_filter_are_no_links(tmp_path: Path, hashing: Encod
             assert not [each for each in page.all("option") if "B" * LONGEST_NAME in each.get("value", "")]
         assert ["p1"] == ranked_ids(page_at(client, "/?author=ann"))
         said = page_at(client, "/?author=BBBB").text
-        assert f"No author's name of at most {LONGEST_NAME} characters contains BBBB." in said
+        assert f"No author's name of at most {LONGEST_NAME} characters contains “BBBB”." in said
 
 
 def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:
