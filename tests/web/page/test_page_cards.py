@@ -68,6 +68,13 @@ def test_only_what_carries_a_match_is_marked(client: TestClient) -> None:
             assert any(each["data-m"] for each in marks if int(each["data-s"]) not in marked)
 
 
+def test_an_opened_card_says_what_is_highlighted(client: TestClient) -> None:
+    """Beside the alignment, whose pairs may hold other sentences, the card says which are highlighted."""
+    said = "only sentences with an even share of the match or more are highlighted"
+    assert 1 == page_at(client, f"/?paper={PAPER}&open=2").text.count(said)
+    assert said not in page_at(client, f"/?paper={PAPER}").text
+
+
 def test_two_sentences_may_carry_a_match(client: TestClient) -> None:
     """If two sentences have 80 % of the match, a third is not marked, even with its even share."""
     (result,) = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()["results"]
