@@ -119,6 +119,7 @@ function open(link) {
   part(link.href, `#${link.closest(".card").id} details.why`, (why) => {
     link.replaceWith(why);
     why.querySelector("summary").focus();
+    hold(why.closest(".card"), true);
   });
 }
 
@@ -129,6 +130,7 @@ function expand(link) {
   if (below?.matches(".whole")) {
     below.remove();
     link.setAttribute("aria-expanded", "false");
+    hold(row, false);
     return;
   }
   const address = new URL(link.href);
@@ -136,8 +138,22 @@ function expand(link) {
   part(address.href, `#${row.id} + .whole`, (whole) => {
     row.after(whole);
     link.setAttribute("aria-expanded", "true");
+    hold(row, true);
   });
 }
+
+// The address has what was opened last, so that Back, a reload and a copied address show it again.
+function hold(entry, isOpen) {
+  const rank = entry.id.split("-")[1];
+  const address = new URL(location.href);
+  if (isPlain || here() !== shown || (address.searchParams.get("open") === rank) === isOpen) return;
+  if (isOpen) address.searchParams.set("open", rank);
+  else address.searchParams.delete("open");
+  history.replaceState(history.state, "", address);
+  shown = named = here();
+}
+
+addEventListener("toggle", ({ target }) => target.matches?.("details.why") && hold(target.closest(".card"), target.open), true);
 
 // What is asked for already is not asked for again, as by a double click.
 async function part(address, selector, place) {

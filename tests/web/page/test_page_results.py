@@ -294,6 +294,23 @@ def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
         assert 900 == page.evaluate("scrollY")
 
 
+@pytest.mark.parametrize(("view", "link"), [("cards", "a.why"), ("table", "a.expand")])
+def test_what_was_opened_is_in_the_address(visit: VisitFn, view: str, link: str) -> None:
+    """Back and a reload show the card or row that was opened last, and nothing once it is closed."""
+    page = visit(f"{ASKED}&view={view}")
+    page.locator(f"#result-2 {link}").click()
+    expect(page.locator("details.why svg")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"[?&]open=2\b"))
+    page.get_by_role("link", name="Next papers").click()
+    expect(page.locator("#results-title")).to_contain_text("11 to 20")
+    page.go_back()
+    expect(page.locator("details.why svg")).to_be_visible()
+    page.reload()
+    expect(page.locator("details.why svg")).to_be_visible()
+    page.locator("#result-2 a.expand" if view == "table" else "details.why > summary").click()
+    expect(page).to_have_url(re.compile(r"^(?!.*open=)"))
+
+
 def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
     """If a card cannot be opened because the service is busy, the page stays with "Try again"."""
     page = visit(ASKED)
