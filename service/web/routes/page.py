@@ -19,7 +19,7 @@ from service.search.engine import SearchEngine
 from service.search.lookup import find_titles, nearest_papers
 from service.web.address.further import Further
 from service.web.address.links import Link
-from service.web.address.page_query import MOST_PASTED, PageQuery
+from service.web.address.page_query import MAX_PASTED, PageQuery
 from service.web.address.refusals import correction, in_words, not_here, without_malformed, without_names
 from service.web.library import MAX_LIBRARY_BYTES
 from service.web.paper_listing import browse, names_meant, with_names
@@ -146,7 +146,7 @@ def _refused(request: Request, engine: SearchEngine, asked: PageQuery, error: In
     request.state.problem = slug_of(error)
     try:
         # A text that is too long is only shown in its box, open to be shortened.
-        query = None if len(asked.abstract) > MOST_PASTED else view_query(asked, read(engine, asked))
+        query = None if len(asked.abstract) > MAX_PASTED else view_query(asked, read(engine, asked))
     except InputError:
         query = None
     meant = names_meant(engine, asked)
