@@ -167,7 +167,7 @@ Akin finds papers similar to one you give it, in the respect you choose.
   Index your own              akin index my.bib --data my-papers
   Search                      akin search --data my-papers --abstract draft.txt --facet method
   Look in a browser           akin serve --data my-papers
-  Go on from your library     akin recommend --data my-papers --like my.bib
+  Search from your library    akin recommend --data my-papers --like my.bib
 
 All commands: akin --help. One of them: akin search --help.
 Completion in your shell: akin --install-completion."""

@@ -105,7 +105,7 @@ NumberFormat = Annotated[
     typer.Option(
         "--precision",
         help="Number format of the encoder (the collection's, or float32); auto: bfloat16 where the device "
-        "multiplies it natively; int8: fastest on CPUs, rougher (akin[int8]).",
+        "multiplies it natively; int8: fastest on CPUs, rougher; it needs the extra int8.",
     ),
 ]
 TaggerFile = Annotated[
@@ -114,7 +114,9 @@ TaggerFile = Annotated[
 CatalogUrl = Annotated[
     str,
     typer.Option(
-        "--catalog", help="postgresql://... of the catalog; empty: in --data.", envvar="AKIN_CATALOG_URL"
+        "--catalog",
+        help="Address of the catalog, postgresql://...; by default it is in --data.",
+        envvar="AKIN_CATALOG_URL",
     ),
 ]
 Keep = Annotated[

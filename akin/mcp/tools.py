@@ -66,7 +66,7 @@ class _Arguments(ArgModelBase):
     @classmethod
     def _expect_known(cls, given: dict[str, Any]) -> dict[str, Any]:
         if unknown := [name for name in given if name not in cls.model_fields]:
-            raise ValueError(f"there is no {', '.join(unknown)}; there are {', '.join(cls.model_fields)}")
+            raise ValueError(f"unknown argument {', '.join(unknown)}; expected {', '.join(cls.model_fields)}")
         return given
 
 

@@ -120,7 +120,7 @@ class Keys(Store):
         revoked = [key for key in self.all() if id_or_name in {key.id, key.name}]
         if not revoked:
             raise InputError(
-                f"no key has the id or name {id_or_name[:60]!r}; `akin keys list` shows those there are"
+                f"no key has the id or name {id_or_name[:60]!r}; `akin keys list` lists all keys"
             )
         return revoked
 

@@ -237,7 +237,7 @@ def test_an_argument_that_a_tool_does_not_have(address: str, tool: str, given: d
     """An unknown argument is refused with the known ones, as ignoring a filter would mislead."""
     told = asked(address, tool, failed=True, **given)
     unknown = list(given)[-1]
-    assert f"there is no {unknown}; there are " in told
+    assert f"unknown argument {unknown}; expected " in told
     assert "paper_id" in told
 
 

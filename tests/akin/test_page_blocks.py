@@ -72,6 +72,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
     "tests/akin/training/test_training_lines.py::test_an_encoder_is_trained_as_the_page_says": lambda block: (
         block.page in TRAINED
         and block.text.startswith(("akin train", "akin evaluate", "akin match", "encoder"))
+        and not is_named("docs/how-to/functions.md: akin evaluate")(block)
     ),
     "tests/akin/training/test_training_lines.py::test_functions_are_trained_as_the_page_says": is_named(
         "docs/how-to/functions.md: [point-out-gap]"
@@ -88,6 +89,7 @@ LEFT = {
     "CONTRIBUTING.md: akin  ->  evaluation": NOT_CODE,
     "docs/explanation/architecture.md: ": NOT_CODE,
     "docs/how-to/functions.md: phrase list": NOT_CODE,
+    "docs/how-to/functions.md: akin evaluate": A_RECORD,
     "docs/how-to/training.md: texts.jsonl": "the layout of files, which evaluation/sets/pairs.py reads",
     "docs/how-to/training.md: [facets]": "tests/akin/training/test_training_heads.py has such tables",
     "docs/how-to/programs.md: akin worker": "never ends: tests/trials/outages/test_batch_workers.py",

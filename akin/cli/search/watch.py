@@ -33,8 +33,8 @@ def watch(
         bool,
         typer.Option(
             "--seen",
-            help="Mark the papers shown as seen, so that they are no longer new; not while more match than "
-            "--limit shows.",
+            help="Mark the papers shown as seen, so that they are no longer new. If more match than --limit "
+            "shows, nothing is marked.",
         ),
     ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the named saved queries.")] = False,

@@ -23,15 +23,12 @@ from akin.cli.serving.serve import listen
 from akin.client.async_client import AsyncClient
 from akin.client.base_client import DEFAULT_URL
 from models.errors import AkinError, InputError
-from models.registry import resolve
+from models.extras import needed
 from service.app import create_app
 from service.cache.store import open_cache
 from service.collection.generations import Engines, open_warm_engine
 from service.search.engine import SearchEngine
 from service.settings import Settings, settings_of
-
-# Imported on use: the package that it needs is an extra.
-_PROTOCOLS = {"mcp": "akin.mcp.tools:make_server"}
 
 
 def mcp(
@@ -47,7 +44,8 @@ def mcp(
     """Serve search to language models as read-only tools over the Model Context Protocol (MCP)."""
     if bool(url) == (data is not None):
         raise InputError(f"Give either --url, such as {DEFAULT_URL}, or --data, a folder that was indexed.")
-    make_server = resolve(_PROTOCOLS, "mcp", "protocol")
+    with needed("akin mcp", extra="mcp"):
+        from akin.mcp.tools import make_server
     settings = None if data is None else settings_of(data=data, device=device)
     with ExitStack() as held:
         # Bound before the folder is loaded, so that a port that is taken is an error at once.

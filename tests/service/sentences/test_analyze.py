@@ -215,7 +215,15 @@ def test_facets_by_weights_of_ones_own() -> None:
     assert "facets-surface" == json.loads(run(*command, stdin=ABSTRACT))["tagger"]
 
 
-@pytest.mark.parametrize("text", ["", " \n ", "{", '{"title": "x"}'])
-def test_what_is_no_abstract_is_an_error(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Standard input is empty"),
+        (" \n ", "Standard input is empty"),
+        ("{", "The query"),
+        ('{"title": "x"}', "The query"),
+    ],
+)
+def test_what_is_no_abstract_is_an_error(text: str, said: str) -> None:
     """Standard input without a usable abstract gets one clear error."""
-    assert run("-", stdin=text, status=1).startswith("error: The query")
+    assert run("-", stdin=text, status=1).startswith(f"error: {said}")

@@ -109,7 +109,9 @@ class UnlikeFacetIn(_UnlikeIn):
 
 UnlikeIn = Annotated[
     Annotated[UnlikeSentencesIn, Tag(tag("sentences"))] | Annotated[UnlikeFacetIn, Tag(tag("facet"))],
-    kind_of("sentences", "facet", problem="give either sentences or a facet"),
+    kind_of(
+        "sentences", "facet", problem='give either sentences or a facet, such as {"facet": "background"}'
+    ),
 ]
 
 # The check of AspectIn in JSON Schema: sentences or a facet, or neither.
