@@ -22,6 +22,7 @@ def is_frozen(file: Path) -> bool:
     A process that has the file open maps an index of its log (``-shm``), which readers need to share. On a
     read-only file system this is not checked.
     """
+    file = file.resolve()  # SQLite keeps them beside the file itself, not beside a link to it
     shared = file.with_name(file.name + "-shm")
     return is_mounted_read_only(file) or (is_read_only(file) and not shared.exists())
 
@@ -33,13 +34,14 @@ def sqlite_connection(file: Path, **options: Any) -> Any:
     """
     if not is_frozen(file):
         return sqlite3.connect(file, **options)
+    file = file.resolve()
     log = file.with_name(file.name + "-wal")
     if log.exists() and log.stat().st_size:
         raise StorageError(
             f"catalog {file}: this process may only read it, and another process has written to it; stop "
             "that process, or keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
         )
-    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True, **options)
+    return sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True, **options)
 
 
 def configure(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> None:

@@ -96,6 +96,9 @@ def purge_papers(
         )  # each segment is read only once, and not under the lock
         while True:
             base = open_snapshot(data, reread=False)
+            if shown := [key for key in wanted if base.find(key) is not None]:  # added again meanwhile
+                delete_papers(data, shown, catalog, keep=_ALL)
+                continue
             names = [each.entry.name for each in base.segments if len(each.positions(wanted))]
             if names:
                 compact(

@@ -48,7 +48,8 @@ _PREPARED: Final = "prepared.json"
 class PreparedCollection:
     """The collection encoded again but not served yet; ``reused_papers`` were encoded by an earlier run.
 
-    ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them.
+    ``snapshot`` lacks the papers that changed while it was made; ``segments`` have them in their old version,
+    which ``publish_prepared`` replaces.
     ``quarantined`` papers could not be encoded.
     """
 
@@ -97,15 +98,15 @@ def prepare(
             found = _encode_all(data, like, encoder, catalog, bounds, on_progress)
         like = replace(like, change=found.change)
         outdated = catalog.changed_since(found.change)
-        segments = [each.without(outdated) for each in found.segments]
-        entries = [replace(each.entry, n_deleted=len(each.gone)) for each in segments]
+        shown = [each.without(outdated) for each in found.segments]
+        entries = [replace(each.entry, n_deleted=len(each.gone)) for each in shown]
         unit, device = like.encoder.unit, arguments.device
         snapshot = Snapshot(
             replace(like, segments=tuple(entries)),
-            [each.open(unit, device) for each in segments],
-            [each.gone for each in segments],
+            [each.open(unit, device) for each in shown],
+            [each.gone for each in shown],
         )
-    return PreparedCollection(snapshot, segments, found.n_reused, found.quarantined)
+    return PreparedCollection(snapshot, found.segments, found.n_reused, found.quarantined)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def upgrade(
     with storage_errors(data), Catalog.open(place) as catalog, ExitStack() as locks:
         for work in _BLOCKING_WORK:
             locks.enter_context(folder.working(work))
-        _drop_older_work(folder.building)
+        _drop_older_work(folder)
         base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
         lacking = [segment.entry for segment in base.segments if not segment.has_current_words]
@@ -103,9 +103,11 @@ def _swapped(
     return publish(data, replace(now.manifest, catalog=catalog.identity()), served, keep=keep)
 
 
-def _drop_older_work(building: Path) -> None:
+def _drop_older_work(data: DataFolder) -> None:
     """Remove the unfinished work of older versions, which no process continues."""
-    for folder in [path for path in building.iterdir() if path.is_dir()]:
+    for folder in [path for path in data.building.iterdir() if path.is_dir()]:
+        if folder == data.next_snapshot:  # of whoever publishes now
+            continue
         if folder.name in {"segment", "segment.steps", "merge.steps"}:
             discard_folder(folder)
             continue

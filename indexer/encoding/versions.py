@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -100,14 +101,14 @@ class KnownVersions:
         self._folders: list[Path] = []
         hashes = [np.empty(0, dtype=np.uint64)]
         for folder in sorted(path.parent for path in data.glob(f"building/*/part-*/{NOTE}")):
-            note = read_note(folder / NOTE)
-            if note.get("models") == like.models_key:
-                self._refused |= {paper.content_hash: paper for paper in refused_in(note)}
-                if matches_checksum(
-                    folder / IDS, note["files"].get(IDS, "")
-                ):  # other files once they are used
-                    hashes.append(load_array(folder / IDS)["hash"])
-                    self._folders.append(folder)
+            with suppress(FileNotFoundError):  # its command ends just now, and removes it
+                note = read_note(folder / NOTE)
+                if note.get("models") == like.models_key:
+                    self._refused |= {paper.content_hash: paper for paper in refused_in(note)}
+                    # Other files are compared once they are used.
+                    if matches_checksum(folder / IDS, note["files"].get(IDS, "")):
+                        hashes.append(load_array(folder / IDS)["hash"])
+                        self._folders.append(folder)
         numbers = np.repeat(np.arange(len(self._folders)), [len(own) for own in hashes[1:]])
         together = np.concatenate(hashes)
         order = np.argsort(together)

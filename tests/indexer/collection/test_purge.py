@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog, PurgeCounts
 from indexer.collection.changes import delete_papers, publish_pending
-from indexer.collection.growth import Bounds
+from indexer.collection.growth import Bounds, publish_changes
 from indexer.collection.purge import Purge, purge_papers
 from indexer.corpus.lookup.found import FoundPapers, note_unresolved
 from indexer.corpus.read import Unresolved
@@ -227,6 +227,26 @@ def test_a_purged_paper_may_come_again(data: Path, hashing: Encoder) -> None:
     purge(data, "p7")
     add(data, [secret("two")], hashing)
     assert open_snapshot(data).find("p7") is not None
+
+
+def test_a_paper_that_comes_again_meanwhile_is_purged_too(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a feed adds the paper again before its deletion is published, the purge deletes it once more."""
+    fed: list[Paper] = []
+
+    def after_another(*given: object, **named: object) -> object:
+        if not fed:
+            with Catalog.open(data / CATALOG_FILE) as feed:
+                fed.append(secret("two"))
+                feed.add(fed)
+        return publish_changes(*given, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr("indexer.collection.changes.publish_changes", after_another)
+    done = purge(data, "p7")
+    assert fed
+    assert [] == places(data)
+    assert (29, None) == (done.manifest.n_papers, open_snapshot(data).find("p7"))
 
 
 def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:

@@ -34,7 +34,7 @@ from models.errors import (
 from models.types import EncodedPaper, Facet, Paper, Sentence
 from service.search.engine import SearchEngine
 from tests.support.annotators import KEYWORDS, KeywordTagger, annotated
-from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 N_PAPERS = 30
@@ -243,6 +243,19 @@ def test_nothing_that_changes_meanwhile_is_lost(
         "one": "One again.", "two": "Two.", "three": "Three.", "p5": "Five.", "p6": "Six again.",
     } == texts  # fmt: skip
     assert (N_PAPERS + 1, None, tiny.spec) == (len(snapshot), snapshot.find("p7"), manifest.encoder)
+
+
+def test_a_version_that_cannot_be_encoded_leaves_the_old_one(
+    data: Path, tiny: Encoder, catalog: Catalog
+) -> None:
+    """If a paper changes meanwhile and its new version cannot be encoded, the old version is served."""
+    prepared(data, tiny, catalog)
+    catalog.add([paper("p6", "POISON of today.")])
+    done = prepared(data, tiny, catalog)
+    assert done.snapshot.find("p6") is None
+    publish_prepared(data, done, annotated(Refusing(tiny)), catalog, keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert "POISON of today." != snapshot.paper(snapshot.position("p6")).abstract
 
 
 def test_few_papers_that_change_under_the_lock_are_encoded_alone(

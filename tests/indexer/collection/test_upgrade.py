@@ -102,6 +102,16 @@ def test_a_second_upgrade_changes_nothing(old: Path) -> None:
     assert (NEWEST, 0, before) == (again.schema, 0, DataFolder(old).generations())
 
 
+def test_what_another_command_publishes_meanwhile_stays(today: Path, tmp_path: Path) -> None:
+    """An upgrade leaves the files of a generation that another command is about to publish."""
+    data = Path(shutil.copytree(today, tmp_path / "data"))
+    prepared = DataFolder(data).next_snapshot / "deleted-000001.npy"
+    prepared.parent.mkdir()
+    prepared.write_bytes(b"of akin delete")
+    upgrade(data, data / CATALOG_FILE, keep=KEEP)
+    assert b"of akin delete" == prepared.read_bytes()
+
+
 def stopped(*_: object, **__: object) -> None:
     """Stop before a stage that this function replaces."""
     raise KeyboardInterrupt

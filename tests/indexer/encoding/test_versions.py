@@ -17,7 +17,7 @@ from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
-from models.checksums import sha256_of
+from models.checksums import matches_checksum, sha256_of
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
@@ -274,6 +274,22 @@ def test_what_others_remove_meanwhile_is_still_there(
     counting = Counting(hashing)
     report = build_quietly(corpus, data, counting, bounds=TENS)
     assert (28, 2, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)
+
+
+def test_a_command_that_ends_meanwhile_does_no_harm(
+    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another command removes its parts while they are looked through, what they had is encoded."""
+    kill(hashing)
+
+    def removed_then(file: Path, digest: str) -> bool:
+        found = matches_checksum(file, digest)
+        discard_folder(file.parent)
+        return found
+
+    monkeypatch.setattr("indexer.encoding.versions.matches_checksum", removed_then)
+    counting = Counting(hashing)
+    assert (40, 30) == (published_changes(data, counting).n_papers, counting.n_encoded)
 
 
 class Ahead:

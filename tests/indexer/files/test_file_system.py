@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from indexer.catalog.catalog import Catalog
+from indexer.catalog.sqlite import is_frozen, sqlite_connection
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.files.file_system import limits_of, network_kind
 from models.encoder import Encoder
+from models.errors import StorageError
 from models.types import Paper, Sentence
 from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 
@@ -181,6 +183,21 @@ try:
 except StorageError as error:
     print(error)
 """
+
+
+def test_a_link_to_a_catalog_is_read_like_its_file(tmp_path: Path) -> None:
+    """A catalog in use is read with locks through a link too: SQLite keeps its log beside the file."""
+    place = tmp_path / CATALOG_FILE
+    link = tmp_path / "link.sqlite3"
+    link.symlink_to(place)
+    with Catalog.open(place) as catalog, pytest.MonkeyPatch.context() as patch:
+        catalog.add([Paper("one", "One", "One.", (Sentence("One.", 0, 4),))])
+        patch.setattr("indexer.catalog.sqlite.is_read_only", lambda _: True)
+        assert (False, False) == (is_frozen(place), is_frozen(link))
+        place.with_name(f"{CATALOG_FILE}-shm").unlink()
+        assert (True, True) == (is_frozen(place), is_frozen(link))
+        with pytest.raises(StorageError, match="another process has written to it"):
+            sqlite_connection(link)
 
 
 def test_a_catalog_that_is_written_elsewhere_is_not_read_from_a_read_only_file_system(
