@@ -17,6 +17,12 @@ _TOO_LONG: Final = (
 _LONG_LINE: Final = (
     f"the line has more than {MAX_ENTRY_BYTES:,} bytes, so no entry in it is read; begin each on a new line"
 )
+_LINE_END = re.compile(r"\r?\n")
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of an entry; unlike ``str.splitlines``, keep characters such as U+2028 in the text."""
+    return _LINE_END.split(text)
 
 
 def entry_chunks(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from indexer.corpus.library.chunks import entry_chunks
+from indexer.corpus.library.chunks import entry_chunks, split_lines
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
@@ -40,7 +40,7 @@ def _fields(text: str) -> dict[str, list[str]]:
     """Return the values of each field; a line that begins with six spaces continues the last value."""
     fields: dict[str, list[list[str]]] = {}
     last: list[str] = []
-    for line in text.splitlines():
+    for line in split_lines(text):
         if found := _FIELD.match(line):
             last = [found[2].strip()]
             fields.setdefault(found[1], []).append(last)

@@ -7,7 +7,7 @@ from typing import Any
 
 import rispy
 
-from indexer.corpus.library.chunks import entry_chunks
+from indexer.corpus.library.chunks import entry_chunks, split_lines
 from indexer.corpus.library.keys import lasting, made_key
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
@@ -46,7 +46,7 @@ class RisReader:
             if isinstance(text, InputError):
                 yield Row(line, text)
             else:
-                yield from _rows(line, text.splitlines())
+                yield from _rows(line, split_lines(text))
 
 
 def _ends(line: bytes) -> bool:

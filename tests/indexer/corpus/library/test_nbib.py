@@ -101,3 +101,11 @@ def test_lines_that_are_no_fields_are_passed_over(tmp_path: Path) -> None:
     )
     assert ["pmid:5"] == [paper.id for paper in papers]
     assert ["no id"] == [row.reason[:5] for row in report.broken_rows]
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0c"])
+def test_only_line_ends_end_a_line(tmp_path: Path, sign: str) -> None:
+    """Text after a separator of lines or pages that is no line end stays in its field."""
+    abstract = f"Rivers rise.{sign}METHODS: We fit a model to\r\n      data. It works."
+    ((paper,), _) = read(tmp_path, entry(1, "TI  - T", f"AB  - {abstract}"))
+    assert "Rivers rise. METHODS: We fit a model to data. It works." == paper.abstract

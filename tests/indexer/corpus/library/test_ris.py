@@ -128,6 +128,12 @@ def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
     assert list(EXAMPLES["ris"].papers) == read(tmp_path, gzip.compress(whole.replace(b"\r\n", b"\r")))[0]
 
 
+def test_only_line_ends_end_a_line(tmp_path: Path) -> None:
+    """An author whose name holds a separator of lines stays one author."""
+    ((paper,), _) = read(tmp_path, entry("a", "TI  - T", "AB  - A.", "AU  - A\u2028Group"))
+    assert ("A Group",) == paper.authors
+
+
 @pytest.mark.parametrize("tag", ["TI", "T1", "BT", "CT"])
 def test_books_and_unpublished_works_have_titles(tmp_path: Path, tag: str) -> None:
     """Their titles have tags of their own; they name an entry without an id, as other titles do."""
