@@ -6,15 +6,16 @@ from typing import Any
 
 from pylatexenc.latex2text import LatexNodes2Text, get_default_latex_context_db
 
-# A letter under an accent.
+# A letter under an accent, and an accent with its letter or none.
 _LETTER = r"\\(?:[ijoOlL]|ae|AE|oe|OE|aa|AA)(?![a-zA-Z])|[a-zA-Z]"
+_SIGN = r"\\(?:[\"'`^~=.]\s{0,5}|[cvuHkrbdt](?:(?![a-zA-Z])\s{0,5}))"
+_ACCENT = rf"{_SIGN}(?:\{{\s{{0,5}}(?:{_LETTER})?\s{{0,5}}\}}|{_LETTER})"
 # Tried in order, each in linear time: mathematics, macros removed with their argument, accents, other macros.
 _MARKUP = re.compile(
     r"(?P<math>(?<!\\)\$[^$]++\$|\\\((?:[^\\]|\\[^()])*+\\\))"
     r"|(?P<gone>\\(?:cite[a-z]{0,8}|label|ref|href|vspace|hspace|begin|end|noopsort)\*?\s{0,5}"
     r"(?:\[[^\[\]]{0,200}\]){0,2}\{[^{}]{0,500}\}|\\[vh]?phantom\{(?:\\.|[^{}\\]){0,500}+\}|\\[-/!])"
-    r"|(?P<accent>\\(?:[\"'`^~=.]\s{0,5}|[cvuHkrbdt](?:(?![a-zA-Z])\s{0,5}))"
-    rf"(?:\{{\s{{0,5}}(?:{_LETTER})?\s{{0,5}}\}}|{_LETTER}))"
+    rf"|(?P<accent>{_SIGN}\{{\s{{0,5}}{_ACCENT}\s{{0,5}}\}}|{_ACCENT})"  # Vietnamese has two on a letter
     r"|(?P<macro>\\[a-zA-Z]{1,40}(?:\s{1,5}|\{\})?)"
     r"|\\(?P<sign>[%&_#${}])"
     r"|(?P<space>\\[ ,;:]|\\\\|~)"

@@ -35,6 +35,7 @@ from indexer.corpus.library.latex import from_latex
         (r"data\-base, shelf\/ful", "database, shelfful"),
         (r"/\~{}user, 2\^{}3, \"{}x\"{}, a\c{}b", '/~user, 2^3, "x", ab'),
         (r"\'{\ae} \={\AE} \'{\o}l \v{\i} \.\i", "ǽ Ǣ ǿl ǐ i̇"),
+        (r"Nguy{\~{\^e}}n, Tr{\`{\^a}}n, \'{\^{o}}, {\d{\^e}}, \~{ \^\i }", "Nguyễn, Trần, ố, ệ, î̃"),
         (r"as in\citep[see][p. 3]{b}, \citet*[a][b]{c}.", "as in, ."),
         (r"{\noopsort{1973b}}1973", "1973"),
         ("unbalanced { and }", "unbalanced  and "),
