@@ -22,6 +22,8 @@ _ONE_BLANK = re.compile(r"^([A-Z][A-Z0-9]) -")
 _TITLES = ("title", "primary_title", "book_title", "unpublished_title")
 # rispy does not know the titles of books and of unpublished works.
 _FIELDS = {**rispy.TAG_KEY_MAPPING, "BT": "book_title", "CT": "unpublished_title"}
+# Addresses may hold semicolons, and old DOIs do: one ends an address only if another or nothing follows.
+_BETWEEN_ADDRESSES = re.compile(r";\s*+(?=https?://|$)", re.IGNORECASE)
 _ABSTRACTS = ("abstract", "notes_abstract")
 _YEARS = ("year", "publication_year", "date")
 _VENUES = ("journal_name", "alternate_title3", "secondary_title", "alternate_title2", "publisher")
@@ -73,7 +75,8 @@ def _content(lines: list[str]) -> RawPaper | InputError:
         # Only for such an entry: in others, a line like this may belong to an abstract.
         lines = [_ONE_BLANK.sub(r"\1  -", each) for each in lines]
     try:
-        (entry,) = rispy.RisParser(mapping=_FIELDS).parse_lines(iter([*lines, "ER  - "]))
+        parser = rispy.RisParser(mapping=_FIELDS, delimiter_tags_mapping={})
+        (entry,) = parser.parse_lines(iter([*lines, "ER  - "]))
     except (LookupError, TypeError, AttributeError, ValueError) as error:  # rispy's errors for broken lines
         reason = f"its fields cannot be told apart ({type(error).__name__})"
         return InputError(f'not a valid RIS entry: {reason}; check that lines begin like "TI  - "')
@@ -81,7 +84,8 @@ def _content(lines: list[str]) -> RawPaper | InputError:
 
 
 def _raw(entry: Mapping[str, Any]) -> RawPaper | InputError:
-    addresses = [url for url in entry.get("urls", []) if url]
+    parts = (part.strip() for each in entry.get("urls", []) for part in _BETWEEN_ADDRESSES.split(each))
+    addresses = [part for part in parts if part]
     title = without_tags(_first(entry, *_TITLES))
     year = year_in(*(_first(entry, name) for name in _YEARS))
     authors = [usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []]

@@ -134,6 +134,27 @@ def test_only_line_ends_end_a_line(tmp_path: Path) -> None:
     assert ("A Group",) == paper.authors
 
 
+OLD_DOI = "10.1002/(SICI)1097-4571(199009)41:6<391::AID-ASI1>3.0.CO;2-9"
+OLD_ADDRESS = "http://dx.doi.org/" + OLD_DOI.replace("<", "%3C").replace(">", "%3E")
+
+
+@pytest.mark.parametrize(
+    ("written", "url", "doi"),
+    [
+        (OLD_ADDRESS, OLD_ADDRESS, OLD_DOI),
+        ("https://example.org/a;b=1", "https://example.org/a;b=1", None),
+        ("https://a.b/1 ; HTTPS://doi.org/10.5555/c", "https://a.b/1", "10.5555/c"),
+        (";https://a.b/1;", "https://a.b/1", None),
+    ],
+)
+def test_a_semicolon_may_belong_to_an_address(
+    tmp_path: Path, written: str, url: str, doi: str | None
+) -> None:
+    """A semicolon ends an address only before another address or at the end of the line."""
+    ((paper,), _) = read(tmp_path, entry("a", "TI  - T", "AB  - A.", f"UR  - {written}"))
+    assert (url, doi) == (paper.url, paper.doi)
+
+
 @pytest.mark.parametrize("tag", ["TI", "T1", "BT", "CT"])
 def test_books_and_unpublished_works_have_titles(tmp_path: Path, tag: str) -> None:
     """Their titles have tags of their own; they name an entry without an id, as other titles do."""
