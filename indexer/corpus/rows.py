@@ -111,7 +111,7 @@ def to_paper(raw: RawPaper) -> Paper:
         author_ids=_names(raw.author_ids, "author ids"),
         url=_url(raw.url),
         doi=_doi(raw.doi),
-        fields=_names(raw.fields, "fields"),
+        fields=tuple(dict.fromkeys(_names(raw.fields, "fields"))),
     )
 
 
@@ -245,6 +245,7 @@ def _doi(given: object) -> str | None:
 
 
 def _names(given: object, what: str) -> tuple[str, ...]:
+    """Return the names of a list or a text with semicolons; two people may have one name."""
     if given is None:
         return ()
     if isinstance(given, str):
@@ -254,7 +255,7 @@ def _names(given: object, what: str) -> tuple[str, ...]:
     if len(given) > MAX_LIST_ITEMS:
         raise InputError(f"{what} has {len(given):,} entries; at most {MAX_LIST_ITEMS:,} are allowed")
     names = [clean(_text(name, f"one of {what}", MAX_FIELD_CHARS)) for name in given]
-    return tuple(dict.fromkeys(name for name in names if name))
+    return tuple(filter(None, names))
 
 
 def _text(given: object, name: str, max_chars: int) -> str:

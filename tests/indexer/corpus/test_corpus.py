@@ -91,6 +91,12 @@ def test_facets_of_a_text_go_to_its_sentences(write: WriteFn) -> None:
     )
 
 
+def test_two_authors_may_have_one_name(write: WriteFn) -> None:
+    """Each author counts, also one with the name of another; a field counts once."""
+    (found,) = read_corpus(write(row(authors=["Wei Wang", "Wei Wang"], fields=["A", "A"])))
+    assert (("Wei Wang", "Wei Wang"), ("A",)) == (found.authors, found.fields)
+
+
 def test_a_number_may_be_an_id(write: WriteFn) -> None:
     """A whole number as id becomes text."""
     assert ["7"] == [found.id for found in read_corpus(write(row(7)))]
