@@ -29,6 +29,7 @@ _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
 _MAX_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # kept in all of the entries that others refer to
 _VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", "school", "institution")
+_OTHERS = ("howpublished", "note")  # fields that may hold an id; the note has what Zotero calls "extra"
 
 
 class BibtexReader:
@@ -167,10 +168,10 @@ def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
     authors = _people(values.get("author") or values.get("editor") or "")
     names = entry_names(
         doi=_verbatim(values.get("doi")),
-        arxiv=_arxiv(values),
-        pmid=_verbatim(values.get("pmid")),
+        arxiv=_eprint(values, "arxiv"),
+        pmid=_verbatim(values.get("pmid")) or _eprint(values, "pubmed", "pmid"),
         key=key or made_key("bibtex", title, year or "", authors),
-        others=(address, values.get("journal"), _verbatim(values.get("howpublished"))),
+        others=(address, values.get("journal"), *(_verbatim(values.get(name)) for name in _OTHERS)),
     )
     return RawPaper(
         id=names.id,
@@ -229,10 +230,10 @@ def _verbatim(value: str | None) -> str:
     return _ESCAPED.sub(lambda found: found[1] or found[2] or "", value or "").strip()
 
 
-def _arxiv(values: Mapping[str, str]) -> str | None:
-    """Return the ``eprint`` of an entry if it is an arXiv id, else ``None``."""
-    kind = values.get("archiveprefix") or values.get("eprinttype") or "arxiv"
-    return _verbatim(values.get("eprint")) or None if clean(kind).lower() == "arxiv" else None
+def _eprint(values: Mapping[str, str], *archives: str) -> str | None:
+    """Return the ``eprint`` of an entry if it is of one of these archives; the default is arXiv."""
+    archive = values.get("archiveprefix") or values.get("eprinttype") or "arxiv"
+    return _verbatim(values.get("eprint")) or None if clean(archive).lower() in archives else None
 
 
 def _people(value: str) -> list[str]:

@@ -71,7 +71,7 @@ def entry_names(
     stays the same in every export; without any of them it is the citation key. Papers at arXiv or PubMed are
     looked up there, because Crossref has few abstracts.
     """
-    paper = arxiv_in(doi, *others) or (bare_arxiv(arxiv) if arxiv else None)
+    paper = (bare_arxiv(arxiv) if arxiv else None) or arxiv_in(doi, *others)
     found = _whole_doi(doi) or doi_in(doi, *others)
     doi_name = found if found is not None and not found.lower().startswith("10.48550/arxiv.") else None
     number = pmid if pmid and _PMID_BARE.fullmatch(pmid) else pmid_in(pmid, *others)

@@ -131,6 +131,25 @@ def test_values(tmp_path: Path, fields: dict[str, str], title: str) -> None:
     assert [title] == [paper.title for paper in papers]
 
 
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"note": "{PMID: 12345678\nPMCID: PMC7}"}, "pmid:12345678"),
+        ({"eprint": "{12345678}", "eprinttype": "{pubmed}"}, "pmid:12345678"),
+        ({"note": "{arXiv:1706.03762 [cs]}"}, "arxiv:1706.03762"),
+        (
+            {"note": r"{See \url{https://arxiv.org/abs/2001.00001}}", "eprint": "{1706.03762}"},
+            "arxiv:1706.03762",
+        ),
+        ({"note": "{To appear}", "eprint": "{12345678}", "eprinttype": "{hal}"}, "a"),
+    ],
+)
+def test_the_number_in_an_archive_names_the_paper(tmp_path: Path, fields: dict[str, str], name: str) -> None:
+    """The number may be the eprint of arXiv or PubMed, or else in the note, as Zotero and JabRef write it."""
+    ((paper,), _) = read(tmp_path, entry(**fields))
+    assert name == paper.id
+
+
 def test_names_of_names_are_bounded(tmp_path: Path) -> None:
     """String names that expand to too much text are refused, in @string definitions and in entries."""
     doubling = "".join(f"@string{{s{n + 1} = s{n} # s{n}}}\n" for n in range(60))
