@@ -407,6 +407,28 @@ def test_authors_of_the_anthology_are_their_names(write: WriteFn) -> None:
     assert [("Jane Doe", "Quill")] == [found.authors for found in read_corpus(path)]
 
 
+@pytest.mark.parametrize(
+    "authors",
+    [
+        {"authors": r"P\'eter Bal\'azs, B. Rask"},
+        {"authors_parsed": [[r"Bal\'azs", r"P\'eter", ""], ["Rask", "B."]]},
+    ],
+)
+def test_latex_in_metadata_of_arxiv(write: WriteFn, authors: dict[str, object]) -> None:
+    """Accents and signs become characters in titles, abstracts and names; formulas stay."""
+    record = {
+        "id": "9912.00001",
+        "title": r"Schr\"{o}dinger operators",
+        "abstract": r"In 5\% of ~20 cases, $k \leq 3$.",
+        "categories": "math.PR",
+        "submitter": "A",
+        **authors,
+    }
+    (found,) = read_corpus(write(json.dumps(record)))
+    assert ("Schrödinger operators", r"In 5% of ~20 cases, $k \leq 3$.") == (found.title, found.abstract)
+    assert ("Péter Balázs", "B. Rask") == found.authors
+
+
 # Real files
 
 

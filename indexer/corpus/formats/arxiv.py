@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from indexer.corpus.library.latex import from_latex
 from indexer.corpus.records import JsonObject, first_record, json_rows
 from indexer.corpus.rows import RawPaper, Row, at
 from indexer.corpus.source import Lines
@@ -15,7 +16,7 @@ _BETWEEN_AUTHORS = re.compile(r",\s++|(?<!\s)\s++and\s++")
 class ArxivReader:
     """The reader of arXiv's metadata: ids become ``arxiv:2212.11867``, categories become fields.
 
-    The year is that of the first version, else of the last update.
+    LaTeX becomes Unicode. The year is that of the first version, else of the last update.
     """
 
     needs_abstract = True
@@ -36,14 +37,19 @@ def raw_paper(record: JsonObject) -> RawPaper:
     categories = record.get("categories")
     return RawPaper(
         id=f"arxiv:{name}" if isinstance(name, str) and name else None,
-        title=record.get("title"),
-        abstract=record.get("abstract"),
+        title=_text(record.get("title")),
+        abstract=_text(record.get("abstract")),
         year=_year(record),
         authors=_authors(record),
         url=f"https://arxiv.org/abs/{name}",
         doi=record.get("doi"),
         fields=categories.split() if isinstance(categories, str) else categories,
     )
+
+
+def _text(given: object) -> object:
+    """Return a text without LaTeX; return anything else unchanged."""
+    return from_latex(given) if isinstance(given, str) else given
 
 
 def _year(record: JsonObject) -> str | None:
@@ -60,8 +66,8 @@ def _authors(record: JsonObject) -> object:
     parsed = record.get("authors_parsed")
     if not isinstance(parsed, list):
         authors = record.get("authors")
-        return _BETWEEN_AUTHORS.split(authors) if isinstance(authors, str) else authors
+        return [*map(_text, _BETWEEN_AUTHORS.split(authors))] if isinstance(authors, str) else authors
     names = [
         [part for part in name[:3] if isinstance(part, str)] for name in parsed if isinstance(name, list)
     ]
-    return [" ".join([*name[1:2], *name[:1], *name[2:]]) for name in names]
+    return [_text(" ".join([*name[1:2], *name[:1], *name[2:]])) for name in names]

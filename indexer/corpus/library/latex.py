@@ -12,13 +12,13 @@ _SIGN = r"\\(?:[\"'`^~=.]\s{0,5}|[cvuHkrbdt](?:(?![a-zA-Z])\s{0,5}))"
 _ACCENT = rf"{_SIGN}(?:\{{\s{{0,5}}(?:{_LETTER})?\s{{0,5}}\}}|{_LETTER})"
 # Tried in order, each in linear time: mathematics, macros removed with their argument, accents, other macros.
 _MARKUP = re.compile(
-    r"(?P<math>(?<!\\)\$[^$]++\$|\\\((?:[^\\]|\\[^()])*+\\\))"
+    r"(?P<math>(?<!\\)\$[^$]++\$|\\\((?:[^\\]|\\[^()])*+\\\)|\\\[(?:[^\\]|\\[^\[\]])*+\\\])"
     r"|(?P<gone>\\(?:cite[a-z]{0,8}|label|ref|href|vspace|hspace|begin|end|noopsort)\*?\s{0,5}"
     r"(?:\[[^\[\]]{0,200}\]){0,2}\{[^{}]{0,500}\}|\\[vh]?phantom\{(?:\\.|[^{}\\]){0,500}+\}|\\[-/!])"
     rf"|(?P<accent>{_SIGN}\{{\s{{0,5}}{_ACCENT}\s{{0,5}}\}}|{_ACCENT})"  # Vietnamese has two on a letter
     r"|(?P<macro>\\[a-zA-Z]{1,40}(?:\s{1,5}|\{\})?)"
     r"|\\(?P<sign>[%&_#${}])"
-    r"|(?P<space>\\[ ,;:]|\\\\|~)"
+    r"|(?P<space>\\[ ,;:]|\\\\|(?<=[^\s(\[/])~(?=\S))"  # in "of ~5 m", ~ means about
     r"|(?P<dash>---|--)"
     r"|(?P<quote>``|'')"
     r"|(?P<brace>[{}])",
