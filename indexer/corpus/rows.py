@@ -27,9 +27,11 @@ MAX_LIST_ITEMS = 10_000
 MIN_YEAR, MAX_YEAR = 1000, 2100
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# pandas writes whole numbers as 2020.0 if the column has gaps.
-_YEAR = re.compile(r"\s*([0-9]{4})(?:\.0+)?\s*")
-_DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
+# What programs write for an abstract that they do not have; nan is from pandas.
+_NO_ABSTRACT = frozenset({"nan", "n/a", "[no abstract available]"})
+# pandas writes whole numbers as 2020.0 if the column has gaps; a date begins with its year.
+_YEAR = re.compile(r"\s*([0-9]{4})(?:\.0+|-[0-9]{2}(?:-[0-9]{2}(?:[T ][0-9:.Z+-]{0,40})?)?)?\s*")
+_DOI_PREFIX = re.compile(r"^(?:(?:https?://)?(?:(?:dx|www)\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
 # Only clear tags of HTML or JATS match: "p < 0.05 and q > 3" stays.
 _HEADING = re.compile(
     r"<(?:jats:)?title[^<>]{0,100}>\s*+(?:abstract|summary)\s*+(?:[:.]\s*+)?</(?:jats:)?title>", re.I
@@ -74,7 +76,7 @@ class RawPaper:
     def lacks_abstract(self) -> bool:
         """Whether there is no abstract at all; an unusable one counts as an abstract."""
         if isinstance(self.abstract, str):
-            return not clean(self.abstract)
+            return not _cleaned_abstract(self.abstract)
         return self.abstract is None or self.abstract == []
 
 
@@ -169,9 +171,9 @@ def id_of(raw: RawPaper) -> str:
 
 
 def year_of(given: object) -> int | None:
-    """Return a year given as a number or a text, or ``None`` for ``None`` or an empty text.
+    """Return a year given as a number, a text or a date; ``None`` for ``None`` or an empty text.
 
-    Raises InputError for anything that is not a whole number from MIN_YEAR to MAX_YEAR.
+    Raises InputError for any other year than a whole number from MIN_YEAR to MAX_YEAR.
     """
     if given is None or given == "":
         return None
@@ -199,13 +201,19 @@ def _abstract(given: object, facets: object) -> tuple[str, tuple[Sentence, ...]]
         abstract, sentences = sentences_from_list(parts, labels)
         _text(abstract, "abstract", MAX_ABSTRACT_CHARS)
     else:
-        abstract = clean(_text(given, "abstract", MAX_ABSTRACT_CHARS))
+        abstract = _cleaned_abstract(_text(given, "abstract", MAX_ABSTRACT_CHARS))
         sentences = split_sentences(abstract)
         if labels is not None:
             # Offsets stay: a cleaned text has one space between sentences, as a joined list has.
             sentences = _labelled(sentences, labels)
     _not_blank(abstract, "abstract")
     return abstract, sentences
+
+
+def _cleaned_abstract(text: str) -> str:
+    """Return an abstract cleaned, or ``""`` if it only says that there is none."""
+    abstract = clean(text)
+    return "" if abstract.lower() in _NO_ABSTRACT else abstract
 
 
 def _labelled(sentences: Sequence[Sentence], labels: Sequence[Facet | None]) -> tuple[Sentence, ...]:
@@ -245,7 +253,10 @@ def _doi(given: object) -> str | None:
 
 
 def _names(given: object, what: str) -> tuple[str, ...]:
-    """Return the names of a list or a text with semicolons; two people may have one name."""
+    """Return the names of a list, of texts or objects with a ``name``, or of a text with semicolons.
+
+    Two people may have one name.
+    """
     if given is None:
         return ()
     if isinstance(given, str):
@@ -254,7 +265,8 @@ def _names(given: object, what: str) -> tuple[str, ...]:
         raise InputError(f"{what} is {_kind(given)}, neither a list nor a text with semicolons")
     if len(given) > MAX_LIST_ITEMS:
         raise InputError(f"{what} has {len(given):,} entries; at most {MAX_LIST_ITEMS:,} are allowed")
-    names = [clean(_text(name, f"one of {what}", MAX_FIELD_CHARS)) for name in given]
+    one = what.removesuffix("s")
+    names = (clean(_text(at(each, "name") or each, one, MAX_FIELD_CHARS)) for each in given)
     return tuple(filter(None, names))
 
 

@@ -69,7 +69,11 @@ def write(tmp_path: Path) -> WriteFn:
         (row("x", year="2020.5"), "the year '2020.5'"),
         (row("x", year="2001a"), "the year '2001a'"),
         (row("x", authors=7), "authors is a number"),
-        (row("x", authors=[7]), "one of authors is a number"),
+        (row("x", authors=[7]), "the author is a number, not a text"),
+        (row("x", authors=[{"id": 7}]), "the author is an object, not a text"),
+        (row("x", year="2020-050"), "the year '2020-050'"),
+        (row("x", abstract=" NaN\n"), "the abstract is empty"),
+        (row("x", abstract="n/a"), "the abstract is empty"),
         (row("x", fields={"a": 1}), "fields is an object"),
         (row("x", venue=["V"]), "the venue is a list"),
     ],
@@ -97,14 +101,31 @@ def test_two_authors_may_have_one_name(write: WriteFn) -> None:
     assert (("Wei Wang", "Wei Wang"), ("A",)) == (found.authors, found.fields)
 
 
+def test_authors_may_be_objects(write: WriteFn) -> None:
+    """An author may be an object with a name, as services write it."""
+    (found,) = read_corpus(write(row(authors=[{"authorId": "1", "name": "Ada Quill"}, "Bo Rask"])))
+    assert ("Ada Quill", "Bo Rask") == found.authors
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "doi: ", "https://doi.org/", "http://dx.doi.org/", "doi.org/", "www.doi.org/"]
+)
+def test_a_doi_has_no_prefix(write: WriteFn, prefix: str) -> None:
+    """The address of the resolver does not belong to a DOI, with or without its scheme."""
+    assert ["10.5555/A"] == [found.doi for found in read_corpus(write(row(doi=f"{prefix}10.5555/A")))]
+
+
 def test_a_number_may_be_an_id(write: WriteFn) -> None:
     """A whole number as id becomes text."""
     assert ["7"] == [found.id for found in read_corpus(write(row(7)))]
 
 
-@pytest.mark.parametrize("year", [2020, 2020.0, " 2020 ", "2020.00", " 2020.0 "])
-def test_a_year_may_have_a_decimal_point(write: WriteFn, year: object) -> None:
-    """A year may have a decimal point, as tables with gaps write whole numbers."""
+@pytest.mark.parametrize(
+    "year",
+    [2020, 2020.0, " 2020 ", "2020.00", " 2020.0 ", "2020-05", "2020-05-01", "2020-05-01T10:00:00.5Z"],
+)
+def test_a_year_may_have_a_decimal_point_or_be_in_a_date(write: WriteFn, year: object) -> None:
+    """A year may have a decimal point, as tables with gaps write whole numbers, or begin a date."""
     assert [2020] == [found.year for found in read_corpus(write(row(year=year)))]
 
 
