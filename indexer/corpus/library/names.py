@@ -14,7 +14,9 @@ _ARXIV_NAMED = re.compile(
     r"(?:\barxiv:\s{0,5}|arxiv\.org/(?:abs|pdf|html)/|\b10\.48550/arxiv\.)" + _ARXIV_NUMBER, re.IGNORECASE
 )
 _PMID_NAMED = re.compile(
-    r"(?:\bpmid:?\s{0,5}|pubmed\.ncbi\.nlm\.nih\.gov/)([0-9]{1,8})(?![0-9])", re.IGNORECASE
+    r"(?:\bpmid:?\s{0,5}|pubmed\.ncbi\.nlm\.nih\.gov/|ncbi\.nlm\.nih\.gov/(?:m/)?pubmed(?:/|/?\?term=))"
+    r"([0-9]{1,8})(?![0-9+])",  # a + joins the words of a search
+    re.IGNORECASE,
 )
 _ACL = re.compile(
     r"\b(?:aclanthology\.org|aclweb\.org/anthology)/"
