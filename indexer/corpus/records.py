@@ -174,11 +174,11 @@ class _LineByLine:
         return piece
 
 
-def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Element]]]:
-    """Yield ``(line, element, ancestors)`` for each element ``tag``; the root is first in ``ancestors``.
+def xml_records(lines: Lines, *tags: str) -> Iterator[tuple[int, Element, list[Element]]]:
+    """Yield ``(line, element, ancestors)`` for each element of ``tags``; the root is first in ``ancestors``.
 
     Each element is dropped when the next one is requested, so memory holds one record. Raises BrokenFileError
-    if the XML is broken, nests too deeply, has too long a part without ``tag``, or declares entities or an
+    if the XML is broken, nests too deeply, has too long a part without one, or declares entities or an
     encoding that cannot be read.
     """
     source = _LineByLine(lines)
@@ -187,14 +187,14 @@ def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Ele
     try:
         for event, element in iterparse(source, events=("start", "end")):
             if event == "start":
-                if element.tag == tag:
+                if element.tag in tags:
                     line, source.bytes_since_record = lines.number, 0
                 ancestors.append(element)
                 if len(ancestors) > MAX_XML_DEPTH:
                     raise _unusable(lines, f"elements nest more than {MAX_XML_DEPTH} deep")
                 continue
             ancestors.pop()
-            if element.tag == tag:
+            if element.tag in tags:
                 yield line, element, ancestors
                 if ancestors:
                     ancestors[-1].remove(element)

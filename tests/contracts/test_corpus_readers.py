@@ -297,6 +297,40 @@ def test_pubmed_labels_and_dates_that_the_library_has_not_sorted(write: WriteFn)
     assert facets == [sentence.facet for sentence in found.sentences]
 
 
+def test_pubmed_texts_without_markup_and_authors_with_initials(write: WriteFn) -> None:
+    """Markup that is written as text is removed, and initials stand for a first name that is missing."""
+    path = write(
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>5</PMID><Article>"
+        "<Journal><Title>Salt &amp;amp; Baths</Title></Journal>"
+        "<ArticleTitle>H&lt;sub&gt;2&lt;/sub&gt;O</ArticleTitle>"
+        "<Abstract><AbstractText>A &amp;amp; H&lt;sub&gt;2&lt;/sub&gt;O, p &lt; 1.</AbstractText></Abstract>"
+        "<AuthorList><Author><LastName>Quill</LastName><Initials>AB</Initials></Author></AuthorList>"
+        "</Article></MedlineCitation></PubmedArticle></PubmedArticleSet>"
+    )
+    (found,) = read_corpus(path)
+    assert ("H2O", "A & H2O, p < 1.", "Salt & Baths") == (found.title, found.abstract, found.venue)
+    assert ("AB Quill",) == found.authors
+
+
+def test_pubmed_books(write: WriteFn) -> None:
+    """A chapter of a book is a paper whose venue is the book."""
+    path = write(
+        "<PubmedArticleSet><PubmedBookArticle><BookDocument><PMID>6</PMID>"
+        "<Book><BookTitle>Bath Reviews</BookTitle><PubDate><Year>1993</Year></PubDate>"
+        '<AuthorList Type="editors"><Author><LastName>Rask</LastName></Author></AuthorList></Book>'
+        "<ArticleTitle>Aches</ArticleTitle>"
+        '<AuthorList Type="authors">'
+        "<Author><LastName>Quill</LastName><ForeName>Ada</ForeName></Author></AuthorList>"
+        "<Abstract><AbstractText>Aches abound.</AbstractText></Abstract></BookDocument>"
+        "<PubmedBookData/></PubmedBookArticle></PubmedArticleSet>"
+    )
+    url = "https://pubmed.ncbi.nlm.nih.gov/6/"
+    book = paper(
+        "pmid:6", "Aches", "Aches abound.", year=1993, venue="Bath Reviews", authors=("Ada Quill",), url=url
+    )
+    assert [book] == list(read_corpus(path))
+
+
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 def test_the_delimiter_of_a_table_is_found(write: WriteFn, delimiter: str) -> None:
     """Commas, tabs, semicolons and bars all separate columns, in any order of columns."""

@@ -1,11 +1,14 @@
-"""Reads PubMed's XML (``PubmedArticleSet > PubmedArticle``); labelled sections give the facets."""
+"""Reads PubMed's XML (``PubmedArticleSet > PubmedArticle``); labelled sections give the facets.
+
+A ``PubmedBookArticle`` is a chapter of a book, or a whole one.
+"""
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from indexer.corpus.library.names import year_in
 from indexer.corpus.records import root_tag, xml_records
-from indexer.corpus.rows import RawPaper, Row, clean
+from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.sections import facet_of_label
 from indexer.corpus.source import Lines
 from models.text.sentences import split_sentences
@@ -20,7 +23,8 @@ _FACETS = {
     "RESULTS": Facet.RESULT,
     "CONCLUSIONS": Facet.RESULT,
 }
-_ROOTS = frozenset({"PubmedArticleSet", "PubmedArticle"})
+RECORDS = ("PubmedArticle", "PubmedBookArticle")
+_ROOTS = frozenset({"PubmedArticleSet", *RECORDS})
 
 
 class PubmedReader:
@@ -29,37 +33,43 @@ class PubmedReader:
     needs_abstract = False
 
     def recognises(self, head: str) -> bool:
-        """Return whether the root element is ``PubmedArticleSet`` or ``PubmedArticle``."""
+        """Return whether the root element is ``PubmedArticleSet`` or one of its records."""
         return root_tag(head) in _ROOTS
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """Yield one row for each article; skip books."""
-        for line, article, _ in xml_records(lines, "PubmedArticle"):
+        """Yield one row for each article, chapter or book."""
+        for line, article, _ in xml_records(lines, *RECORDS):
             yield Row(line, raw_paper(article))
 
 
 def raw_paper(record: Element) -> RawPaper:
-    """Return the paper of one ``PubmedArticle``."""
-    name = _text(record.find("MedlineCitation/PMID"))
-    abstract, facets = _abstract(record.findall("MedlineCitation/Article/Abstract/AbstractText"))
-    journal = record.find("MedlineCitation/Article/Journal")
+    """Return the paper of one of the RECORDS."""
+    name = _text(_first(record, "MedlineCitation/PMID", "BookDocument/PMID"))
+    article = _first(record, "MedlineCitation/Article", "BookDocument")
+    article = Element("Article") if article is None else article
+    abstract, facets = _abstract(article.findall("Abstract/AbstractText"))
     return RawPaper(
         id=f"pmid:{name}" if name else None,
-        title=_text(record.find("MedlineCitation/Article/ArticleTitle")),
+        title=without_tags(_text(_first(article, "ArticleTitle", "Book/BookTitle"))),
         abstract=abstract,
         facets=facets,
-        year=_year(journal),
-        venue=None if journal is None else _text(journal.find("Title")),
-        authors=[_author(author) for author in record.findall("MedlineCitation/Article/AuthorList/Author")],
+        year=_year(_first(article, "Journal/JournalIssue/PubDate", "Book/PubDate")),
+        venue=without_tags(_text(_first(article, "Journal/Title", "Book/BookTitle"))),
+        authors=[_author(author) for author in article.findall("AuthorList/Author")],
         url=f"https://pubmed.ncbi.nlm.nih.gov/{name}/",
         doi=_text(record.find("PubmedData/ArticleIdList/ArticleId[@IdType='doi']"))
-        or _text(record.find("MedlineCitation/Article/ELocationID[@EIdType='doi']")),
+        or _text(article.find("ELocationID[@EIdType='doi']")),
     )
+
+
+def _first(element: Element, *paths: str) -> Element | None:
+    """Return the first element at one of these paths, in their order."""
+    return next((found for path in paths if (found := element.find(path)) is not None), None)
 
 
 def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | None] | None]:
     """Return a text and ``None``, or sentences and their facets if sections have known labels."""
-    texts = [clean(_text(section) or "") for section in sections]
+    texts = [clean(str(without_tags(_text(section)))) for section in sections]
     facets = [
         _FACETS.get(category.upper())
         if (category := section.get("NlmCategory"))
@@ -76,16 +86,14 @@ def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | No
     return [text for text, _ in labelled], [facet for _, facet in labelled]
 
 
-def _year(journal: Element | None) -> str | None:
-    """Return the year of the issue, or ``None``; some dates are a text: ``2001 Nov-Dec``, ``Winter 1999``."""
-    if journal is None:
-        return None
-    date = _text(journal.find("JournalIssue/PubDate/Year"))
-    return year_in(date or _text(journal.find("JournalIssue/PubDate/MedlineDate")))
+def _year(date: Element | None) -> str | None:
+    """Return the year of a date, or ``None``; some dates are a text: ``2001 Nov-Dec``, ``Winter 1999``."""
+    return None if date is None else year_in(_text(date.find("Year")) or _text(date.find("MedlineDate")))
 
 
 def _author(author: Element) -> str:
-    names = [_text(author.find(tag)) for tag in ("ForeName", "LastName", "Suffix", "CollectiveName")]
+    first = _first(author, "ForeName", "Initials")
+    names = [_text(first), *(_text(author.find(tag)) for tag in ("LastName", "Suffix", "CollectiveName"))]
     return " ".join(name for name in names if name)
 
 

@@ -10,6 +10,7 @@ import orjson
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
+from indexer.corpus.formats.pubmed import RECORDS as PUBMED_RECORDS
 from indexer.corpus.formats.pubmed import raw_paper as pubmed_paper
 from indexer.corpus.library.csl import raw_paper as crossref_paper
 from indexer.corpus.library.names import bare_arxiv
@@ -96,7 +97,8 @@ def _pubmed_address(numbers: Sequence[str], contact: str) -> tuple[str, dict[str
 
 
 def _pubmed_papers(body: bytes) -> dict[str, RawPaper]:
-    papers = map(pubmed_paper, _xml("PubMed", body).iter("PubmedArticle"))
+    root = _xml("PubMed", body)
+    papers = (pubmed_paper(record) for tag in PUBMED_RECORDS for record in root.iter(tag))
     return {paper.id: paper for paper in papers if isinstance(paper.id, str)}
 
 
