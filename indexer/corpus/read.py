@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Literal, Protocol, cast, runtime_checkable
 
+from indexer.corpus.advice import advice_on
 from indexer.corpus.first_seen import FirstSeen
 from indexer.corpus.library.entries import Entry, entry_of
 from indexer.corpus.records import head_records
@@ -248,8 +249,7 @@ def _reader_for(path: Path, head: str) -> CorpusReader:
         return reader
     raise CorpusFormatError(
         f"{path} has no known corpus format; it begins with {head.lstrip()[:60]!r}. "
-        f"Known: {', '.join(READERS)}. "
-        "Convert it to one of them, or name its format."
+        f"Known: {', '.join(READERS)}. {advice_on(head)}"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
+from indexer.corpus.library.names import id_by_doi
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines, decoded
 from models.errors import CorpusFormatError, InputError
@@ -25,6 +26,7 @@ _COLUMNS = {
     "year": "year",
     "venue": "venue",
     "journal": "venue",
+    "source title": "venue",  # Scopus's name for it
     "authors": "authors",
     "url": "url",
     "doi": "doi",
@@ -37,13 +39,13 @@ _SEP_LINE: Final = re.compile(r'"?sep=."?\s*', re.IGNORECASE)  # the line that t
 class TableReader:
     """The reader of tables with columns ``id``, ``title``, ``abstract`` and others of our JSON lines.
 
-    Items of lists are separated by semicolons.
+    Without an id, a paper gets one by its DOI. Items of lists are separated by semicolons.
     """
 
     needs_abstract = True
 
     def recognises(self, head: str) -> bool:
-        """Return whether the first line, split at a delimiter, includes the three required names."""
+        """Return whether the first line, split at a delimiter, includes the required names."""
         # JSON is excluded, because its texts may hold any words between commas.
         return not head.startswith(("{", "[")) and is_table(head, _COLUMNS)
 
@@ -53,10 +55,20 @@ class TableReader:
 
 
 def is_table(head: str, known: Mapping[str, str]) -> bool:
-    """Return whether the first line names columns of ``known`` for an id, a title and an abstract."""
+    """Return whether the first line names columns of ``known`` for an id or DOI, a title and an abstract."""
+    return not _missing(fields_of_table(head, known))
+
+
+def fields_of_table(head: str, known: Mapping[str, str] = _COLUMNS) -> set[str]:
+    """Return the fields of ``known`` that the first line names as columns."""
     first, _, rest = head.partition("\n")
     header = rest.partition("\n")[0] if _SEP_LINE.fullmatch(first) else first
-    return set(_columns(header, known)[1]) >= _REQUIRED
+    return set(_columns(header, known)[1])
+
+
+def _missing(fields: set[str]) -> set[str]:
+    """Return the fields that a table must have and this one lacks; a DOI may stand for the id."""
+    return _REQUIRED - fields - ({"id"} if "doi" in fields else set())
 
 
 def table_rows(
@@ -113,7 +125,7 @@ def _header(lines: Lines, known: Mapping[str, str]) -> tuple[str, list[str]]:
     if _SEP_LINE.fullmatch(header):
         header = next(lines, b"").decode(errors="replace")
     delimiter, columns = _columns(header, known)
-    if missing := _REQUIRED - set(columns):
+    if missing := _missing(set(columns)):
         absent = " and no ".join(sorted(missing))
         raise CorpusFormatError(
             f"{lines.path}:{lines.number}: no column {absent} in {header.strip()[:80]!r}."
@@ -159,7 +171,7 @@ def _uneven(values: Sequence[str], columns: Sequence[str]) -> InputError:
 
 
 def _raw(fields: Mapping[str, str]) -> RawPaper:
-    return RawPaper(**{"id": None, "title": None, "abstract": None, **fields})
+    return RawPaper(**{"id": id_by_doi(fields.get("doi")), "title": None, "abstract": None, **fields})
 
 
 class _TextLines:

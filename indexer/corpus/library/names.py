@@ -85,6 +85,13 @@ def entry_names(
     )
 
 
+def id_by_doi(doi: object) -> str | None:
+    """Return the id that ``entry_names`` gives by a field for DOIs, or ``None`` if the field holds none."""
+    if not isinstance(doi, str):
+        return None
+    return entry_names(doi=doi, arxiv=None, pmid=None, key=None, others=()).id
+
+
 def reference_of(text: str) -> str | None:
     """Return the ``doi:…``, ``arxiv:…`` or ``pmid:…`` that a line of a list means, or ``None``."""
     text = text.strip()

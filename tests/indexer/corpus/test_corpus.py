@@ -244,6 +244,37 @@ def test_an_unknown_format(write: WriteFn, content: str) -> None:
         read_corpus(write(content))
 
 
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (",title,abstract\n0,T,A.\n", r"add a column id \(or doi\) to each"),
+        ('{"title": "T", "abstract": "A."}\n', r"add a key id \(or doi\) to each"),
+        ("%0 Journal Article\n%T T\n", "export the library as RIS"),
+        ("FN Clarivate\nVR 1.0\n", "export the records as RIS"),
+        ("PMID,Title,Authors\n", "PubMed's CSV has no abstracts"),
+        ("hello", "name its format"),
+    ],
+)
+def test_an_unknown_format_says_what_to_do(write: WriteFn, content: str, advice: str) -> None:
+    """The error names what is missing, or what to export from the program that wrote the file."""
+    with pytest.raises(CorpusFormatError, match=advice):
+        read_corpus(write(content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Title,Source title,DOI,Abstract\nT,V,https://doi.org/10.5555/A,A.\n",
+        '{"title": "T", "venue": "V", "doi": "10.5555/A", "abstract": "A."}\n',
+    ],
+)
+def test_without_an_id_the_doi_names_the_paper(write: WriteFn, content: str) -> None:
+    """A table or JSON without ids, as Scopus and pandas write them, gets the ids that libraries get."""
+    assert [paper("doi:10.5555/a", "T", "A.", venue="V", doi="10.5555/A")] == list(
+        read_corpus(write(content))
+    )
+
+
 def test_an_unknown_format_name(write: WriteFn) -> None:
     """An unknown format name is refused, and the error suggests the nearest one."""
     with pytest.raises(UnknownNameError, match="Did you mean 'pubmed'"):
