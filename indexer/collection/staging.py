@@ -1,6 +1,6 @@
 """Staging: storing the new and changed papers of a corpus in the catalog, without publishing them yet."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -19,10 +19,21 @@ from models.checksums import digest_of
 from models.errors import BrokenFileError, CorpusError
 from models.text.language import other_language
 from models.text.sentences import SPLITTER_VERSION
+from models.text.words import stems
 from models.types import Paper, ProgressFn
 
 _PAPERS_PER_TRANSACTION: Final = 1_000  # papers of one transaction: other writers wait a tenth of a second
 _SHOWN: Final = 3  # broken rows
+MAX_RETITLED: Final = 10  # enough to see that two libraries share keys
+
+
+@dataclass(frozen=True, slots=True)
+class Retitled:
+    """A paper whose title ``after`` shares no word with the title ``before`` of the paper it replaces."""
+
+    paper_id: str
+    before: str
+    after: str
 
 
 @dataclass(slots=True)
@@ -30,7 +41,8 @@ class StagingReport:
     """What reading corpora gave: ``n_papers`` are staged, ``unchanged`` papers are served already.
 
     ``refusals`` reports the other rows, ``languages`` the number of staged papers by foreign language, and
-    ``unresolved`` is the file of the ids that can be looked up.
+    ``unresolved`` is the file of the ids that can be looked up. ``retitled`` has the first MAX_RETITLED of
+    the ``n_retitled`` papers that seem to replace another paper, because a citation key names both.
     """
 
     n_papers: int = 0
@@ -38,6 +50,15 @@ class StagingReport:
     refusals: CorpusReport = dataclass_field(default_factory=CorpusReport)
     languages: dict[str, int] = dataclass_field(default_factory=dict)
     unresolved: Path | None = None
+    n_retitled: int = 0
+    retitled: list[Retitled] = dataclass_field(default_factory=list)
+
+    def note_retitled(self, found: Iterable[Retitled]) -> None:
+        """Count papers that seem to replace another paper, and keep the first."""
+        for each in found:
+            self.n_retitled += 1
+            if len(self.retitled) < MAX_RETITLED:
+                self.retitled.append(each)
 
 
 def load_key(corpora: Sequence[Path], lookups: Path, read_by: BuildArguments, *, replace: bool) -> str:
@@ -89,6 +110,7 @@ def stage_corpora(
     while some := list(islice(papers, _PAPERS_PER_TRANSACTION)):
         current = {} if base is None else catalog.current_hashes([paper.id for paper in some])
         new = [paper for paper in some if base is None or not _is_shown(paper, current, base)]
+        staging.note_retitled(_retitled(new, current, catalog))
         catalog.stage(load, new)
         staging.n_papers += len(new)
         staging.unchanged += len(some) - len(new)
@@ -123,6 +145,15 @@ def _why_none(staging: StagingReport) -> str:
     return (
         f"{refused}; {len(staging.refusals.unresolved):,} can be looked up with --fetch: {staging.unresolved}"
     )
+
+
+def _retitled(new: Sequence[Paper], current: Mapping[str, str], catalog: Catalog) -> Iterator[Retitled]:
+    """Yield the papers whose title shares no word with that of their ``current`` version."""
+    changed = {paper.id: paper.title for paper in new if paper.id in current}
+    for old in catalog.versions(current[paper_id] for paper_id in changed):
+        before, after = set(stems(old.title)), set(stems(changed[old.id]))
+        if before and after and before.isdisjoint(after):
+            yield Retitled(old.id, old.title, changed[old.id])
 
 
 def _is_shown(paper: Paper, current: Mapping[str, str], base: Snapshot) -> bool:

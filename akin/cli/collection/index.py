@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.text import Text
 
 from akin.cli.collection.lookups import fetch as look_up_entries
-from akin.cli.collection.lookups import first_of, refused_rows
+from akin.cli.collection.lookups import first_of, refused_rows, retitled_papers
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import (
     CatalogUrl,
@@ -172,6 +172,7 @@ def index(
             encode=encode,
         )
     stderr.print(refused_rows(report.staging.refusals, report.staging.unresolved))
+    stderr.print(retitled_papers(report.staging))
     stderr.print(quarantined_papers(report.quarantined))
     stdout.print(_build_summary(report))
     stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)

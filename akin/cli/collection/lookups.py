@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Group
 from rich.text import Text
 
+from indexer.collection.staging import StagingReport
 from indexer.corpus.lookup.look_up import LookupReport, look_up
 from indexer.corpus.lookup.throttled_client import ThrottledClient
 from indexer.corpus.read import CorpusReport
@@ -66,6 +67,19 @@ def refused_rows(refusals: CorpusReport, table: Path | None = None) -> Group:
     if refusals.looked_up:
         lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from --fetch."))
     return Group(*lines, *_without_abstract(refusals, table))
+
+
+def retitled_papers(staging: StagingReport) -> Group:
+    """Render the papers that replaced one with an entirely different title, perhaps another paper."""
+    if not staging.n_retitled:
+        return Group()
+    replaced = f"{counted(staging.n_retitled, 'paper')} replaced one with the same id"
+    told = f"{replaced} and an entirely different title; if it is another paper, "
+    shown = [f"{each.paper_id}: {each.before!r} became {each.after!r}" for each in staging.retitled]
+    return Group(
+        Text(f"{told}change the id of one and index both again:", style="yellow"),
+        *first_of(staging.n_retitled, shown),
+    )
 
 
 def first_of(n_all: int, shown: Sequence[object]) -> list[Text]:

@@ -1,4 +1,4 @@
-"""Tests of ``akin index`` with a library: entries without abstracts are listed, or looked up."""
+"""Tests of ``akin index`` with libraries: entries without abstracts, and keys that name another paper."""
 
 from functools import partial
 from pathlib import Path
@@ -97,3 +97,15 @@ def test_a_name_that_a_service_refuses_is_said(tmp_path: Path, monkeypatch: pyte
     shown = index(corpus, "--data", tmp_path / "data", "--fetch")
     assert "1 were refused there: doi:10.5555/d (api.crossref.org: it answers 400)" in shown
     assert "Run the same command again" not in shown
+
+
+def test_a_key_that_names_another_paper_is_told_of(tmp_path: Path) -> None:
+    """A paper that replaces one with an entirely different title is named with both titles."""
+    first = ("@misc{a, title={Floods in rivers}, abstract={A.}}", "@misc{b, title={Lamps}, abstract={B.}}")
+    index(write_lines(tmp_path, *first, name="my.bib"), "--data", tmp_path / "data")
+    other = ("@misc{a, title={A flood}, abstract={A.}}", "@misc{b, title={On glowing stars}, abstract={C.}}")
+    shown = index(write_lines(tmp_path, *other, name="other.bib"), "--data", tmp_path / "data")
+    assert "2 of them replaced papers with the same id." in shown
+    assert "1 paper replaced one with the same id and an entirely different title" in shown
+    assert "b: 'Lamps' became 'On glowing stars'" in shown
+    assert "'Floods in rivers'" not in shown
