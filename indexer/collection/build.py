@@ -21,7 +21,7 @@ from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import remove_generations
 from indexer.collection.staging import StagingReport, load_key, stage_corpora
-from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
+from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest, note_begun
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
     EncodedVersions,
@@ -145,7 +145,7 @@ class _Load:
         self.like = self.like if base is None else base.manifest
         lookups, arguments = DataFolder(self.data).lookups, self.arguments
         self.key = load_key(corpora, lookups, arguments, replace=self.replace)
-        return stage_corpora(
+        staging = stage_corpora(
             corpora,
             self.catalog,
             self.key,
@@ -155,6 +155,9 @@ class _Load:
             whole=self.replace,
             on_progress=self.on_progress,
         )
+        if base is None:
+            note_begun(self.data, arguments)
+        return staging
 
     def publish_all(self, n_papers: int) -> None:
         """Encode and publish the staged papers, then merge the new segments."""

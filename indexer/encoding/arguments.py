@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from indexer.files.data_folder import DataFolder, Work
+from indexer.files.notes import read_note, write_note
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator, load_annotator
@@ -13,6 +15,7 @@ from models.types import EncoderSpec, Precision
 
 # The arguments that a collection keeps, however papers are added later.
 _OF_COLLECTION: Final = ("encoder", "backend", "dtype", "precision", "tagger", "functions")
+_BEGUN: Final = "arguments.json"  # those of a collection whose first build is not finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,23 @@ def built_with(data: Path) -> BuildArguments | None:
     return BuildArguments(**{**arguments, "precision": Precision(arguments["precision"])})
 
 
+def note_begun(data: Path, arguments: BuildArguments) -> None:
+    """Store the arguments of a first build until it is finished, so that its repetition takes them too."""
+    folder = DataFolder(data).work(Work.CORPUS)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_note(folder / _BEGUN, {name: getattr(arguments, name) for name in _OF_COLLECTION})
+
+
+def _begun_with(data: Path) -> dict[str, Any]:
+    """Return the arguments of a first build that was interrupted; empty if there is none."""
+    note = read_note(DataFolder(data).work(Work.CORPUS) / _BEGUN)
+    return {**note, "precision": Precision(note["precision"])} if note else {}
+
+
 def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
     """Return the arguments ``given`` (not ``None`` or empty), completed by those of the collection.
 
+    If its first build was interrupted, those of that build complete them.
     A corpus that is to ``replace`` the collection takes its arguments too, unless the served generation is
     damaged, which the corpus then repairs. Without ``replace``, raises SnapshotCorruptError in that case.
     """
@@ -60,7 +77,7 @@ def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildAr
         if not replace:
             raise
         usual = None
-    kept = {} if usual is None else {name: getattr(usual, name) for name in _OF_COLLECTION}
+    kept = _begun_with(data) if usual is None else {name: getattr(usual, name) for name in _OF_COLLECTION}
     chosen = {name: value for name, value in given.items() if value not in {None, ""}}
     return BuildArguments(**{"encoder": "minilm", **kept, **chosen})
 

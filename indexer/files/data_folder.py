@@ -6,8 +6,9 @@ DATA/
   LOCK                           held by the process that publishes
   SECRET                         signs the service's cursors, made by it when first needed; mode 0600
   catalog.sqlite3                papers as they were given, every version
-  building/corpus/               papers encoded by an unfinished build (indexer/encoding/parts.py), and
-                                 segments of them; next to it corpus.lock, held by the build
+  building/corpus/               papers encoded by an unfinished build (indexer/encoding/parts.py),
+                                 segments of them, and the arguments of a first build; next to it
+                                 corpus.lock, held by the build
   building/changes/              the same for papers of the catalog that the served generation lacks
   building/reindex/              the same for a collection that is encoded again
   building/merge/                merged segments not yet published; merge.lock, held by the merge

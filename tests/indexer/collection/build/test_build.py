@@ -12,6 +12,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 from indexer.collection.growth import Bounds
+from indexer.encoding.arguments import arguments_for
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from tests.support.annotators import hashing_annotator
@@ -50,6 +51,18 @@ def test_an_interrupted_build_goes_on_and_changes_nothing(
     assert not (tmp_path / "cut" / "building" / "corpus").exists()
 
 
+def test_a_first_build_that_goes_on_keeps_its_encoder(corpus: Path, tmp_path: Path, hashing: Encoder) -> None:
+    """The command repeated without the options of the interrupted one takes them; given ones count."""
+    data = tmp_path / "data"
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(corpus, data, Counting(hashing, stop_after=12), bounds=FIVES, dtype="float32")
+    resumed = arguments_for(data)
+    assert ("hashing", "float32") == (resumed.encoder, resumed.dtype)
+    assert "minilm" == arguments_for(data, encoder="minilm").encoder
+    build_quietly(corpus, data, hashing, bounds=FIVES, dtype=resumed.dtype)
+    assert "float32" == arguments_for(data).dtype
+
+
 def test_a_changed_corpus_takes_up_only_what_is_the_same(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
@@ -72,6 +85,7 @@ KILLED_IN_ITS_THIRD_PART = """
 import os, signal, sys
 from pathlib import Path
 from indexer.collection.growth import Bounds
+from indexer.encoding.arguments import arguments_for
 from models.encoder import load_encoder
 from tests.support.builds import Counting, build_quietly
 
