@@ -25,7 +25,7 @@ class PaperListing:
     no paper passes, if that is known.
     """
 
-    asked: PageQuery
+    page_query: PageQuery
     papers: tuple[Paper, ...]
     total: int
     first: int
@@ -34,59 +34,59 @@ class PaperListing:
     detail: str = ""
 
 
-def browse(paging: Paging, asked: PageQuery) -> PaperListing:
+def browse(paging: Paging, page_query: PageQuery) -> PaperListing:
     """List the papers that pass the filters, in the order they were added; raises QueryError, CursorError."""
-    given = asked.listing()
+    given = page_query.listing()
     listing, engine = paging.at(given.cursor, Listing(given.to_filters(), given.limit))
     found, start = list_papers(engine, listing), listing.page.offset
     before = replace(listing.page, offset=max(0, start - listing.limit)) if start else None
     return PaperListing(
-        asked,
+        page_query,
         found.papers,
         found.total,
         start + 1,
         paging.cursors.following(before, listing, engine),
         paging.cursors.following(found.next_page, listing, engine),
-        "" if found.total else name_unknown(engine, asked),
+        "" if found.total else name_unknown(engine, page_query),
     )
 
 
-def with_names(engine: SearchEngine, asked: PageQuery) -> PageQuery:
+def with_names(engine: SearchEngine, page_query: PageQuery) -> PageQuery:
     """Return the query with the full names of authors, venues and fields that contain the given ones.
 
     Raises QueryError if there are more of them than an address may have.
     """
     spelt: dict[str, Any] = {}
     for kind in FILTER_KINDS:
-        found = _found(engine, asked, kind)
+        found = _found(engine, page_query, kind)
         names = tuple(dict.fromkeys(name for called in found.values() for name in called))
         if len(names) > MAX_NAMES:
             raise _too_many(kind, names)
         spelt[kind] = names
-    return replace(asked, **spelt)
+    return replace(page_query, **spelt)
 
 
-def names_meant(engine: SearchEngine, asked: PageQuery) -> tuple[FilterKind, tuple[Link, ...]] | None:
+def names_meant(engine: SearchEngine, page_query: PageQuery) -> tuple[FilterKind, tuple[Link, ...]] | None:
     """Return the filter with too many matching names and a link to the query with each of these names.
 
     There are links for the first MAX_NAMES names. Returns ``None`` if no filter has too many.
     """
     for kind in FILTER_KINDS:
-        found = _found(engine, asked, kind)
+        found = _found(engine, page_query, kind)
         if len({name for names in found.values() for name in names}) <= MAX_NAMES:
             continue
         given = max(found, key=lambda each: len(found[each]))
-        kept = tuple(each for each in getattr(asked, kind) if each != given)
+        kept = tuple(each for each in getattr(page_query, kind) if each != given)
         return kind, tuple(
-            Link(name, asked.address(**{kind: (*kept, name)})) for name in found[given][:MAX_NAMES]
+            Link(name, page_query.address(**{kind: (*kept, name)})) for name in found[given][:MAX_NAMES]
         )
     return None
 
 
-def name_unknown(engine: SearchEngine, asked: PageQuery) -> str:
+def name_unknown(engine: SearchEngine, page_query: PageQuery) -> str:
     """Return the message for a filter that no name in the collection contains, or "" if there is none."""
     for kind in FILTER_KINDS:
-        given: tuple[str, ...] = getattr(asked, kind)
+        given: tuple[str, ...] = getattr(page_query, kind)
         if given and not any(is_known(engine.snapshot, kind, name) for name in given):
             long = any(names_called(engine.snapshot, kind, name) for name in given)
             bound = f" of at most {LONGEST_NAME} characters" if long else ""
@@ -94,13 +94,13 @@ def name_unknown(engine: SearchEngine, asked: PageQuery) -> str:
     return ""
 
 
-def _found(engine: SearchEngine, asked: PageQuery, kind: FilterKind) -> dict[str, list[str]]:
+def _found(engine: SearchEngine, page_query: PageQuery, kind: FilterKind) -> dict[str, list[str]]:
     """Return the matching names of each given name, without names too long for a filter.
 
     If there are none, the given name itself stands for them.
     """
     found: dict[str, list[str]] = {}
-    for given in getattr(asked, kind):
+    for given in getattr(page_query, kind):
         called = names_called(engine.snapshot, kind, given)
         found[given] = [name for name in called if len(name) <= LONGEST_NAME] or [given]
     return found

@@ -43,7 +43,7 @@ class QueryAnswer:
     """
 
     engine: SearchEngine
-    asked: PageQuery
+    page_query: PageQuery
     paper: Paper | None
     out: RankedOut
     first: int
@@ -51,67 +51,67 @@ class QueryAnswer:
     previous_cursor: str | None = None
 
 
-def named(engine: SearchEngine, asked: PageQuery) -> PageQuery:
+def named(engine: SearchEngine, page_query: PageQuery) -> PageQuery:
     """Return the query with its paper by id and names as the collection spells them; raises QueryError."""
-    return with_names(engine, by_id(engine, asked))
+    return with_names(engine, by_id(engine, page_query))
 
 
-def by_id(engine: SearchEngine, asked: PageQuery) -> PageQuery:
+def by_id(engine: SearchEngine, page_query: PageQuery) -> PageQuery:
     """Return the query with the id of its paper, if another name was given, such as a DOI as the text."""
-    given = asked.paper or asked.text
+    given = page_query.paper or page_query.text
     name = name_of(given)
-    if not given or (asked.paper and asked.text):
-        return asked
-    if asked.text and name is None and any(map(str.isspace, given)):
-        return asked
+    if not given or (page_query.paper and page_query.text):
+        return page_query
+    if page_query.text and name is None and any(map(str.isspace, given)):
+        return page_query
     pubmed = f"pmid:{given}" if _PUBMED_NUMBER.fullmatch(given) else None
     for each in filter(None, (given, name or pubmed)):
         if (position := engine.names.identifiers.position(each)) is not None:
-            return replace(asked, paper=engine.snapshot.paper(position).id, text="")
+            return replace(page_query, paper=engine.snapshot.paper(position).id, text="")
     # A paper's name is not searched for as a text: the answer says that the collection lacks the paper.
-    return replace(asked, paper=given, text="") if is_name(given) else asked
+    return replace(page_query, paper=given, text="") if is_name(given) else page_query
 
 
-def read(engine: SearchEngine, asked: PageQuery) -> Paper | None:
+def read(engine: SearchEngine, page_query: PageQuery) -> Paper | None:
     """Return the query's paper or text with the facets of its sentences, or ``None`` if it has neither.
 
     Raises PaperNotFoundError, QueryError, DeadlineError.
     """
-    if asked.paper:
-        return engine.snapshot.paper(engine.snapshot.position(asked.paper))
-    if asked.abstract:
-        return analyze(engine.annotator, pasted_paper(asked.title, asked.abstract)).paper
-    return one_sentence(asked.text) if asked.text else None
+    if page_query.paper:
+        return engine.snapshot.paper(engine.snapshot.position(page_query.paper))
+    if page_query.abstract:
+        return analyze(engine.annotator, pasted_paper(page_query.title, page_query.abstract)).paper
+    return one_sentence(page_query.text) if page_query.text else None
 
 
-def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: PageQuery) -> QueryAnswer:
-    """Answer ``asked`` with the page of the list that its cursor stands for.
+def answer(engine: SearchEngine, paging: Paging, answers: Answers, page_query: PageQuery) -> QueryAnswer:
+    """Answer ``page_query`` with the page of the list that its cursor stands for.
 
     Raises the errors of ``/v1/search`` and ``/v1/recommendations``, and QueryError for a request that
     their models find invalid.
     """
-    given, cursors = _resolve_query(engine, paging, asked), paging.cursors
+    given, cursors = _resolve_query(engine, paging, page_query), paging.cursors
     out, ranks = (_by_year if given.by_year else _by_strength)(given, cursors, answers)
     query, page = given.query, given.query.page
     before = replace(page, offset=max(0, page.offset - query.limit)) if page.offset else None
     previous = cursors.following(before, query, given.engine)
-    return QueryAnswer(given.engine, given.asked, given.paper, out, page.offset + 1, ranks, previous)
+    return QueryAnswer(given.engine, given.page_query, given.paper, out, page.offset + 1, ranks, previous)
 
 
 def whole_list(
-    engine: SearchEngine, paging: Paging, asked: PageQuery, *, most: int = MAX_SAVED
+    engine: SearchEngine, paging: Paging, page_query: PageQuery, *, most: int = MAX_SAVED
 ) -> QueryAnswer:
     """Return the first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
 
     They are in the order of its pages; by year there are at most ``MAX_SORTED``. Raises as ``answer``.
     """
-    given = _resolve_query(engine, paging, asked)
+    given = _resolve_query(engine, paging, page_query)
     page = replace(given.query.page, offset=0)
     query = replace(given.query, page=page, include=_SAVED, max_alignments=0)
     found = _first_papers(given.engine, query, min(most, MAX_SORTED) if given.by_year else most)
     out = given.out.of(found)
     ranks = newest_first(out.results) if given.by_year else range(1, len(out.results) + 1)
-    return QueryAnswer(given.engine, given.asked, given.paper, _with_ranks(out, ranks), 1, ranks)
+    return QueryAnswer(given.engine, given.page_query, given.paper, _with_ranks(out, ranks), 1, ranks)
 
 
 def newest_first(results: Sequence[ResultOut]) -> list[int]:
@@ -125,7 +125,7 @@ class _ResolvedQuery:
     """A query as it was understood: its paper, the model of its answer, and the engine to search with."""
 
     engine: SearchEngine
-    asked: PageQuery
+    page_query: PageQuery
     paper: Paper | None
     out: type[RankedOut]
     query: SearchQuery
@@ -133,7 +133,7 @@ class _ResolvedQuery:
     @property
     def by_year(self) -> bool:
         """Whether the newest papers come first."""
-        return self.asked.order is Order.YEAR
+        return self.page_query.order is Order.YEAR
 
     def read(self, answers: Answers, question: object, compute: Callable[[], JSONAnswer]) -> RankedOut:
         """Return the answer to ``question`` from the cache, or compute it with ``compute``."""
@@ -180,15 +180,15 @@ def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> Search
     return replace(found, results=(*found.results, *rest.results))
 
 
-def _resolve_query(engine: SearchEngine, paging: Paging, asked: PageQuery) -> _ResolvedQuery:
+def _resolve_query(engine: SearchEngine, paging: Paging, page_query: PageQuery) -> _ResolvedQuery:
     # Validate before reading a text that may be too long; chosen sentences can only be checked afterwards.
-    replace(asked, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
-    paper = read(engine, asked)
-    asked = asked.settled(() if paper is None else paper.sentences)
-    body = asked.request()
+    replace(page_query, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
+    paper = read(engine, page_query)
+    page_query = page_query.settled(() if paper is None else paper.sentences)
+    body = page_query.request()
     query, engine = paging.at(body.cursor, body.to_query())
     out: type[RankedOut] = RecommendationsOut if isinstance(body, RecommendationsIn) else SearchOut
-    return _ResolvedQuery(engine, asked, paper, out, query)
+    return _ResolvedQuery(engine, page_query, paper, out, query)
 
 
 def sources(answered: QueryAnswer) -> list[Source]:
@@ -197,8 +197,8 @@ def sources(answered: QueryAnswer) -> list[Source]:
     if isinstance(out, SearchOut):
         return [] if paper is None else [Source(paper.title or "Your text", paper.sentences)]
     snapshot = answered.engine.snapshot
-    asked = answered.asked
-    unlike = bool(asked.unlike_sentences or asked.unlike_facets)
+    page_query = answered.page_query
+    unlike = bool(page_query.unlike_sentences or page_query.unlike_facets)
     # A seed without an id is the pasted paper.
     seeded = [snapshot.paper(snapshot.position(seed.id)) if seed.id else paper for seed in out.seeds]
     return [

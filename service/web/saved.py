@@ -19,10 +19,10 @@ from service.web.address.page_query import DEFAULT_LIMIT, PageQuery
 _Body = Mapping[str, Any]
 
 
-def to_keep(asked: PageQuery) -> dict[str, Any]:
+def to_keep(page_query: PageQuery) -> dict[str, Any]:
     """Return the body of ``POST /v1/queries`` that saves the query, except for its name."""
-    kind = Kind.RECOMMENDATIONS if asked.has_further_papers else Kind.SEARCH
-    return {kind.value: replace(asked, cursor="").body()}
+    kind = Kind.RECOMMENDATIONS if page_query.has_further_papers else Kind.SEARCH
+    return {kind.value: replace(page_query, cursor="").body()}
 
 
 def page_query_of_saved(saved: SavedQuery) -> PageQuery | None:
@@ -34,7 +34,7 @@ def page_query_of_saved(saved: SavedQuery) -> PageQuery | None:
     wanted = _as_shown(to_query(saved.head.kind, saved.body))
     body = json.loads(saved.body)
     tried = [_search(body)] if saved.head.kind == Kind.SEARCH else _recommendations(body)
-    return next((asked for asked in tried if _query(asked) == wanted), None)
+    return next((page_query for page_query in tried if _query(page_query) == wanted), None)
 
 
 def page_query_of(query: SearchQuery, paper_id: str) -> PageQuery | None:
@@ -46,7 +46,7 @@ def page_query_of(query: SearchQuery, paper_id: str) -> PageQuery | None:
         return None
     seed, filters = replace(query.seeds[0], paper_id=paper_id), query.filters
     unlike = seed.aspect.unlike or Contrast()
-    asked = PageQuery(
+    page_query = PageQuery(
         paper=paper_id,
         sentences=seed.aspect.sentences or (),
         facets=seed.aspect.facets,
@@ -62,13 +62,13 @@ def page_query_of(query: SearchQuery, paper_id: str) -> PageQuery | None:
     )
     # Recommendations from one paper get the values that a search has for these.
     wanted = replace(query, seeds=(seed,), skip_unresolved=False, omit_pasted=False)
-    return asked if _query(asked) == _as_shown(wanted) else None
+    return page_query if _query(page_query) == _as_shown(wanted) else None
 
 
-def _query(asked: PageQuery) -> SearchQuery | None:
+def _query(page_query: PageQuery) -> SearchQuery | None:
     try:
         # Parse the query from its address, which also checks the address's limits.
-        return _as_shown(PageQuery.of(QueryParams(list(asked.parameters()))).request().to_query())
+        return _as_shown(PageQuery.of(QueryParams(list(page_query.parameters()))).request().to_query())
     except QueryError:
         return None
 
@@ -86,17 +86,17 @@ def _search(body: _Body) -> PageQuery:
 def _recommendations(body: _Body) -> Iterator[PageQuery]:
     """Yield candidate queries: first seed as the paper, with or without sentences to be unlike; no paper."""
     seeds, negatives = (_named(body.get(side, ())) for side in ("seeds", "negatives"))
-    asked = _filtered(body)
+    filtered = _filtered(body)
     for n_contrasts in (1, 0):
         yield replace(
-            asked,
+            filtered,
             **_start(seeds[0]),
             **_like(seeds[0]),
             **_unlike(negatives[0] if negatives and n_contrasts else {}),
             like=_further(seeds[1:]),
             not_like=_further(negatives[n_contrasts:]),
         )
-    yield replace(asked, like=_further(seeds), not_like=_further(negatives))
+    yield replace(filtered, like=_further(seeds), not_like=_further(negatives))
 
 
 def _named(seeds: Sequence[str | dict[str, Any]]) -> list[dict[str, Any]]:

@@ -199,8 +199,8 @@ class PageQuery:
 
         It shows the first page and opens no card, unless ``changes`` sets a cursor or ``opened``.
         """
-        asked = replace(self, **{"cursor": "", "opened": None, **changes})
-        return f"{path}?{urlencode(list(asked.parameters()))}"
+        changed = replace(self, **{"cursor": "", "opened": None, **changes})
+        return f"{path}?{urlencode(list(changed.parameters()))}"
 
     def parameters(self) -> Iterator[tuple[str, str]]:
         """Yield the names and values of the address's parameters."""

@@ -49,28 +49,28 @@ def in_words(error: AkinError) -> str:
     return _LIST.sub(lambda found: ", ".join(str(int(number) + 1) for number in found[1].split(", ")), said)
 
 
-def not_here(asked: PageQuery) -> str:
+def not_here(page_query: PageQuery) -> str:
     """Return the message that the collection lacks the query's paper, with its name."""
-    named = short(asked.paper)
+    named = short(page_query.paper)
     return f"This paper is not in this collection: {named}. Paste its title and abstract to ask with it."
 
 
-def correction(asked: PageQuery, error: InputError) -> Link | None:
+def correction(page_query: PageQuery, error: InputError) -> Link | None:
     """Return a link to the query without its invalid part, or ``None`` if no such query is known."""
     if isinstance(error, CursorError):
-        return Link("Show the first page", asked.address())
+        return Link("Show the first page", page_query.address())
     if isinstance(error, SentenceSelectionError):
         nothing: dict[str, Any] = dict.fromkeys(
             ("sentences", "facets", "unlike_sentences", "unlike_facets"), ()
         )
-        return Link("Search with the whole abstract", asked.address(**nothing))
+        return Link("Search with the whole abstract", page_query.address(**nothing))
     if isinstance(error, PaperNotFoundError):
-        rest = asked.without_start()
-        return Link("Search without this paper", rest.address()) if asked.like else None
-    return None if _is_valid(asked) else _with_other_numbers(asked)
+        rest = page_query.without_start()
+        return Link("Search without this paper", rest.address()) if page_query.like else None
+    return None if _is_valid(page_query) else _with_other_numbers(page_query)
 
 
-def _with_other_numbers(asked: PageQuery) -> Link | None:
+def _with_other_numbers(page_query: PageQuery) -> Link | None:
     """Return a link to the first valid query: without years, with the default limit, or both changed."""
     changes: list[tuple[str, dict[str, Any]]] = [
         ("Search without these years", {"year_from": None, "year_to": None}),
@@ -78,14 +78,16 @@ def _with_other_numbers(asked: PageQuery) -> Link | None:
     ]
     changes.append(("Search without these years, ten results per page", {**changes[0][1], **changes[1][1]}))
     for words, change in changes:
-        if _is_valid(correction := replace(asked, **change)):
+        if _is_valid(correction := replace(page_query, **change)):
             return Link(words, correction.address())
     return None
 
 
-def without_names(asked: PageQuery, kind: FilterKind) -> Link | None:
+def without_names(page_query: PageQuery, kind: FilterKind) -> Link | None:
     """Return a link to the query without its filter ``kind``, or ``None`` if it has no paper or text."""
-    return Link(f"Search without the {ONE[kind]}", asked.address(**{kind: ()})) if asked.has_seeds else None
+    if not page_query.has_seeds:
+        return None
+    return Link(f"Search without the {ONE[kind]}", page_query.address(**{kind: ()}))
 
 
 def without_malformed(given: QueryParams) -> Link | None:
@@ -93,13 +95,13 @@ def without_malformed(given: QueryParams) -> Link | None:
 
     This is either the further papers that are too many or one parameter.
     """
-    if (asked := _read(_first_papers(given))) is not None and asked.has_further_papers:
-        return Link(f"Search with the first {MAX_FURTHER_PAPERS} papers", asked.address())
+    if (page_query := _read(_first_papers(given))) is not None and page_query.has_further_papers:
+        return Link(f"Search with the first {MAX_FURTHER_PAPERS} papers", page_query.address())
     for name in reversed(KNOWN):
         rest = QueryParams([each for each in given.multi_items() if each[0] != name])
-        if name in given and (asked := _read(rest)) is not None:
-            asks = asked.has_seeds or asked.has_only_filters
-            return Link(f"Search without “{name}”", asked.address()) if asks else None
+        if name in given and (page_query := _read(rest)) is not None:
+            asks = page_query.has_seeds or page_query.has_only_filters
+            return Link(f"Search without “{name}”", page_query.address()) if asks else None
     return None
 
 
@@ -120,13 +122,13 @@ def _read(given: QueryParams) -> PageQuery | None:
         return None
 
 
-def _is_valid(asked: PageQuery) -> bool:
+def _is_valid(page_query: PageQuery) -> bool:
     """Return whether the query itself is valid, whatever papers the collection holds."""
     try:
-        if asked.has_only_filters:
-            asked.listing()
+        if page_query.has_only_filters:
+            page_query.listing()
         else:
-            asked.settled(()).request()
+            page_query.settled(()).request()
     except QueryError:
         return False
     return True

@@ -81,8 +81,8 @@ def papers(
     n_ready = jobs.n_ready(job)
     stretch = stretch_shown(job.id, start, n_ready)
     found = list(chain.from_iterable(results_of(jobs, stretch)))
-    asked = list(queries_in(jobs, stretch))
-    return render("batch/papers.html", batch=view_results(job, found, asked, stretch.start, n_ready))
+    queries = list(queries_in(jobs, stretch))
+    return render("batch/papers.html", batch=view_results(job, found, queries, stretch.start, n_ready))
 
 
 @router.get("/{batch_id}.{ending}")

@@ -38,7 +38,7 @@ def page(request: Request) -> Response:
 @requires(replace(READ, dialect=Dialect.PAGE, max_body_bytes=MAX_LIBRARY_BYTES))
 def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     """Show which papers of a library the collection has, to choose the seeds from, and which are missing."""
-    asked = PageQuery()
+    page_query = PageQuery()
     try:
         parts = form_parts(body, request.headers.get("content-type", ""))
         fields = [
@@ -46,14 +46,14 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
             for each in parts
             if each.name not in {_FILE, _LIST}
         ]
-        asked = PageQuery.of(QueryParams(fields))
+        page_query = PageQuery.of(QueryParams(fields))
         sent = _library(parts)
         library = find_library(engine, sent.content, sent.filename or "")
     except InputError as error:
         request.state.problem = slug_of(error)
-        return _form(asked, problem=error)
-    view = view_library(asked, library, sent.filename or "your list")
-    return render("library.html", library=view, problem=None, refused=False, **_limits(asked))
+        return _form(page_query, problem=error)
+    view = view_library(page_query, library, sent.filename or "your list")
+    return render("library.html", library=view, problem=None, refused=False, **_limits(page_query))
 
 
 def _library(parts: list[FormField]) -> FormField:
@@ -64,20 +64,20 @@ def _library(parts: list[FormField]) -> FormField:
     raise InputError("Choose a file, or paste a list; there was nothing in either.")
 
 
-def _form(asked: PageQuery, *, problem: InputError | None = None, refused: bool = False) -> Response:
+def _form(page_query: PageQuery, *, problem: InputError | None = None, refused: bool = False) -> Response:
     return render(
         "library.html",
         200 if problem is None else status_of(type(problem)),
         library=None,
         problem=None if problem is None else in_words(problem),
         refused=refused,
-        **_limits(asked),
+        **_limits(page_query),
     )
 
 
-def _limits(asked: PageQuery) -> dict[str, Any]:
+def _limits(page_query: PageQuery) -> dict[str, Any]:
     return {
-        "asked": asked,
+        "page_query": page_query,
         "most_bytes": MAX_LIBRARY_BYTES,
         "most_entries": MAX_ENTRIES,
         "most": MAX_FURTHER_PAPERS,

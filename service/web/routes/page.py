@@ -46,20 +46,20 @@ _LONGEST_TITLE = 300
 @requires(PAGE)
 def page(request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep) -> Response:
     """Show the search page or, if its address has a query, that query and its results."""
-    asked = PageQuery()
+    page_query = PageQuery()
     try:
         # Step by step, so that an error page shows the query as far as it was understood.
-        asked = PageQuery.of(request.query_params)
-        if not (asked.has_seeds or asked.has_only_filters):
+        page_query = PageQuery.of(request.query_params)
+        if not (page_query.has_seeds or page_query.has_only_filters):
             return _home(request, engine)
-        engine = paging.engine(asked.cursor)
-        asked = by_id(engine, asked)
-        asked = with_names(engine, asked)
-        if asked.has_only_filters:
-            return _browsed(engine, paging, asked)
-        answered = answer(engine, paging, answers, asked)
+        engine = paging.engine(page_query.cursor)
+        page_query = by_id(engine, page_query)
+        page_query = with_names(engine, page_query)
+        if page_query.has_only_filters:
+            return _browsed(engine, paging, page_query)
+        answered = answer(engine, paging, answers, page_query)
     except InputError as error:
-        return _refused(request, engine, asked, error)
+        return _refused(request, engine, page_query, error)
     return render("results.html", **_views(request, engine, answered))
 
 
@@ -71,11 +71,13 @@ def export(
     """Send the results of a page as a file, or with ``whole=1`` the list from its first page on."""
     if ending not in _FORMATS and ending not in TABLES:
         raise InputError(f"Results come as .{', .'.join((*_FORMATS, *TABLES))}.")
-    asked = PageQuery.of(request.query_params)
-    engine = paging.engine(asked.cursor)
-    asked = named(engine, asked)
+    page_query = PageQuery.of(request.query_params)
+    engine = paging.engine(page_query.cursor)
+    page_query = named(engine, page_query)
     whole = request.query_params.get("whole") == "1"
-    answered = whole_list(engine, paging, asked) if whole else answer(engine, paging, answers, asked)
+    answered = (
+        whole_list(engine, paging, page_query) if whole else answer(engine, paging, answers, page_query)
+    )
     if ending in _FORMATS:
         form = _FORMATS[ending]
         return ranked_file(form, answered.out, name=_FILE_NAME, ranks=answered.ranks, for_spreadsheets=True)
@@ -87,17 +89,17 @@ def export(
     )
 
 
-def _browsed(engine: SearchEngine, paging: Paging, asked: PageQuery) -> Response:
+def _browsed(engine: SearchEngine, paging: Paging, page_query: PageQuery) -> Response:
     """Show the papers that pass the filters, for a query with filters alone."""
-    listed = view_browsed(browse(paging, asked))
-    return render("browse.html", listed=listed, **_asked_views(engine, asked, None, ()))
+    listed = view_browsed(browse(paging, page_query))
+    return render("browse.html", listed=listed, **_query_views(engine, page_query, None, ()))
 
 
 def _home(request: Request, engine: SearchEngine) -> Response:
     """Show the page without a query; it describes the collection only to callers that may search it."""
     if not hasattr(request.state, "caller"):
         return render(
-            "home.html", collection=None, figures=None, asked=PageQuery(), most_bytes=MAX_LIBRARY_BYTES
+            "home.html", collection=None, figures=None, page_query=PageQuery(), most_bytes=MAX_LIBRARY_BYTES
         )
     return render(
         "home.html",
@@ -105,7 +107,7 @@ def _home(request: Request, engine: SearchEngine) -> Response:
         figures=read_figures(services_of(request.app).settings.data, engine.snapshot.manifest.encoder.name),
         href=_address_of,
         listed=_listed,
-        asked=PageQuery(),
+        page_query=PageQuery(),
         most_bytes=MAX_LIBRARY_BYTES,
     )
 
@@ -125,14 +127,14 @@ def _listed(**filters: Any) -> str:
 
 
 def _views(request: Request, engine: SearchEngine, answered: QueryAnswer) -> dict[str, Any]:
-    asked = answered.asked
-    query = view_query(asked, answered.paper, n_read=n_read(answered))
+    page_query = answered.page_query
+    query = view_query(page_query, answered.paper, n_read=n_read(answered))
     return {
-        **_asked_views(engine, asked, query, view_seeds(answered)),
+        **_query_views(engine, page_query, query, view_seeds(answered)),
         "results": view_results(
             answered, public_address(request), keyed=request.state.caller.key is not None
         ),
-        "titles": _titles(engine, asked),
+        "titles": _titles(engine, page_query),
         "problem": own_problem(answered),
         "called": (),
         "correction": None,
@@ -141,65 +143,67 @@ def _views(request: Request, engine: SearchEngine, answered: QueryAnswer) -> dic
     }
 
 
-def _refused(request: Request, engine: SearchEngine, asked: PageQuery, error: InputError) -> Response:
+def _refused(request: Request, engine: SearchEngine, page_query: PageQuery, error: InputError) -> Response:
     """Show the page with the query, and why it cannot be answered."""
     request.state.problem = slug_of(error)
     try:
         # A text that is too long is only shown in its box, open to be shortened.
-        query = None if len(asked.abstract) > MAX_PASTED else view_query(asked, read(engine, asked))
+        too_long = len(page_query.abstract) > MAX_PASTED
+        query = None if too_long else view_query(page_query, read(engine, page_query))
     except InputError:
         query = None
-    meant = names_meant(engine, asked)
-    unknown = asked.paper if isinstance(error, PaperNotFoundError) else ""
-    mending = without_malformed(request.query_params) if asked == PageQuery() else correction(asked, error)
+    meant = names_meant(engine, page_query)
+    unknown = page_query.paper if isinstance(error, PaperNotFoundError) else ""
+    malformed = page_query == PageQuery()
+    mending = without_malformed(request.query_params) if malformed else correction(page_query, error)
     return render(
         "results.html",
         status_of(type(error)),
-        **_asked_views(engine, asked, query, name_seeds(engine, asked)),
+        **_query_views(engine, page_query, query, name_seeds(engine, page_query)),
         results=None,
         titles=(),
-        problem=not_here(asked) if unknown else in_words(error),
+        problem=not_here(page_query) if unknown else in_words(error),
         called=meant[1] if meant else (),
-        correction=without_names(asked, meant[0]) if meant else mending,
-        near=_near(engine, asked) if unknown else (),
+        correction=without_names(page_query, meant[0]) if meant else mending,
+        near=_near(engine, page_query) if unknown else (),
         unknown=unknown,
     )
 
 
-def _near(engine: SearchEngine, asked: PageQuery) -> tuple[Link, ...]:
+def _near(engine: SearchEngine, page_query: PageQuery) -> tuple[Link, ...]:
     """Return papers that an unknown name may mean, with links to the query started from each instead."""
     return tuple(
-        Link(each.title or each.id, _started(asked, each))
-        for each in nearest_papers(engine, asked.paper, limit=_MAX_TITLES)
+        Link(each.title or each.id, _started(page_query, each))
+        for each in nearest_papers(engine, page_query.paper, limit=_MAX_TITLES)
     )
 
 
-def _started(asked: PageQuery, paper: Paper) -> str:
-    return asked.start_from(Further(paper.id), {at.facet for at in paper.sentences}).address()
+def _started(page_query: PageQuery, paper: Paper) -> str:
+    return page_query.start_from(Further(paper.id), {at.facet for at in paper.sentences}).address()
 
 
-def _asked_views(
-    engine: SearchEngine, asked: PageQuery, query: QueryView | None, seeds: tuple[SeedView, ...]
+def _query_views(
+    engine: SearchEngine, page_query: PageQuery, query: QueryView | None, seeds: tuple[SeedView, ...]
 ) -> dict[str, Any]:
     """Return the parts of a query that every page shows, whether it has an answer or not."""
     return {
-        "asked": asked,
+        "page_query": page_query,
         "query": query,
         "seeds": seeds,
-        "respects": respects(asked.facets, tuple(Facet)),
-        "filters": filters_of(asked),
-        "summary": summarize(asked, query.title if query else "", seeds),
+        "respects": respects(page_query.facets, tuple(Facet)),
+        "filters": filters_of(page_query),
+        "summary": summarize(page_query, query.title if query else "", seeds),
         "names": describe_collection(engine.snapshot),
     }
 
 
-def _titles(engine: SearchEngine, asked: PageQuery) -> tuple[Link, ...]:
+def _titles(engine: SearchEngine, page_query: PageQuery) -> tuple[Link, ...]:
     """Return links to papers with titles similar to the query's text, on the first page alone."""
     # This scans all titles, so it is not repeated for each page, nor done for texts too long for a title.
-    if not 0 < len(asked.text) <= _LONGEST_TITLE or asked.cursor or asked.opened is not None:
+    if not 0 < len(page_query.text) <= _LONGEST_TITLE or page_query.cursor or page_query.opened is not None:
         return ()
     try:
-        found = find_titles(engine, asked.text, limit=_MAX_TITLES).results
+        found = find_titles(engine, page_query.text, limit=_MAX_TITLES).results
     except InputError:  # a text without any word
         return ()
-    return tuple(Link(each.title, _started(asked, each)) for each in (match.paper for match in found))
+    return tuple(Link(each.title, _started(page_query, each)) for each in (match.paper for match in found))

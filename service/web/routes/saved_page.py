@@ -59,10 +59,10 @@ async def new_papers(
 @requires(_OWN_PAGE)
 def search(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> Response:
     """Redirect to the address of a saved search; raises QueryError if an address cannot express it."""
-    asked = page_query_of_saved(saved.get(query_id, owner=seen_by(caller)))
-    if asked is None:
+    page_query = page_query_of_saved(saved.get(query_id, owner=seen_by(caller)))
+    if page_query is None:
         raise QueryError(
             "This search was saved by a program and asks more than the page can; see what is new to it, or "
             "ask it with a program."
         )
-    return RedirectResponse(asked.address(), 303)
+    return RedirectResponse(page_query.address(), 303)

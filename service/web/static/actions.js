@@ -85,16 +85,16 @@ function field(given) {
 
 // The address of a search that a form asks.
 export function addressOf(form, given) {
-  const asked = new URLSearchParams();
+  const params = new URLSearchParams();
   let named = false; // a respect goes for the paper before it
   for (const [name, value] of given) {
     const text = String(value).trim();
     if (["like", "not", "add"].includes(name)) named = Boolean(text);
     if (!text || ["as", "ticked"].includes(name) || (name === "n" && text === "10")) continue;
     if (name === "in" && !named) continue;
-    asked.append(name === "add" ? given.get("as") : name, text);
+    params.append(name === "add" ? given.get("as") : name, text);
   }
-  return `${new URL(form.action).pathname}?${asked}`;
+  return `${new URL(form.action).pathname}?${params}`;
 }
 
 // A sentence is ticked: it is no longer the whole facet that counts, nor can one be like and unlike.

@@ -5,7 +5,7 @@ import { highlight } from "./highlight.js";
 import { suggest } from "./suggest.js";
 
 const main = document.getElementById("main");
-const told = document.getElementById("told");
+const statusLine = document.getElementById("told");
 const SLOW_MS = 150;
 const LONGEST = 60_000; // characters of an address; servers refuse lines of about 64 kB
 const TOO_LONG = "This text is too long for a link; paste only the abstract.";
@@ -91,8 +91,8 @@ function show(page, keep, sent) {
   for (const name of open) main.querySelector(`.asked details.${name.split(" ")[0]}`)?.setAttribute("open", "");
   begin();
   if (keep) {
-    const asked = document.getElementById("asked");
-    if (asked) asked.scrollTop = scrolled;
+    const panel = document.getElementById("asked");
+    if (panel) panel.scrollTop = scrolled;
     for (const [id, value] of unsent) {
       const field = document.getElementById(id);
       if (field) field.value = value;
@@ -105,7 +105,7 @@ function show(page, keep, sent) {
   }
   const title = document.getElementById("results-title") ?? main.querySelector("h1");
   const problem = main.querySelector("[role=alert]");
-  told.textContent = (problem ?? title)?.textContent.trim() ?? "";
+  statusLine.textContent = (problem ?? title)?.textContent.trim() ?? "";
 }
 
 // What of `box` is called so is that of `newBox`; what is typed in it stays.
@@ -177,7 +177,7 @@ function busy(on) {
   const bar = document.createElement("div");
   bar.className = "loading";
   document.body.append(bar);
-  told.textContent = "Searching …";
+  statusLine.textContent = "Searching …";
 }
 
 // The service does not answer, or is too busy to: what is on the page stays, and can be asked again.
@@ -240,11 +240,11 @@ document.addEventListener("submit", (event) => {
 
 // A title that is only begun to be typed is no paper yet.
 function askAnew(form) {
-  const asked = new FormData(form);
-  asked.set("add", "");
+  const fields = new FormData(form);
+  fields.set("add", "");
   const sent = typed(form);
   sent.delete("like");
-  go(addressOf(form, asked), { keep: true, sent });
+  go(addressOf(form, fields), { keep: true, sent });
 }
 
 document.addEventListener("change", (event) => {

@@ -114,8 +114,8 @@ export function suggest(box, go) {
     const typed = box.value.trim();
     if (typed.length < 2) return close();
     try {
-      const asked = new URLSearchParams({ prefix: typed.slice(0, 200), limit: MAX_SHOWN });
-      const answer = await fetch(`/v1/papers/suggest?${asked}`, { signal: asking.signal });
+      const params = new URLSearchParams({ prefix: typed.slice(0, 200), limit: MAX_SHOWN });
+      const answer = await fetch(`/v1/papers/suggest?${params}`, { signal: asking.signal });
       const papers = answer.ok ? (await answer.json()).results : [];
       if (document.activeElement === box) show(papers);
     } catch (error) {

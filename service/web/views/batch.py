@@ -139,11 +139,11 @@ def stretch_shown(job_id: str, start: int, n_ready: int) -> ResultRange:
 
 
 def view_results(
-    job: Job, results: Sequence[BatchResult], asked: Sequence[SearchQuery], start: int, n_ready: int
+    job: Job, results: Sequence[BatchResult], queries: Sequence[SearchQuery], start: int, n_ready: int
 ) -> BatchView:
     """Return a page of the results of ``job``, from number ``start`` (from 0).
 
-    ``asked`` are the queries of these results; it is empty for a batch of matches.
+    ``queries`` are the queries of these results; it is empty for a batch of matches.
     """
 
     def at(number: int) -> str:
@@ -152,7 +152,7 @@ def view_results(
     stop = start + len(results)
     return BatchView(
         id=job.id,
-        results=tuple(map(_result, results, asked or repeat(None))),
+        results=tuple(map(_result, results, queries or repeat(None))),
         first=start + 1,
         last=stop,
         n_ready=n_ready,
@@ -211,5 +211,5 @@ def _heading(result: BatchResult, answer: SearchAnswer | None, query: SearchQuer
     if answer is None or len(answer.seeds) != 1 or not answer.seeds[0].paper.id:
         return Link(given, "")
     paper = answer.seeds[0].paper
-    asked = None if query is None else page_query_of(query, paper.id)
-    return Link(paper.title or paper.id, "" if asked is None else asked.address())
+    page_query = None if query is None else page_query_of(query, paper.id)
+    return Link(paper.title or paper.id, "" if page_query is None else page_query.address())

@@ -36,27 +36,27 @@ class BrowseView:
 
 def view_browsed(browsed: PaperListing) -> BrowseView:
     """Return the papers of ``browsed`` and its links."""
-    asked, papers = browsed.asked, tuple(_papers(browsed))
+    page_query, papers = browsed.page_query, tuple(_papers(browsed))
     return BrowseView(
         papers=papers,
         total=browsed.total,
         first=browsed.first,
         last=browsed.first + len(papers) - 1,
-        previous=asked.address(cursor=browsed.previous_cursor) if browsed.previous_cursor else "",
-        next=asked.address(cursor=browsed.next_cursor) if browsed.next_cursor else "",
+        previous=page_query.address(cursor=browsed.previous_cursor) if browsed.previous_cursor else "",
+        next=page_query.address(cursor=browsed.next_cursor) if browsed.next_cursor else "",
         detail=browsed.detail,
     )
 
 
 def _papers(browsed: PaperListing) -> Iterator[ListedPaper]:
-    linked = links_names(browsed.asked)
+    linked = links_names(browsed.page_query)
     for paper in browsed.papers:
         out = PaperOut.model_validate(paper)
         yield ListedPaper(
             id=paper.id,
             title=paper.title or "Without a title",
-            about=paper_links(browsed.asked, out, linked=linked),
+            about=paper_links(browsed.page_query, out, linked=linked),
             opening=paper.sentences[0].text if paper.sentences else "",
-            start=browsed.asked.start_from(Further(paper.id), ()).address(),
+            start=browsed.page_query.start_from(Further(paper.id), ()).address(),
             out=web_address(out),
         )

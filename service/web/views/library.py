@@ -54,14 +54,14 @@ class LibraryView:
     kept: tuple[tuple[str, str], ...]
 
 
-def view_library(asked: PageQuery, library: Library, name: str) -> LibraryView:
-    """Return the view of ``library``, with the papers chosen that fit into the query ``asked``."""
-    named = [each.name for each in (*asked.like, *asked.not_like)]
+def view_library(page_query: PageQuery, library: Library, name: str) -> LibraryView:
+    """Return the view of ``library``, with the papers chosen that fit into the query ``page_query``."""
+    named = [each.name for each in (*page_query.like, *page_query.not_like)]
     left, chars = MAX_FURTHER_PAPERS - len(named), MAX_NAME_CHARS // 2 - sum(map(len, named))
     papers = []
     for paper in library.papers:
         chars -= len(paper.id)
-        chosen = left > 0 and chars >= 0 and paper.id not in named and paper.id != asked.paper
+        chosen = left > 0 and chars >= 0 and paper.id not in named and paper.id != page_query.paper
         left -= chosen
         facets = {sentence.facet for sentence in paper.sentences}
         papers.append(
@@ -70,7 +70,7 @@ def view_library(asked: PageQuery, library: Library, name: str) -> LibraryView:
                 paper.title or paper.id,
                 in_short(paper),
                 chosen,
-                asked.start_from(Further(paper.id), facets).address(),
+                page_query.start_from(Further(paper.id), facets).address(),
             )
         )
     return LibraryView(
@@ -82,18 +82,18 @@ def view_library(asked: PageQuery, library: Library, name: str) -> LibraryView:
         n_lacking=library.n_missing,
         n_more=library.n_missing - len(library.missing),
         is_cut=library.is_cut,
-        kept=tuple(asked.parameters()),
+        kept=tuple(page_query.parameters()),
     )
 
 
 def _lacking(missing: Sequence[MissingEntry]) -> Iterator[MissingPaper]:
     left = _MAX_LINKED
     for each in missing:
-        asked = PageQuery(text=each.title)
+        page_query = PageQuery(text=each.title)
         if 0 < len(each.abstract) <= MAX_PASTED:
-            asked = PageQuery(title=each.title, abstract=each.abstract)
-        href = asked.address() if asked.has_seeds else ""
-        left -= len(href) if asked.abstract else 0
-        if asked.abstract and left < 0:
+            page_query = PageQuery(title=each.title, abstract=each.abstract)
+        href = page_query.address() if page_query.has_seeds else ""
+        left -= len(href) if page_query.abstract else 0
+        if page_query.abstract and left < 0:
             href = PageQuery(text=each.title).address() if each.title else ""
         yield MissingPaper(each.line, Link(each.words, href))

@@ -46,60 +46,62 @@ class QueryView:
     as_abstract: Link | None
 
 
-def view_query(asked: PageQuery, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
-    """Return the query's sentences and which of them ``asked`` chooses; only the first ``n_read`` count."""
+def view_query(page_query: PageQuery, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
+    """Return the query's sentences and which ``page_query`` chooses; only the first ``n_read`` count."""
     if paper is None:
         return None
     facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
-    if asked.text:  # a text's facets are those of the sentences it is compared with
+    if page_query.text:  # a text's facets are those of the sentences it is compared with
         facets = list(_FACETS)
     out = PaperOut.model_validate(paper)
     return QueryView(
         title=paper.title,
         about=in_short(paper),
         out=web_address(out),
-        sentences=tuple(_query_sentences(asked, paper, n_read)),
+        sentences=tuple(_query_sentences(page_query, paper, n_read)),
         whole=Link(
-            _whole(asked),
-            asked.address(facets=(), sentences=()),
-            on=not asked.facets and not asked.sentences,
+            _whole(page_query),
+            page_query.address(facets=(), sentences=()),
+            on=not page_query.facets and not page_query.sentences,
         ),
-        facets=tuple(_facet_link(asked, facet) for facet in facets),
-        unlike=tuple(_unlike_link(asked, facet) for facet in facets),
-        as_abstract=_as_abstract(asked),
+        facets=tuple(_facet_link(page_query, facet) for facet in facets),
+        unlike=tuple(_unlike_link(page_query, facet) for facet in facets),
+        as_abstract=_as_abstract(page_query),
     )
 
 
-def _as_abstract(asked: PageQuery) -> Link | None:
+def _as_abstract(page_query: PageQuery) -> Link | None:
     """Return a link that splits a text into sentences, or ``None`` if it is too long or has only one."""
-    if len(asked.text) > MAX_PASTED or len(split_sentences(asked.text)) < _SEVERAL:
+    if len(page_query.text) > MAX_PASTED or len(split_sentences(page_query.text)) < _SEVERAL:
         return None
-    pasted = asked.address(text="", abstract=asked.text, facets=())
+    pasted = page_query.address(text="", abstract=page_query.text, facets=())
     return Link("Treat this as an abstract and choose sentences", pasted)
 
 
-def _whole(asked: PageQuery) -> str:
-    if asked.text:
+def _whole(page_query: PageQuery) -> str:
+    if page_query.text:
         return "any sentence"
-    return "everything else" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
+    return "everything else" if page_query.unlike_facets or page_query.unlike_sentences else "whole abstract"
 
 
-def _facet_link(asked: PageQuery, facet: Facet) -> Link:
+def _facet_link(page_query: PageQuery, facet: Facet) -> Link:
     """Return a link that toggles ``facet``, and removes it from the facets to be unlike."""
-    href = asked.address(
-        facets=toggled(asked.facets, facet), sentences=(), unlike_facets=_apart(asked.unlike_facets, facet)
+    href = page_query.address(
+        facets=toggled(page_query.facets, facet),
+        sentences=(),
+        unlike_facets=_apart(page_query.unlike_facets, facet),
     )
-    return Link(facet, href, on=facet in asked.facets)
+    return Link(facet, href, on=facet in page_query.facets)
 
 
-def _unlike_link(asked: PageQuery, facet: Facet) -> Link:
+def _unlike_link(page_query: PageQuery, facet: Facet) -> Link:
     """Return a link that toggles ``facet`` to be unlike, and removes it from the chosen facets."""
-    href = asked.address(
-        unlike_facets=toggled(asked.unlike_facets, facet),
+    href = page_query.address(
+        unlike_facets=toggled(page_query.unlike_facets, facet),
         unlike_sentences=(),
-        facets=_apart(asked.facets, facet),
+        facets=_apart(page_query.facets, facet),
     )
-    return Link(facet, href, on=facet in asked.unlike_facets)
+    return Link(facet, href, on=facet in page_query.unlike_facets)
 
 
 def _apart(chosen: tuple[Facet, ...], facet: Facet) -> tuple[Facet, ...]:
@@ -107,9 +109,9 @@ def _apart(chosen: tuple[Facet, ...], facet: Facet) -> tuple[Facet, ...]:
     return tuple(each for each in chosen if not counted_as(each) & counted_as(facet))
 
 
-def _query_sentences(asked: PageQuery, paper: Paper, n_read: int | None) -> Iterator[QuerySentence]:
-    liked = {counted for facet in asked.facets for counted in counted_as(facet)}
-    unliked = {counted for facet in asked.unlike_facets for counted in counted_as(facet)}
+def _query_sentences(page_query: PageQuery, paper: Paper, n_read: int | None) -> Iterator[QuerySentence]:
+    liked = {counted for facet in page_query.facets for counted in counted_as(facet)}
+    unliked = {counted for facet in page_query.unlike_facets for counted in counted_as(facet)}
     before = None
     for number, sentence in enumerate(paper.sentences):
         yield QuerySentence(
@@ -117,8 +119,8 @@ def _query_sentences(asked: PageQuery, paper: Paper, n_read: int | None) -> Iter
             text=sentence.text,
             facet=sentence.facet,
             opens=sentence.facet is not before or number == 0,
-            liked=number in asked.sentences or sentence.facet in liked,
-            unliked=number in asked.unlike_sentences or sentence.facet in unliked,
+            liked=number in page_query.sentences or sentence.facet in liked,
+            unliked=number in page_query.unlike_sentences or sentence.facet in unliked,
             read=n_read is None or number < n_read,
         )
         before = sentence.facet

@@ -81,16 +81,16 @@ def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
 
 
 def view_news(
-    engine: SearchEngine, saved: SavedView, query: SearchQuery, asked: PageQuery | None, news: News
+    engine: SearchEngine, saved: SavedView, query: SearchQuery, page_query: PageQuery | None, news: News
 ) -> NewsView:
-    """Return the new papers of ``saved``; ``query`` is its query, ``asked`` the same on the page."""
+    """Return the new papers of ``saved``; ``query`` is its query, ``page_query`` the same on the page."""
     answer = news.answer
-    start = asked or PageQuery()
+    start = page_query or PageQuery()
     linked = links_names(start)
     return NewsView(
         saved=saved,
-        parts=() if asked is None else _in_words(engine, asked),
-        href="" if asked is None else asked.address(),
+        parts=() if page_query is None else _in_words(engine, page_query),
+        href="" if page_query is None else page_query.address(),
         papers=tuple(_fresh(each, start, linked=linked) for each in news.papers),
         n_added=news.n_added,
         n_matching=news.n_matching,
@@ -117,24 +117,24 @@ def _lost(query: SearchQuery, unresolved: UnresolvedSeed) -> str:
     return f"This search {does} {name}, which does not count: {unresolved.detail}"
 
 
-def _in_words(engine: SearchEngine, asked: PageQuery) -> tuple[Part, ...]:
-    paper = engine.names.identifiers.position(asked.paper) if asked.paper else None
-    title = asked.title if paper is None else engine.snapshot.paper(paper).title
-    return summarize(asked, title, name_seeds(engine, asked))
+def _in_words(engine: SearchEngine, page_query: PageQuery) -> tuple[Part, ...]:
+    paper = engine.names.identifiers.position(page_query.paper) if page_query.paper else None
+    title = page_query.title if paper is None else engine.snapshot.paper(paper).title
+    return summarize(page_query, title, name_seeds(engine, page_query))
 
 
-def _fresh(new: NewPaper, asked: PageQuery, *, linked: bool) -> FreshPaper:
+def _fresh(new: NewPaper, page_query: PageQuery, *, linked: bool) -> FreshPaper:
     result = ResultOut.model_validate(new.ranked)
     paper, best = result.paper, key_sentences(result).match
     span = None if best is None else paper.sentences[best]
     facets = {sentence.facet for sentence in paper.sentences}
     return FreshPaper(
         title=paper.title or "Without a title",
-        about=paper_links(asked, paper, linked=linked),
+        about=paper_links(page_query, paper, linked=linked),
         added=_day(new.added_at),
         strength=result.strength.label if result.strength else "",
         match="" if span is None else paper.abstract[span.start : span.end],
-        start=asked.start_from(Further(paper.id), facets).address(),
+        start=page_query.start_from(Further(paper.id), facets).address(),
         out=web_address(paper),
     )
 

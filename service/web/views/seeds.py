@@ -53,14 +53,16 @@ def view_seeds(answered: QueryAnswer) -> tuple[SeedView, ...]:
         return ()
     lost = {(each.negative, each.seed): each for each in out.unresolved}
     return tuple(
-        _seed(answered.engine, answered.asked, further, lost.get(place), negative=place[0])
-        for further, place in _places(answered.asked)
+        _seed(answered.engine, answered.page_query, further, lost.get(place), negative=place[0])
+        for further, place in _places(answered.page_query)
     )
 
 
-def name_seeds(engine: SearchEngine, asked: PageQuery) -> tuple[SeedView, ...]:
+def name_seeds(engine: SearchEngine, page_query: PageQuery) -> tuple[SeedView, ...]:
     """Return the further papers of a query without an answer, so that they can be removed or added to."""
-    return tuple(_seed(engine, asked, further, None, negative=place[0]) for further, place in _places(asked))
+    return tuple(
+        _seed(engine, page_query, further, None, negative=place[0]) for further, place in _places(page_query)
+    )
 
 
 def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[Choice, ...]:
@@ -75,10 +77,10 @@ def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[C
     return tuple(choices)
 
 
-def without_avoided_alone(asked: PageQuery) -> PageQuery:
+def without_avoided_alone(page_query: PageQuery) -> PageQuery:
     """Return the query, without its papers to be unlike if nothing is left to be like: it has no answer."""
-    some_to_be_like = asked.paper or asked.text or asked.abstract or asked.like
-    return asked if some_to_be_like else replace(asked, not_like=())
+    some_to_be_like = page_query.paper or page_query.text or page_query.abstract or page_query.like
+    return page_query if some_to_be_like else replace(page_query, not_like=())
 
 
 def own_problem(answered: QueryAnswer) -> str:
@@ -89,13 +91,13 @@ def own_problem(answered: QueryAnswer) -> str:
     return next((each.detail for each in out.unresolved if each.seed == 0 and not each.negative), "")
 
 
-def _places(asked: PageQuery) -> Iterator[tuple[Further, tuple[bool, int]]]:
+def _places(page_query: PageQuery) -> Iterator[tuple[Further, tuple[bool, int]]]:
     """Yield further papers with their place in an answer: whether negative, and their number there."""
-    own = bool(asked.paper or asked.abstract or asked.text)
-    unlike = own and bool(asked.unlike_sentences or asked.unlike_facets)
-    for number, further in enumerate(asked.like, start=own):
+    own = bool(page_query.paper or page_query.abstract or page_query.text)
+    unlike = own and bool(page_query.unlike_sentences or page_query.unlike_facets)
+    for number, further in enumerate(page_query.like, start=own):
         yield further, (False, number)
-    for number, further in enumerate(asked.not_like, start=unlike):
+    for number, further in enumerate(page_query.not_like, start=unlike):
         yield further, (True, number)
 
 
@@ -111,16 +113,21 @@ def _paper(engine: SearchEngine, name: str) -> Paper | None:
 
 
 def _seed(
-    engine: SearchEngine, asked: PageQuery, further: Further, lost: UnresolvedOut | None, *, negative: bool
+    engine: SearchEngine,
+    page_query: PageQuery,
+    further: Further,
+    lost: UnresolvedOut | None,
+    *,
+    negative: bool,
 ) -> SeedView:
     part = "not_like" if negative else "like"
-    side: tuple[Further, ...] = getattr(asked, part)
+    side: tuple[Further, ...] = getattr(page_query, part)
     changed: dict[str, Any] = {part: without(side, further.name)}
-    rest = replace(asked, **changed)
+    rest = replace(page_query, **changed)
 
     def instead(other: str) -> str:
         renamed = replace(further, name=other)
-        return asked.address(**{part: tuple(renamed if each == further else each for each in side)})
+        return page_query.address(**{part: tuple(renamed if each == further else each for each in side)})
 
     paper = _paper(engine, further.name)
     facets = set() if paper is None else {sentence.facet for sentence in paper.sentences}
@@ -129,7 +136,7 @@ def _seed(
         title=(paper and paper.title) or further.name,
         negative=negative,
         without=(rest if negative else without_avoided_alone(rest)).address(),
-        start=asked.start_from(further, facets).address(),
+        start=page_query.start_from(further, facets).address(),
         respect=", ".join(further.facets),
         choices=respects(further.facets, facets) if paper is not None else (),
         problem="" if lost is None else _why_lost(lost),

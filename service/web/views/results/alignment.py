@@ -220,10 +220,10 @@ def _left_out(omitted: Sequence[OmittedOut]) -> Iterator[str]:
 
 
 def _summary(heaviest: Cell, n_rows: int, n_columns: int) -> str:
-    asked = f"{counted(n_rows, 'sentence')} of the query"
+    sentences = f"{counted(n_rows, 'sentence')} of the query"
     held = counted(n_columns, "sentence")
     return (
-        f"{asked} against {held} of this paper. The largest pair is sentence {heaviest.row.label} of the "
+        f"{sentences} against {held} of this paper. The largest pair is sentence {heaviest.row.label} of the "
         f"query with sentence {heaviest.column.label} here: {heaviest.share} of the match, "
         f"at distance {heaviest.distance}."
     )

@@ -107,20 +107,20 @@ class Card:
 
 def make_cards(
     results: Sequence[ResultOut],
-    asked: PageQuery,
+    page_query: PageQuery,
     *,
     ranks: Sequence[int],
     n_chosen: int,
     sources: Sequence[Source],
 ) -> tuple[Card, ...]:
     """Return the cards of a page, found for ``sources``; ``n_chosen`` sentences of the first source count."""
-    scores, linked = [result.score for result in results], links_names(asked)
+    scores, linked = [result.score for result in results], links_names(page_query)
     return tuple(
         _card(
             result,
-            asked,
+            page_query,
             rank,
-            about=paper_links(asked, result.paper, linked=linked),
+            about=paper_links(page_query, result.paper, linked=linked),
             bar=_bar(result.score, scores),
             n_chosen=n_chosen,
             sources=sources,
@@ -146,7 +146,7 @@ def _archive_address(paper_id: str) -> str:
 
 def _card(
     result: ResultOut,
-    asked: PageQuery,
+    page_query: PageQuery,
     rank: int,
     *,
     about: PaperLinks,
@@ -156,7 +156,7 @@ def _card(
 ) -> Card:
     paper = result.paper
     facets = {sentence.facet for sentence in paper.sentences}
-    further = Further(paper.id, held(asked.facets, facets))
+    further = Further(paper.id, held(page_query.facets, facets))
     sentences = card_sentences(result, n_chosen)
     shown = shown_at_once(sentences)
     return Card(
@@ -179,22 +179,22 @@ def _card(
         ),
         seed_shares=tuple(_seed_shares(result, sources)) if len(sources) > 1 else (),
         # Only drawn for an opened card: drawings are many times larger than the rest of a card.
-        alignment=draw_alignment(result, sources) if rank == asked.opened else None,
-        why=f"{asked.address(cursor=asked.cursor, opened=rank)}#result-{rank}",
-        beside=_beside(asked, paper.id),
+        alignment=draw_alignment(result, sources) if rank == page_query.opened else None,
+        why=f"{page_query.address(cursor=page_query.cursor, opened=rank)}#result-{rank}",
+        beside=_beside(page_query, paper.id),
         out=web_address(paper),
-        start=asked.start_from(Further(paper.id), facets).address(),
-        more=asked.address(like=(*asked.like, further)),
-        less=asked.address(not_like=(*asked.not_like, further)),
+        start=page_query.start_from(Further(paper.id), facets).address(),
+        more=page_query.address(like=(*page_query.like, further)),
+        less=page_query.address(not_like=(*page_query.not_like, further)),
     )
 
 
-def _beside(asked: PageQuery, paper_id: str) -> str:
+def _beside(page_query: PageQuery, paper_id: str) -> str:
     """Return the address that compares a result with the query's paper, "" if the query has none."""
-    if asked.paper:
-        return address_of(asked.paper, paper_id)
-    pasted = {"title": asked.title, "abstract": asked.abstract}
-    return f"/compare?{urlencode({**pasted, 'b': paper_id})}" if asked.abstract else ""
+    if page_query.paper:
+        return address_of(page_query.paper, paper_id)
+    pasted = {"title": page_query.title, "abstract": page_query.abstract}
+    return f"/compare?{urlencode({**pasted, 'b': paper_id})}" if page_query.abstract else ""
 
 
 def _nearer_than(strength: StrengthOut) -> str:
@@ -218,19 +218,19 @@ def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedS
         yield SeedShare(titles.get(key, "another paper"), share_in_words(weight), key[0])
 
 
-def links_names(asked: PageQuery) -> bool:
-    """Return whether names are links on a page of ``asked``: not if its address is long."""
-    return len(asked.address()) <= _LONGEST_LINK
+def links_names(page_query: PageQuery) -> bool:
+    """Return whether names are links on a page of ``page_query``: not if its address is long."""
+    return len(page_query.address()) <= _LONGEST_LINK
 
 
-def paper_links(asked: PageQuery, paper: PaperOut, *, linked: bool) -> PaperLinks:
-    """Return the links of ``paper`` to filter the search ``asked``; ``linked`` as ``links_names`` says.
+def paper_links(page_query: PageQuery, paper: PaperOut, *, linked: bool) -> PaperLinks:
+    """Return the links of ``paper`` to filter the search ``page_query``; ``linked`` as ``links_names`` says.
 
     A name too long for a filter has no address.
     """
 
     def link(name: str, **filters: tuple[str, ...]) -> Link:
-        return Link(name, asked.address(**filters) if linked and len(name) <= LONGEST_NAME else "")
+        return Link(name, page_query.address(**filters) if linked and len(name) <= LONGEST_NAME else "")
 
     return PaperLinks(
         authors=tuple(link(name, authors=(name,)) for name in paper.authors[:_MAX_AUTHORS]),

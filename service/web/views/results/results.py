@@ -63,39 +63,41 @@ def view_results(answered: QueryAnswer, base_url: str, *, keyed: bool) -> Result
 
     The command for programs uses ``base_url``, the service's address, and a key if ``keyed``.
     """
-    asked, out = answered.asked, answered.out
+    page_query, out = answered.page_query, answered.out
     cards = make_cards(
-        out.results, asked, ranks=answered.ranks, n_chosen=n_chosen(answered), sources=sources(answered)
+        out.results, page_query, ranks=answered.ranks, n_chosen=n_chosen(answered), sources=sources(answered)
     )
-    rows = make_rows(out.results, cards, asked) if asked.view is View.TABLE else ()
+    rows = make_rows(out.results, cards, page_query) if page_query.view is View.TABLE else ()
     return ResultsView(
         cards=cards,
         rows=rows,
         timeline=draw_timeline(
             [result.paper for result in out.results],
             ranks=answered.ranks,
-            link=lambda first, last: asked.address(year_from=first, year_to=last),
+            link=lambda first, last: page_query.address(year_from=first, year_to=last),
         ),
         heading=_heading(answered),
         first=answered.first,
         detail=_why_none(answered),
         warnings=tuple(each.message for each in out.warnings),
         took=f"{out.took_ms:,.0f} ms" if out.took_ms >= 1 else "under 1 ms",
-        next=asked.address(cursor=out.next_cursor) if out.next_cursor else "",
-        previous=asked.address(cursor=answered.previous_cursor) if answered.previous_cursor else "",
-        start=asked.address() if answered.first > 1 else "",
-        permalink=asked.address(),
-        views=_choices(asked, "view", {"Cards": View.CARDS, "Table": View.TABLE}),
+        next=page_query.address(cursor=out.next_cursor) if out.next_cursor else "",
+        previous=page_query.address(cursor=answered.previous_cursor) if answered.previous_cursor else "",
+        start=page_query.address() if answered.first > 1 else "",
+        permalink=page_query.address(),
+        views=_choices(page_query, "view", {"Cards": View.CARDS, "Table": View.TABLE}),
         orders=_orders(answered),
-        exports=_files(asked, _EXPORTS),
-        whole=_files(asked, _EXPORTS, whole="&whole=1"),
+        exports=_files(page_query, _EXPORTS),
+        whole=_files(page_query, _EXPORTS, whole="&whole=1"),
         whole_words=_whole_words(answered),
-        tables=_files(asked, _TABLES),
+        tables=_files(page_query, _TABLES),
         words=Link(
-            "Count shared words", asked.address(words=None if asked.words == 0 else 0.0), asked.words != 0
+            "Count shared words",
+            page_query.address(words=None if page_query.words == 0 else 0.0),
+            page_query.words != 0,
         ),
-        kept=orjson.dumps(to_keep(asked)).decode("utf-8", "replace"),
-        curl=curl(asked, base_url, keyed=keyed),
+        kept=orjson.dumps(to_keep(page_query)).decode("utf-8", "replace"),
+        curl=curl(page_query, base_url, keyed=keyed),
     )
 
 
@@ -104,14 +106,14 @@ def _why_none(answered: QueryAnswer) -> str:
     out = answered.out
     if out.reason is Reason.NO_SEED_RESOLVED:
         return _NO_SEED
-    unknown = name_unknown(answered.engine, answered.asked) if out.reason is Reason.FILTERED_OUT else ""
+    unknown = name_unknown(answered.engine, answered.page_query) if out.reason is Reason.FILTERED_OUT else ""
     return unknown or out.detail or ""
 
 
 def _heading(answered: QueryAnswer) -> str:
     """Return a heading that says which papers of the list are on this page, and in which order."""
     out, first, last = answered.out, answered.first, answered.first + len(answered.ranks) - 1
-    if answered.asked.order is Order.YEAR and out.total != 1:
+    if answered.page_query.order is Order.YEAR and out.total != 1:
         is_all = first == 1 and not out.next_cursor
         these = _sortable(out.total)
         return f"The {these}" if is_all else f"Papers {first} to {last} of the {these}"
@@ -131,31 +133,33 @@ def _sortable(total: int | None) -> str:
 
 def _orders(answered: QueryAnswer) -> tuple[Link, ...]:
     """Return links that sort the list, or none if it has one paper or no paper of this page has a year."""
-    asked, out = answered.asked, answered.out
-    dated = asked.order is Order.YEAR or any(result.paper.year for result in out.results)
+    page_query, out = answered.page_query, answered.out
+    dated = page_query.order is Order.YEAR or any(result.paper.year for result in out.results)
     if out.total == 1 or not dated:
         return ()
     newest = f"The {_sortable(out.total)}"
     # In another order the page would hold other papers, so these links lead to the first page.
     return _choices(
-        asked, "order", {"Best match first": Order.STRENGTH, newest: Order.YEAR}, from_first_page=True
+        page_query, "order", {"Best match first": Order.STRENGTH, newest: Order.YEAR}, from_first_page=True
     )
 
 
 def _choices(
-    asked: PageQuery, part: str, choices: Mapping[str, StrEnum], *, from_first_page: bool = False
+    page_query: PageQuery, part: str, choices: Mapping[str, StrEnum], *, from_first_page: bool = False
 ) -> tuple[Link, ...]:
     """Return links that set ``part`` to each of ``choices``, on the same page or the first one."""
-    cursor = "" if from_first_page else asked.cursor
+    cursor = "" if from_first_page else page_query.cursor
     return tuple(
-        Link(words, asked.address(cursor=cursor, **{part: choice}), on=getattr(asked, part) is choice)
+        Link(
+            words, page_query.address(cursor=cursor, **{part: choice}), on=getattr(page_query, part) is choice
+        )
         for words, choice in choices.items()
     )
 
 
-def _files(asked: PageQuery, endings: Mapping[str, str], *, whole: str = "") -> tuple[Link, ...]:
+def _files(page_query: PageQuery, endings: Mapping[str, str], *, whole: str = "") -> tuple[Link, ...]:
     return tuple(
-        Link(words, asked.address(f"/results.{ending}", cursor=asked.cursor) + whole)
+        Link(words, page_query.address(f"/results.{ending}", cursor=page_query.cursor) + whole)
         for words, ending in endings.items()
     )
 
@@ -165,17 +169,17 @@ def _whole_words(answered: QueryAnswer) -> str:
     out, total = answered.out, answered.out.total
     if answered.first == 1 and not out.next_cursor:
         return ""
-    if answered.asked.order is Order.YEAR:
+    if answered.page_query.order is Order.YEAR:
         return f"The {_sortable(total)}"
     if total is None or total > MAX_SAVED:
         return f"First {MAX_SAVED:,} results"
     return f"All {total:,} results"
 
 
-def curl(asked: PageQuery, base_url: str, *, keyed: bool) -> str:
+def curl(page_query: PageQuery, base_url: str, *, keyed: bool) -> str:
     """Return the query as a curl command; the key in it is a shell variable."""
-    body = orjson.dumps(asked.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
-    url = shlex.quote(f"{base_url}{asked.path}")
+    body = orjson.dumps(page_query.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
+    url = shlex.quote(f"{base_url}{page_query.path}")
     key = '  -H "Authorization: Bearer $AKIN_KEY" \\\n' if keyed else ""
     return f"curl {url} \\\n{key}  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
 

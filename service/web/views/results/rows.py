@@ -52,15 +52,15 @@ def key_sentences(result: ResultOut) -> KeySentences:
     )
 
 
-def make_rows(results: Sequence[ResultOut], cards: Sequence[Card], asked: PageQuery) -> tuple[Row, ...]:
+def make_rows(results: Sequence[ResultOut], cards: Sequence[Card], page_query: PageQuery) -> tuple[Row, ...]:
     """Return the rows of a page of ``results`` with these ``cards``."""
-    return tuple(_row(result, card, asked) for result, card in zip(results, cards, strict=True))
+    return tuple(_row(result, card, page_query) for result, card in zip(results, cards, strict=True))
 
 
-def _row(result: ResultOut, card: Card, asked: PageQuery) -> Row:
+def _row(result: ResultOut, card: Card, page_query: PageQuery) -> Row:
     sentences: dict[int | None, CardSentence] = {each.number: each for each in card.whole or card.sentences}
     key = key_sentences(result)
-    opened = card.rank == asked.opened
+    opened = card.rank == page_query.opened
     return Row(
         card=card,
         match=sentences.get(key.match),
@@ -68,5 +68,5 @@ def _row(result: ResultOut, card: Card, asked: PageQuery) -> Row:
         method=sentences.get(key.method),
         result=sentences.get(key.result),
         opened=opened,
-        toggle=f"{asked.address(cursor=asked.cursor)}#result-{card.rank}" if opened else card.why,
+        toggle=f"{page_query.address(cursor=page_query.cursor)}#result-{card.rank}" if opened else card.why,
     )
