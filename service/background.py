@@ -99,7 +99,7 @@ class RepeatedTask:
         if time.monotonic() > self._end_by:  # interrupted
             return
         if isinstance(error, AkinError):
-            failures = (told for cls, told in self._failures.items() if isinstance(error, cls))
+            failures = (degradation for cls, degradation in self._failures.items() if isinstance(error, cls))
             self.outage.begin(str(error), next(failures, None))
         else:
             self.outage.begin(tracebacks_of(error), fault=True)

@@ -52,10 +52,10 @@ class Answerer:
         self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
     ) -> Iterator[BatchResult]:
         self.release_last()
-        for seed, asked in enumerate(queries_of(chunk, shared), start=chunk.first):
-            result = BatchResult(seed, asked.paper_id, name=asked.name)
+        for seed, named in enumerate(queries_of(chunk, shared), start=chunk.first):
+            result = BatchResult(seed, named.paper_id, name=named.name)
             try:
-                answer = _whole(engine, asked.query)
+                answer = _whole(engine, named.query)
             except (InputError, DeadlineError) as error:
                 yield result.with_error(error)
             except _OUTAGES:
@@ -63,7 +63,7 @@ class Answerer:
             except Exception as error:  # noqa: BLE001 - else one query would fail all of its batch
                 yield result.with_error(_internal_error(error, chunk, seed))
             else:
-                following = self._cursors.following(answer.next_page, asked.query, engine)
+                following = self._cursors.following(answer.next_page, named.query, engine)
                 yield replace(result, answer=answer, next_cursor=following)
 
     def _matched(
@@ -101,7 +101,7 @@ class Answerer:
             common = match_of(shared)
             self._matcher = (
                 job_id,
-                Matcher(engine, common.profiles, common.told, own_conflicts=common.own_conflicts),
+                Matcher(engine, common.profiles, common.options, own_conflicts=common.own_conflicts),
             )
         return self._matcher[1]
 

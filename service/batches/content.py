@@ -94,7 +94,7 @@ def hash_of(body: BaseModel) -> str:
 
 
 def new_job(
-    asked: BatchContent | MatchQuery,
+    content: BatchContent | MatchQuery,
     *,
     owner: str,
     idempotency_key: str | None,
@@ -103,13 +103,13 @@ def new_job(
 ) -> NewJob:
     """Return the job of a batch; raises DeadlineError."""
     chunks: Iterator[Sequence[object]]
-    if isinstance(asked, MatchQuery):
-        common = replace(asked, submissions=(), conflicts=())
-        plain = {_MATCH_KEY: _MATCH.dump_python(common, mode="json", exclude_defaults=True)}
-        chunks = _cut_submissions(asked)
+    if isinstance(content, MatchQuery):
+        common = replace(content, submissions=(), conflicts=())
+        plain = {_MATCH_KEY: _MATCH.dump_python(common, mode="json", exclude_defaults=True, by_alias=True)}
+        chunks = _cut_submissions(content)
     else:
-        plain = _plain(asked.queries[0]) if asked.seeds else {}
-        chunks = _cut(_own_seeds(asked) if asked.seeds else _own_queries(asked))
+        plain = _plain(content.queries[0]) if content.seeds else {}
+        chunks = _cut(_own_seeds(content) if content.seeds else _own_queries(content))
     contents = []
     for chunk in chunks:
         check_deadline()
@@ -117,34 +117,34 @@ def new_job(
     return NewJob(owner, idempotency_key, body_hash, generation, packed(_dumped(plain)), contents)
 
 
-def _cut_submissions(asked: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:
+def _cut_submissions(match: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:
     submissions = [
         _SUBMISSION.dump_python(Submission(seed, names), exclude_defaults=True)
-        for seed, names in zip(asked.submissions, asked.conflicts_by_submission(), strict=True)
+        for seed, names in zip(match.submissions, match.conflicts_by_submission(), strict=True)
     ]
-    n_papers = asked.told.limit * max(asked.told.n_reasons, _PROFILE)
+    n_papers = match.options.limit * max(match.options.n_reasons, _PROFILE)
     size = max(1, min(_CHUNK_QUERIES, int(_CHUNK_PAPERS / max(n_papers, 1))))
     for start in range(0, len(submissions), size):
         yield submissions[start : start + size]
 
 
-def _own_seeds(asked: BatchContent) -> Iterator[tuple[object, int]]:
+def _own_seeds(content: BatchContent) -> Iterator[tuple[object, int]]:
     """Yield what each query does not share with the others, as it is stored, and its limit."""
-    for number, own in enumerate(asked.seeds):
+    for number, own in enumerate(content.seeds):
         stored: object = own
         if not isinstance(own, str):
-            stored = {_FROM: _SEEDS.dump_python(own, exclude_defaults=True)} | _name(asked, number)
-        yield stored, asked.queries[0].limit
+            stored = {_FROM: _SEEDS.dump_python(own, exclude_defaults=True)} | _name(content, number)
+        yield stored, content.queries[0].limit
 
 
-def _own_queries(asked: BatchContent) -> Iterator[tuple[object, int]]:
+def _own_queries(content: BatchContent) -> Iterator[tuple[object, int]]:
     """Yield each query as it is stored, and its limit."""
-    for number, query in enumerate(asked.queries):
-        yield _plain(query) | _name(asked, number), query.limit
+    for number, query in enumerate(content.queries):
+        yield _plain(query) | _name(content, number), query.limit
 
 
-def _name(asked: BatchContent, number: int) -> dict[str, str]:
-    return {_NAME: asked.names[number]} if asked.names else {}
+def _name(content: BatchContent, number: int) -> dict[str, str]:
+    return {_NAME: content.names[number]} if content.names else {}
 
 
 def _cut(stored: Iterable[tuple[object, int]]) -> Iterator[Sequence[object]]:

@@ -33,8 +33,8 @@ class Placement:
         if error is None:
             self.opening.set_result(None)
         else:
-            told = error if isinstance(error, AkinError) else ShardAwayError("The shards were not opened.")
-            self.opening.set_exception(told)
+            failure = error if isinstance(error, AkinError) else ShardAwayError("The shards were not opened.")
+            self.opening.set_exception(failure)
 
     def expect_opened(self, *, timeout_s: float) -> None:
         """Wait until another thread has had the generation opened.

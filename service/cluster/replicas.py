@@ -137,12 +137,12 @@ class Replicas:
 
     def degradations(self, served: Sequence[Generation]) -> list[Degradation]:
         """Return what is wrong: a shard or a process lacks a generation, or twins share a machine."""
-        told = []
+        degradations = []
         if any(self.away(each) for each in served):
-            told.append(SHARD_AWAY)
+            degradations.append(SHARD_AWAY)
         elif any(replica.lacks(each) for replica in self for each in served):
-            told.append(PROCESS_AWAY)
-        return told + [COLOCATED] * self.together
+            degradations.append(PROCESS_AWAY)
+        return degradations + [COLOCATED] * self.together
 
     def restart_replica(self, replica: Replica) -> None:
         """Start another process instead of one that has died; raises InputError if no machine is left."""

@@ -132,10 +132,10 @@ class Shard:
         return segments
 
 
-def _hits(segment: Segment, asked: ShardLookup) -> Hits:
+def _hits(segment: Segment, lookup: ShardLookup) -> Hits:
     check_deadline()
-    index: VectorIndex = segment.function_index if asked.by_function else segment.index
+    index: VectorIndex = segment.function_index if lookup.by_function else segment.index
     allowed = None
-    if asked.allowed is not None:
-        allowed = np.unpackbits(asked.allowed, count=segment.entry.n_rows).astype(bool)
-    return index.search(asked.queries, asked.k, together=asked.together, allowed=allowed)
+    if lookup.allowed is not None:
+        allowed = np.unpackbits(lookup.allowed, count=segment.entry.n_rows).astype(bool)
+    return index.search(lookup.queries, lookup.k, together=lookup.together, allowed=allowed)

@@ -136,8 +136,8 @@ class Shards:
         """Return the shards without any process that can search a generation now."""
         return self.replicas.away(generation)
 
-    def call(self, method: str, generation: Generation, asked: Mapping[int, Any]) -> dict[int, Any]:
-        """Call a method of each shard in ``asked`` with its argument, all at once; return results by shard.
+    def call(self, method: str, generation: Generation, arguments: Mapping[int, Any]) -> dict[int, Any]:
+        """Call a method of each shard with its one of ``arguments``, all at once; return results by shard.
 
         If a process goes away, or fails unexpectedly, another one of the same shard is called. Raises
         ShardAwayError if none is left, InternalError if the second one fails too, DeadlineError, and what
@@ -145,13 +145,13 @@ class Shards:
         """
         answers: dict[int, Any] = {}
         failed: dict[int, Replica] = {}
-        while len(answers) < len(asked):
+        while len(answers) < len(arguments):
             begun: dict[Any, Replica] = {}
             try:
-                for shard in asked.keys() - answers.keys():
+                for shard in arguments.keys() - answers.keys():
                     replica = self._next(shard, generation, but=failed.get(shard))
                     ask = getattr(replica.actor, method).remote
-                    begun[ask(generation, asked[shard], remaining_s())] = replica
+                    begun[ask(generation, arguments[shard], remaining_s())] = replica
                 for ref in ended(self._ray, begun, generation):
                     self._answer(ref, begun.pop(ref), answers, failed)
             finally:

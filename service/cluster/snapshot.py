@@ -51,22 +51,22 @@ class _ShardedGeneration:
 
     def look_up(self, lookups: Sequence[Lookup], *, by_function: bool) -> list[Hits]:
         """Return the hits of each look-up; every shard is called once, for all of its segments."""
-        asked = []
+        arguments = []
         for each in lookups:
             allowed = None if each.allowed is None else np.packbits(each.allowed)
             name = self.names[each.number]
-            asked.append(ShardLookup(name, by_function, each.queries, each.k, each.together, allowed))
-        return self._asked("search", [each.number for each in lookups], asked)
+            arguments.append(ShardLookup(name, by_function, each.queries, each.k, each.together, allowed))
+        return self._call("search", [each.number for each in lookups], arguments)
 
     def rows(self, wanted: Sequence[tuple[int, Int64[np.ndarray, "..."]]]) -> list[np.ndarray]:
         """Return stored rows of segments, by their numbers."""
         numbers = [number for number, _ in wanted]
-        return self._asked("rows", numbers, [(self.names[number], rows) for number, rows in wanted])
+        return self._call("rows", numbers, [(self.names[number], rows) for number, rows in wanted])
 
-    def _asked(self, method: str, numbers: Sequence[int], asked: Sequence[object]) -> list[Any]:
+    def _call(self, method: str, numbers: Sequence[int], arguments: Sequence[object]) -> list[Any]:
         """Return the answers to calls for segments, in order."""
         by_home: dict[int, list[object]] = defaultdict(list)
-        for number, each in zip(numbers, asked, strict=True):
+        for number, each in zip(numbers, arguments, strict=True):
             by_home[self.shard_by_segment[number]].append(each)
         answers = self.shards.call(method, self.generation, by_home)
         found = {home: iter(own) for home, own in answers.items()}

@@ -36,9 +36,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The terms of an affinity, which is 1 plus the sum of share x score over ``told``, plus ``rest``."""
+    """The terms of an affinity: 1 plus the sum of share x score over ``returned``, plus ``rest``."""
 
-    told: tuple[Reason, ...]
+    returned: tuple[Reason, ...]
     rest: float
 
 
@@ -111,18 +111,18 @@ class Affinities:
         return affinities
 
     def reasons(
-        self, submission: EncodedSeed, profiles: Sequence[int], *, n_told: int | None = None
+        self, submission: EncodedSeed, profiles: Sequence[int], *, n_reasons: int | None = None
     ) -> list[Reasons]:
         """Return, for each of the ``profiles`` by number, the papers of its affinity, nearest first.
 
-        Up to rounding, the affinity is 1 minus the sum of share x distance over all these papers: ``n_told``
-        are returned, ``rest`` has the sum of the others. Each distance is the sum over its alignments and
-        words. Raises DeadlineError.
+        Up to rounding, the affinity is 1 minus the sum of share x distance over all these papers:
+        ``n_reasons`` are returned, ``rest`` has the sum of the others. Each distance is the sum over its
+        alignments and words. Raises DeadlineError.
         """
         all_places = [self._places[each] for each in profiles]
         (distances,) = self._distances([submission], all_places)
         usual = self._nearness.usual(submission)
-        return [self._reasons(submission, places, distances, usual, n_told) for places in all_places]
+        return [self._reasons(submission, places, distances, usual, n_reasons) for places in all_places]
 
     def _reasons(
         self,
@@ -130,14 +130,14 @@ class Affinities:
         places: Int64[np.ndarray, " n_own"],
         distances: Float64[np.ndarray, " n_papers"],
         usual: float,
-        n_told: int | None,
+        n_reasons: int | None,
     ) -> Reasons:
         order = places[np.argsort(distances[places], kind="stable")][: self._n_nearest]
         nearest = order[np.isfinite(distances[order])]
         share = 1 / (len(nearest) * usual) if len(nearest) else 0.0
-        told = nearest[:n_told]
-        rest = -share * float(distances[nearest[len(told) :]].sum())
-        read = map(self._nearness.indexed, self._papers[told].tolist())
+        returned = nearest[:n_reasons]
+        rest = -share * float(distances[nearest[len(returned) :]].sum())
+        read = map(self._nearness.indexed, self._papers[returned].tolist())
         return Reasons(
             tuple(Reason(share, usual, self._nearness.compared(submission, each)) for each in read), rest
         )

@@ -28,7 +28,8 @@ from service.search.seeds import EncodedSeed
 
 
 class Matcher:
-    """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to return.
+    """Matches submissions with ``profiles``, whose papers are looked up once; ``options`` say what to
+    return.
 
     A paper with the title of a submission counts as the submission: profiles that contain it are compared
     without it, and profiles in conflict with it are in conflict with the submission. With ``own_conflicts``,
@@ -42,16 +43,16 @@ class Matcher:
         self,
         engine: SearchEngine,
         profiles: Sequence[Profile],
-        told: MatchOptions,
+        options: MatchOptions,
         *,
         own_conflicts: bool = True,
     ) -> None:
         self._same = lru_cache(maxsize=100)(engine.names.titles.same)  # by title
         self._reader = engine.reader
-        self._options = told
+        self._options = options
         self._members, self.unresolved = _members(engine, profiles)
         self._affinities = Affinities(
-            PaperDistances(engine.snapshot), self._members, n_nearest=told.n_nearest, copies=self._copies
+            PaperDistances(engine.snapshot), self._members, n_nearest=options.n_nearest, copies=self._copies
         )
         self._columns = {name: column for column, name in enumerate(self._affinities.names)}
         self._people = NameIndex(self._columns if own_conflicts else ())
@@ -118,7 +119,7 @@ class Matcher:
         """Return a submission with its ``assigned`` and nearest profiles, and why; raises DeadlineError."""
         nearest = nearest_without_conflicts(affinities, conflicts, self._options.limit)
         columns = list(dict.fromkeys([*assigned, *nearest]))
-        reasons = self._affinities.reasons(submission, columns, n_told=self._options.n_reasons)
+        reasons = self._affinities.reasons(submission, columns, n_reasons=self._options.n_reasons)
         names = self._affinities.names
         profiles = tuple(
             MatchedProfile(
@@ -126,7 +127,7 @@ class Matcher:
                 float(affinities[column]),
                 len(self._members[names[column]]),
                 column in assigned,
-                own.told,
+                own.returned,
                 own.rest,
             )
             for column, own in zip(columns, reasons, strict=True)
@@ -159,7 +160,7 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
     an impossible assignment; MissingVectorsError, EncoderMismatchError, DeadlineError.
     """
     started = time.perf_counter()
-    matcher = Matcher(engine, query.profiles, query.told, own_conflicts=query.own_conflicts)
+    matcher = Matcher(engine, query.profiles, query.options, own_conflicts=query.own_conflicts)
     submissions = [matcher.read(seed) for seed in query.submissions]
     named = query.conflicts_by_submission()
     conflicts = np.array(list(map(matcher.conflicts, submissions, named)))

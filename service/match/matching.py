@@ -71,10 +71,10 @@ class Match:
             names=self.submissions,
         )
 
-    def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[Reasons]:
+    def reasons(self, submission: int, profiles: Sequence[int], *, n_reasons: int) -> list[Reasons]:
         """Return, for each profile, the papers of its affinity, nearest first; raises DeadlineError."""
-        asked = self._nearness.indexed(int(self._positions[submission]))
-        return self._affinities.reasons(asked, profiles, n_told=n_told)
+        encoded = self._nearness.indexed(int(self._positions[submission]))
+        return self._affinities.reasons(encoded, profiles, n_reasons=n_reasons)
 
     def pairs(self) -> Iterator[tuple[str, str, float]]:
         """Yield submission, profile and affinity, without conflicts and pairs that have no affinity."""

@@ -44,8 +44,8 @@ def affinity_matrix(
     """
     spec = nearness.snapshot.manifest.encoder
     of = [nearness.snapshot.generation, spec.fingerprint, spec.tau]
-    asked = [version, of, submissions.tolist(), affinities.names, affinities.digest]
-    name = hashlib.sha256(orjson.dumps(asked)).hexdigest()[:24]
+    key = [version, of, submissions.tolist(), affinities.names, affinities.digest]
+    name = hashlib.sha256(orjson.dumps(key)).hexdigest()[:24]
     path = data / _FOLDER / f"{name}.npy"
     n_rows = len(submissions)
     with storage_errors(path):

@@ -66,10 +66,10 @@ class PaperDistances:
         return EncodedSeed(self.snapshot.paper(position), self.snapshot.vectors(position), position)
 
     def distances(
-        self, asked: Sequence[EncodedSeed], positions: Int64[np.ndarray, " k"]
-    ) -> Float64[np.ndarray, "n_asked k"]:
-        """Return the distances of papers at ``positions`` from each one ``asked``; raises DeadlineError."""
-        words = [self._words(each) for each in asked]
+        self, seeds: Sequence[EncodedSeed], positions: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "n_seeds k"]:
+        """Return the distances of papers at ``positions`` from each of ``seeds``; raises DeadlineError."""
+        words = [self._words(each) for each in seeds]
         blocks = []
         with ThreadPoolExecutor(self._n_threads) as threads:
             for first, last in pairwise([*range(0, len(positions), _BLOCK_PAPERS), len(positions)]):
@@ -78,25 +78,25 @@ class PaperDistances:
                 # Each in a copy of this context, which has the deadline.
                 begun = [
                     threads.submit(copy_context().run, beside, each, own)
-                    for each, own in zip(asked, words, strict=True)
+                    for each, own in zip(seeds, words, strict=True)
                 ]
-                blocks.append(np.array([each.result() for each in begun]).reshape(len(asked), len(block)))
-        return np.hstack([np.empty((len(asked), 0)), *blocks])
+                blocks.append(np.array([each.result() for each in begun]).reshape(len(seeds), len(block)))
+        return np.hstack([np.empty((len(seeds), 0)), *blocks])
 
-    def usual(self, asked: EncodedSeed) -> float:
+    def usual(self, seed: EncodedSeed) -> float:
         """Return the mean distance of a paper from a sample of the others, above 0; 1 without others."""
-        sample = self.sample[self.sample != (-1 if asked.position is None else asked.position)]
-        usual = float(self.distances([asked], sample).mean()) if len(sample) else 1.0
+        sample = self.sample[self.sample != (-1 if seed.position is None else seed.position)]
+        usual = float(self.distances([seed], sample).mean()) if len(sample) else 1.0
         return max(usual, _MIN_DISTANCE)
 
     def compared(
-        self, asked: EncodedSeed, other: EncodedSeed, *, max_alignments: int = MAX_ALIGNMENTS
+        self, seed: EncodedSeed, other: EncodedSeed, *, max_alignments: int = MAX_ALIGNMENTS
     ) -> RankedPaper:
         """Return ``other`` with its score (minus its distance), explained; raises DeadlineError."""
         offsets = np.array([0, len(other.vectors)])
-        plan = score_in_blocks(asked.vectors, other.vectors, offsets, settings=self._settings)[0]
-        part, counts = Part(asked.vectors, tuple(range(len(asked.vectors)))), np.ones(1)
-        words = self._words(asked)
+        plan = score_in_blocks(seed.vectors, other.vectors, offsets, settings=self._settings)[0]
+        part, counts = Part(seed.vectors, tuple(range(len(seed.vectors)))), np.ones(1)
+        words = self._words(seed)
         if other.position is None or not words.weight:
             matched = words.matched_text(other.paper)
         else:
@@ -112,20 +112,20 @@ class PaperDistances:
             words=matched,
         )
 
-    def _words(self, asked: EncodedSeed) -> QueryVectors:
+    def _words(self, seed: EncodedSeed) -> QueryVectors:
         words = self.snapshot.words if self._weight else None
-        return QueryVectors(words, [QueryWords(asked.paper)], weight=self._weight)
+        return QueryVectors(words, [QueryWords(seed.paper)], weight=self._weight)
 
     def _beside(
         self,
         positions: Int64[np.ndarray, " k"],
         rows: Float32[np.ndarray, "n_rows dim"],
         offsets: Int64[np.ndarray, " k_plus_1"],
-        asked: EncodedSeed,
+        seed: EncodedSeed,
         words: QueryVectors,
     ) -> Float64[np.ndarray, " k"]:
         distances: Float64[np.ndarray, " k"] = -score_in_blocks(
-            asked.vectors, rows, offsets, settings=self._settings
+            seed.vectors, rows, offsets, settings=self._settings
         ).scores
         if words.weight:
             distances = distances + words.weight * words.distances(positions)[0]

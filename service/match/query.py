@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from models.errors import InputError, QueryError
 from models.types import Paper
@@ -72,7 +75,8 @@ class MatchQuery:
     profiles: tuple[Profile, ...]
     conflicts: tuple[tuple[int, str], ...] = ()
     shares: AssignmentLimits | None = None
-    told: MatchOptions = MatchOptions()
+    # Stored batches have the options under this other name.
+    options: Annotated[MatchOptions, Field(alias="told")] = MatchOptions()
     own_conflicts: bool = True
 
     def conflicts_by_submission(self) -> list[tuple[str, ...]]:

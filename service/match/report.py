@@ -116,7 +116,7 @@ def _submission(match: Match, assignment: Assignment | None, row: int, n_shown: 
     columns = list(dict.fromkeys([*assigned, *match.best(row, n_shown)]))
     submission = match.submissions[row]
     paper = match.program.papers[submission]
-    reasons = match.reasons(row, columns, n_told=_N_PAPERS)
+    reasons = match.reasons(row, columns, n_reasons=_N_PAPERS)
     return _Submission(
         submission,
         paper.title,
@@ -127,7 +127,7 @@ def _submission(match: Match, assignment: Assignment | None, row: int, n_shown: 
                 column,
                 float(match.values[row, column]),
                 column in assigned,
-                tuple(_evidence(paper, reason) for reason in own.told),
+                tuple(_evidence(paper, reason) for reason in own.returned),
             )
             for column, own in zip(columns, reasons, strict=True)
         ),

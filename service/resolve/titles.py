@@ -89,11 +89,11 @@ class Titles:
         the whole title comes first, then the first paper. Raises QueryError for a text without letter or
         digit.
         """
-        asked = _folded_one(title)
+        text = _folded_one(title)
         found = [
             (-similarity, short, start + position)
             for part, live, start in zip(self._parts, self._live, self._starts, strict=False)
-            for similarity, short, position in part.like(asked, live, limit=limit)
+            for similarity, short, position in part.like(text, live, limit=limit)
         ]
         return [TitleMatch(position, -negative) for negative, _, position in sorted(found)[:limit]]
 
@@ -103,21 +103,21 @@ class Titles:
 
     def all_named(self, titles: Sequence[str]) -> list[int | None]:
         """The same as ``named`` for many titles, in a hundredth of the time per title."""
-        return [next(self._all_named(asked), None) if asked else None for asked in folded(titles)]
+        return [next(self._all_named(text), None) if text else None for text in folded(titles)]
 
     def same(self, title: str) -> list[int]:
         """Return the positions of all papers whose title has the same words."""
-        (asked,) = folded([title])
-        return list(self._all_named(asked)) if asked else []
+        (text,) = folded([title])
+        return list(self._all_named(text)) if text else []
 
     def _match(self, title: str, position: int) -> TitleMatch:
         number = bisect_right(self._starts, position) - 1
         similarity = self._parts[number].similarity(_folded_one(title), position - self._starts[number])
         return TitleMatch(position, similarity)
 
-    def _all_named(self, asked: str) -> Iterator[int]:
+    def _all_named(self, text: str) -> Iterator[int]:
         for part, live, start in zip(self._parts, self._live, self._starts, strict=False):
-            yield from (start + place for place in part.named(asked, live))
+            yield from (start + place for place in part.named(text, live))
 
     def beginning(self, prefix: str, *, limit: int) -> list[int]:
         """Return the positions of papers in whose title each word of ``prefix`` begins a word, in any order.
@@ -125,11 +125,11 @@ class Titles:
         Titles that begin with the whole ``prefix`` come first, then shorter titles before longer ones. Raises
         QueryError for a text without letter or digit.
         """
-        asked = _folded_one(prefix)
+        text = _folded_one(prefix)
         found = [
             (not opens, length, start + position)
             for part, live, start in zip(self._parts, self._live, self._starts, strict=False)
-            for opens, length, position in part.beginning(asked, live, limit=limit)
+            for opens, length, position in part.beginning(text, live, limit=limit)
         ]
         return [position for _, _, position in sorted(found)[:limit]]
 
@@ -139,11 +139,11 @@ class Titles:
         As many characters of a title are compared as were typed; on ties the shorter title comes first.
         Raises QueryError for a text without letter or digit.
         """
-        asked = _folded_one(prefix)
+        text = _folded_one(prefix)
         found = [
             (-similarity, length, start + position)
             for part, live, start in zip(self._parts, self._live, self._starts, strict=False)
-            for similarity, length, position in part.opening_like(asked, live, limit=limit)
+            for similarity, length, position in part.opening_like(text, live, limit=limit)
         ]
         return [position for _, _, position in sorted(found)[:limit]]
 
@@ -172,10 +172,10 @@ class SegmentTitles:
     def __len__(self) -> int:
         return self._n_papers
 
-    def named(self, asked: str, live: Int64[np.ndarray, " n_live"]) -> list[int]:
+    def named(self, text: str, live: Int64[np.ndarray, " n_live"]) -> list[int]:
         """Return the places of the live papers with this folded title, in order."""
         key = self._folded.__getitem__
-        first, last = (find(self._by_text, asked, key=key) for find in (bisect_left, bisect_right))
+        first, last = (find(self._by_text, text, key=key) for find in (bisect_left, bisect_right))
         if first == last:
             return []
         places = np.sort(self._by_text[first:last])
@@ -188,10 +188,10 @@ class SegmentTitles:
         ]
 
     def like(
-        self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
+        self, text: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[float, bool, int]]:
         """Return the best titles: similarity, whether only without the subtitle, and place."""
-        found = _similarities(asked, self._forms, least=MIN_SIMILARITY)
+        found = _similarities(text, self._forms, least=MIN_SIMILARITY)
         is_there = np.zeros(self._n_papers, dtype=bool)
         is_there[live] = True
         forms = np.flatnonzero((found >= MIN_SIMILARITY) & is_there[self._paper_of_form])
@@ -204,32 +204,32 @@ class SegmentTitles:
                 break
         return list(best.values())
 
-    def similarity(self, asked: str, place: int) -> float:
+    def similarity(self, text: str, place: int) -> float:
         """Return the similarity of the title at ``place``, with or without its subtitle."""
         forms = np.flatnonzero(self._paper_of_form == place).tolist()
-        return max(float(Indel.normalized_similarity(asked, self._forms[form])) for form in forms)
+        return max(float(Indel.normalized_similarity(text, self._forms[form])) for form in forms)
 
     def beginning(
-        self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
+        self, text: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[bool, int, int]]:
         """Return, best first, whether a matching title begins with the text, its length and its place."""
         holds = np.zeros(self._n_papers, dtype=bool)
         holds[live] = True
-        for word in dict.fromkeys(asked.split()):
+        for word in dict.fromkeys(text.split()):
             holds &= self._holding(word)
         found = self._by_length[holds[self._by_length]]
         opens = np.zeros(self._n_papers, dtype=bool)
-        opens[self._by_text[slice(*self._opening(asked))]] = True
+        opens[self._by_text[slice(*self._opening(text))]] = True
         first = opens[found]
         best = np.concatenate([found[first], found[~first]])[:limit].tolist()
         return [(bool(opens[place]), int(self._lengths[place]), place) for place in best]
 
     def opening_like(
-        self, asked: str, live: Int64[np.ndarray, " n_live"], *, limit: int
+        self, text: str, live: Int64[np.ndarray, " n_live"], *, limit: int
     ) -> list[tuple[float, int, int]]:
-        """Return similarity, length and place of the titles that begin most like ``asked``, best first."""
-        openings = [self._folded[place][: len(asked)] for place in live.tolist()]
-        found = _similarities(asked, openings, least=MIN_OPENING_SIMILARITY)
+        """Return similarity, length and place of the titles that begin most like ``text``, best first."""
+        openings = [self._folded[place][: len(text)] for place in live.tolist()]
+        found = _similarities(text, openings, least=MIN_OPENING_SIMILARITY)
         best = np.lexsort((self._lengths[live], -found))[:limit]
         return [
             (float(found[i]), int(self._lengths[live[i]]), int(live[i]))
@@ -244,17 +244,17 @@ class SegmentTitles:
         holds[self._papers_of_word[self._bounds[first] : self._bounds[end]]] = True
         return holds
 
-    def _opening(self, asked: str) -> tuple[int, int]:
-        """Return the range, in alphabetical order, of the titles that begin with ``asked``."""
+    def _opening(self, text: str) -> tuple[int, int]:
+        """Return the range, in alphabetical order, of the titles that begin with ``text``."""
         title_at = self._folded.__getitem__
-        first = bisect_left(self._by_text, asked, key=title_at)
-        return first, bisect_left(self._by_text, asked + _LAST, lo=first, key=title_at)
+        first = bisect_left(self._by_text, text, key=title_at)
+        return first, bisect_left(self._by_text, text + _LAST, lo=first, key=title_at)
 
 
-def _similarities(asked: str, texts: Sequence[str], *, least: float) -> Float32[np.ndarray, " n_texts"]:
-    """Return the similarity of each of ``texts`` to ``asked``, 0 if it is less than ``least``."""
+def _similarities(text: str, texts: Sequence[str], *, least: float) -> Float32[np.ndarray, " n_texts"]:
+    """Return the similarity of each of ``texts`` to ``text``, 0 if it is less than ``least``."""
     found: Float32[np.ndarray, " n_texts"] = cdist(
-        [asked], texts, scorer=Indel.normalized_similarity, score_cutoff=least, dtype=np.float32
+        [text], texts, scorer=Indel.normalized_similarity, score_cutoff=least, dtype=np.float32
     )[0]
     return found
 

@@ -100,8 +100,8 @@ def news_of(
     else:
         answer, n_matching = _nothing_added(engine, query), 0
     if len(added) >= MAX_ADDED:
-        told = warning(WarningCode.ONLY_LAST_ADDED, len(added))
-        answer = replace(answer, warnings=(*answer.warnings, told))
+        only_last = warning(WarningCode.ONLY_LAST_ADDED, len(added))
+        answer = replace(answer, warnings=(*answer.warnings, only_last))
     papers = tuple(NewPaper(ranked, times[ranked.paper.id]) for ranked in answer.results)
     were_compared = answer.coverage == 1 and answer.reason is not Reason.NO_SEED_RESOLVED
     up_to = snapshot.manifest.change if were_compared else since
@@ -126,8 +126,8 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
             )
         n_matching += len(good)
     if last.next_page is not None and (weak or _is_good(last.results[-1], last)):
-        told = warning(WarningCode.LIST_ENDS_AT, MAX_NEWS)
-        answer = replace(answer, warnings=(*answer.warnings, told))
+        list_ends = warning(WarningCode.LIST_ENDS_AT, MAX_NEWS)
+        answer = replace(answer, warnings=(*answer.warnings, list_ends))
     if not answer.results and answer.coverage < 1:
         answer = replace(answer, detail=_AWAY)
     answer = _covering(answer, min(answer.coverage, last.coverage))
@@ -153,9 +153,9 @@ def _is_good(ranked: RankedPaper, answer: SearchAnswer) -> bool:
 def _without_weak(answer: SearchAnswer) -> SearchAnswer:
     """Return ``answer`` without weak results; with all of them if the collection is too small to tell."""
     matching = tuple(each for each in answer.results if _is_good(each, answer))
-    told = tuple(each for each in answer.warnings if each.code is not WarningCode.NO_GOOD_MATCH)
+    warnings = tuple(each for each in answer.warnings if each.code is not WarningCode.NO_GOOD_MATCH)
     unknown = any(each.strength is None for each in answer.results)
-    answer = replace(answer, results=matching, warnings=told)
+    answer = replace(answer, results=matching, warnings=warnings)
     if matching or answer.reason:
         return answer
     detail = _NOT_MEASURED if unknown else REASON_DETAILS[Reason.NO_MATCH_ADDED]

@@ -130,7 +130,7 @@ class SearchEngine:
         seeds, unresolved = self.reader.resolve(query)
         page = self._answer(query, seeds, reachable)
         return SearchAnswer(
-            seeds=tuple(seed.asked for seed in seeds),
+            seeds=tuple(seed.used for seed in seeds),
             unresolved=tuple(unresolved),
             results=page.results,
             total=page.total,
@@ -183,7 +183,7 @@ class SearchEngine:
         if page.offset >= n_listed:
             return _Page(n_listed, reason=empty_page_reason(query.filters, page))
         shown = list(windows(page, min(page.offset + query.limit, n_listed)))
-        omitted = [seed.asked.paper for seed in seeds if query.omit_pasted and seed.position is None]
+        omitted = [seed.used.paper for seed in seeds if query.omit_pasted and seed.position is None]
         candidates = list_candidates(
             snapshot,
             parts,

@@ -58,7 +58,7 @@ class ResolvedSeed:
     seed lacks.
     """
 
-    asked: UsedSeed
+    used: UsedSeed
     parts: tuple[Part, ...]
     position: int | None
     warnings: tuple[AnswerWarning, ...] = ()
@@ -109,7 +109,7 @@ class SeedReader:
                 unresolved.append(UnresolvedSeed(number, negative, reason, seen.missing))
             else:
                 resolved.append(seen)
-        expect_apart([seed.asked for seed in resolved])
+        expect_apart([seed.used for seed in resolved])
         return resolved, unresolved
 
     def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
@@ -146,7 +146,7 @@ class SeedReader:
         # A collection without sentences has no facets to compare a text with.
         chosen = aspect if unit is Unit.SENTENCE else seed.aspect
         selection = select_sentences(chosen, read.paper, n_vectors=n_vectors, unit=unit)
-        asked = UsedSeed(
+        used = UsedSeed(
             number, negative, read.paper, selection.like, selection.unlike, read.dropped_sentences
         )
         present = frozenset(sentence.facet for sentence in read.paper.sentences[:n_vectors])
@@ -157,7 +157,7 @@ class SeedReader:
         )
         if not selection.like:
             missing = facets_missing(aspect, read.paper, n_vectors=n_vectors)
-            return ResolvedSeed(asked, (), read.position, warnings, missing)
+            return ResolvedSeed(used, (), read.position, warnings, missing)
         parts = query_parts(
             aspect,
             selection,
@@ -170,7 +170,7 @@ class SeedReader:
         )
         if seed.text is not None:
             parts = [replace(part, beside=tuple(sorted(set(seed.aspect.facets)))) for part in parts]
-        return ResolvedSeed(asked, tuple(parts), read.position, warnings)
+        return ResolvedSeed(used, tuple(parts), read.position, warnings)
 
     def read(self, seed: Seed) -> EncodedSeed:
         """Return the paper of a seed with its vectors; a pasted paper or text is encoded.

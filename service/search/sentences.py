@@ -118,24 +118,24 @@ def _search(
             "with a sentence encoder."
         )
     index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
-    asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
+    resolved = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
-    allowed = _allowed_rows(snapshot, asked.filters, query.facets, reachable)
+    allowed = _allowed_rows(snapshot, resolved.filters, query.facets, reachable)
     some = snapshot.n_rows > 0 if allowed is None else allowed.any()
-    reason, detail = (None, None) if some else _why_none(snapshot, asked.filters, query)
+    reason, detail = (None, None) if some else _why_none(snapshot, resolved.filters, query)
     results, repeated = _nearest(
-        snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
+        snapshot, index, resolved.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
     )
     repeats = (warning(WarningCode.REPEATED_SENTENCES, repeated),) if repeated else ()
     return SentenceAnswer(
-        query=asked.paper,
-        sentence=asked.sentence,
+        query=resolved.paper,
+        sentence=resolved.sentence,
         by=query.by,
         results=results,
         generation=snapshot.generation,
         reason=reason,
         detail=detail,
-        warnings=(*asked.warnings, *repeats, *coverage_warning(reachable.coverage)),
+        warnings=(*resolved.warnings, *repeats, *coverage_warning(reachable.coverage)),
         took_ms=(time.perf_counter() - started) * 1000,
         coverage=reachable.coverage,
     )

@@ -70,7 +70,7 @@ class AccessLog:
                 outcome = _Outcome(route, method, exchange.status, exchange.problem(request))
                 self._metrics.requests.labels(route, method, str(outcome.status)).observe(took_s)
                 self._metrics.refused(outcome.error)
-                describe(span, {**outcome.told(), "request_id": request.state.request_id})
+                describe(span, {**outcome.fields(), "request_id": request.state.request_id})
                 _log_line(request, outcome, exchange.generation, took_s=took_s, stages=stages)
 
 
@@ -82,7 +82,7 @@ def _log_line(
     quiet = policy is not None and policy.quiet
     (_log.debug if quiet and outcome.status < 500 else _log.info)(
         "request",
-        **outcome.told(),
+        **outcome.fields(),
         **({"key": request.state.key_id} if hasattr(request.state, "key_id") else {}),
         generation=generation,
         duration_ms=round(took_s * 1000, 2),
@@ -99,10 +99,10 @@ class _Outcome:
     status: int
     error: str
 
-    def told(self) -> dict[str, str | int]:
+    def fields(self) -> dict[str, str | int]:
         """Return these fields by their names in logs and spans; ``error`` only if there was one."""
-        told: dict[str, str | int] = {"route": self.route, "method": self.method, "status": self.status}
-        return told | ({"error": self.error} if self.error else {})
+        fields: dict[str, str | int] = {"route": self.route, "method": self.method, "status": self.status}
+        return fields | ({"error": self.error} if self.error else {})
 
 
 class _Exchange:

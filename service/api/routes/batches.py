@@ -168,7 +168,7 @@ def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> BatchConten
     if isinstance(body, MatchBatchIn):
         query = body.to_content(kept_profiles(request, body.named, most_papers=MAX_TOTAL_SEEDS))
         # Refuse what would make every submission fail before anything is stored.
-        Matcher(engine, query.profiles, query.told).columns(name for _, name in query.conflicts)
+        Matcher(engine, query.profiles, query.options).columns(name for _, name in query.conflicts)
         return query
     return body.to_content()
 

@@ -19,11 +19,11 @@ router = APIRouter(prefix="/v1/papers", tags=["papers"])
 
 @router.get("", summary="List Papers", responses=CURSOR_RESPONSES)
 @requires(READ)
-def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineDep) -> ListOut | TitlesOut:
+def papers(query: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineDep) -> ListOut | TitlesOut:
     """List papers page by page, with their number, or find those with a title, even misspelt or shortened."""
-    if asked.title is not None:
-        return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
-    listing, engine = paging.at(asked.cursor, Listing(asked.to_filters(), asked.limit))
+    if query.title is not None:
+        return TitlesOut.of(find_titles(engine, query.title, limit=query.limit))
+    listing, engine = paging.at(query.cursor, Listing(query.to_filters(), query.limit))
     found = list_papers(engine, listing)
     return ListOut.of(
         found,
@@ -35,11 +35,11 @@ def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineD
 @router.get("/suggest", response_model=SuggestionsOut | PaperAnswerOut)
 @requires(READ)
 def suggest(
-    asked: Annotated[PrefixIn, Query()], engine: EngineDep, request: Request, response: Response
+    query: Annotated[PrefixIn, Query()], engine: EngineDep, request: Request, response: Response
 ) -> SuggestionsOut | PaperAnswerOut | Response:
     """Suggest papers whose titles contain the words typed so far, to show while someone types."""
-    if asked.prefix is not None:
-        return SuggestionsOut.of(suggest_titles(engine, asked.prefix, limit=asked.limit))
+    if query.prefix is not None:
+        return SuggestionsOut.of(suggest_titles(engine, query.prefix, limit=query.limit))
     try:
         return paper("suggest", engine, request, response)
     except PaperNotFoundError as error:

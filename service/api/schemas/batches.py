@@ -161,23 +161,23 @@ class MatchBatchIn(Strict):
 
     def to_content(self, kept: Mapping[str, Profile]) -> MatchQuery:
         """Return the match; raises QueryError if it would list or read more than a batch may."""
-        asked = self.match
-        if asked.limit * asked.reasons > MAX_REASONS:
+        match = self.match
+        if match.limit * match.reasons > MAX_REASONS:
             raise QueryError(
-                f"{asked.limit} profiles x {asked.reasons} reasons are more than {MAX_REASONS} for a "
+                f"{match.limit} profiles x {match.reasons} reasons are more than {MAX_REASONS} for a "
                 "submission; lower limit or reasons."
             )
-        if (n_pairs := len(asked.submissions) * asked.limit) > MAX_PAIRS:
+        if (n_pairs := len(match.submissions) * match.limit) > MAX_PAIRS:
             raise QueryError(
-                f"{len(asked.submissions)} submissions x {asked.limit} profiles are {n_pairs} pairs, "
+                f"{len(match.submissions)} submissions x {match.limit} profiles are {n_pairs} pairs, "
                 f"more than {MAX_PAIRS}; lower limit or match them in parts."
             )
         return MatchQuery(
-            tuple(each.to_seed() for each in asked.submissions),
-            to_profiles(asked.profiles, kept, most_papers=MAX_TOTAL_SEEDS),
-            tuple((each.submission, each.profile) for each in asked.conflicts),
-            told=MatchOptions(asked.limit, asked.reasons, asked.nearest),
-            own_conflicts=asked.own_conflicts,
+            tuple(each.to_seed() for each in match.submissions),
+            to_profiles(match.profiles, kept, most_papers=MAX_TOTAL_SEEDS),
+            tuple((each.submission, each.profile) for each in match.conflicts),
+            options=MatchOptions(match.limit, match.reasons, match.nearest),
+            own_conflicts=match.own_conflicts,
         )
 
 

@@ -57,15 +57,15 @@ class NameIndex:
     def of(self, paper: Paper) -> set[str]:
         """Return the profiles of the authors of ``paper``, by id, or by name if the ids do not tell."""
         found: set[str] = set()
-        told: set[_Spelling] = set()
+        identified: set[_Spelling] = set()
         for known_as in paper.author_ids:
             found |= self._whole.get(_folded(known_as), set())
             if known_as.startswith("~"):
                 found |= {name for name in self._alike(known_as) if not _are_namesakes(name, known_as)}
-                told |= {each for own in _spellings(known_as) for each in (own, _initial(own))}
+                identified |= {each for own in _spellings(known_as) for each in (own, _initial(own))}
         for author in paper.authors:
             found |= self._whole.get(_folded(author), set())
-            if told.isdisjoint(_spellings(author)):
+            if identified.isdisjoint(_spellings(author)):
                 found |= {name for name in self._alike(author) if not _are_namesakes(name, author)}
         return found
 

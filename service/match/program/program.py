@@ -221,16 +221,16 @@ def _named(folder: Path, max_profiles: int) -> dict[str, Path]:
     _check_number(folder, len(paths), max_profiles)
     named: dict[str, Path] = {}
     for path in paths:
-        told = f"{folder}: {path.name!a}"
+        place = f"{folder}: {path.name!a}"
         if not path.is_file():
             raise InputError(
-                f"{told} is not a file; each profile is a file of papers, so move everything else elsewhere."
+                f"{place} is not a file; each profile is a file of papers, so move everything else elsewhere."
             )
         name = one_form(without_ending(path.name))
         try:
             check_name(name)
         except InputError as error:
-            raise InputError(f"{told}: {error} Rename the file, in UTF-8.") from error
+            raise InputError(f"{place}: {error} Rename the file, in UTF-8.") from error
         if other := named.get(name):
             raise InputError(
                 f"{folder}: {other.name} and {path.name} are both profiles of {name}; merge the files, or "

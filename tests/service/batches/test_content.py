@@ -10,9 +10,10 @@ import pytest
 from models.errors import DeadlineError
 from models.types import Filters
 from service.api.schemas.batches import ProfilesBatchIn, SeedsBatchIn
-from service.batches.content import NamedQuery, new_job, packed, queries_of, unpacked
+from service.batches.content import NamedQuery, match_of, new_job, packed, queries_of, unpacked
 from service.batches.job import NewJob, StoredResults
 from service.context import with_deadline
+from service.match.query import MatchOptions, MatchQuery, Profile
 from service.search.aspect import Aspect
 from service.search.query import SearchQuery, Seed
 
@@ -92,6 +93,15 @@ def test_batches_of_earlier_versions_are_read() -> None:
         NamedQuery(SearchQuery((Seed("a"), Seed("b")), filters=filters), "ada"),
         NamedQuery(SearchQuery((Seed("c"),), limit=3)),
     ]
+
+
+def test_the_options_of_a_match_are_stored_as_earlier_versions_store_them() -> None:
+    """A stored match has its options under the name that it always had, and is read with them."""
+    match = MatchQuery((), (Profile("ada", ("a",)),), options=MatchOptions(limit=3))
+    job = new_job(match, owner="me", idempotency_key=None, body_hash="", generation="000001")
+    stored = json.loads(unpacked(job.shared))
+    assert {"limit": 3} == stored["match"]["told"]
+    assert match == match_of(stored)
 
 
 def test_a_batch_is_not_stored_past_its_deadline() -> None:

@@ -60,7 +60,7 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
     affinities = Affinities(nearness, _profiles(nearness, PROFILES))
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
     all_of_them, none = affinities.reasons(submission, [0, 2])
-    reasons = all_of_them.told
+    reasons = all_of_them.returned
     assert N_NEAREST == len(reasons)
     assert 0 == all_of_them.rest
     assert {each.ranked.paper.id for each in reasons} < set(PROFILES["seven"])
@@ -75,8 +75,8 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
         total -= each.share * (cells + words.weight * words.distance)
     assert pytest.approx(total) == affinities.of([submission])[0, 0]
     assert Reasons((), 0) == none
-    (first,) = affinities.reasons(submission, [0], n_told=1)
-    assert reasons[:1] == first.told
+    (first,) = affinities.reasons(submission, [0], n_reasons=1)
+    assert reasons[:1] == first.returned
     assert pytest.approx(sum(each.share * each.ranked.score for each in reasons[1:])) == first.rest
 
 

@@ -130,13 +130,13 @@ class AskedSentenceOut(BaseModel):
     @classmethod
     def of(cls, paper: Paper, sentence: int, *, by: Likeness) -> "AskedSentenceOut":
         """Build from sentence number ``sentence`` of ``paper``."""
-        asked, indexed = paper.sentences[sentence], bool(paper.id)
+        chosen, indexed = paper.sentences[sentence], bool(paper.id)
         return cls(
             paper_id=paper.id if indexed else None,
             title=paper.title if indexed else None,
             sentence=sentence if indexed else None,
-            text=asked.text,
-            facet=asked.facet,
+            text=chosen.text,
+            facet=chosen.facet,
             by=by,
         )
 
