@@ -52,9 +52,9 @@ def predict(
     baseline: Baseline, train: LabelledPapers, tested: LabelledPapers
 ) -> Int64[np.ndarray, " n_rows"]:
     """Fit a regression to ``train`` and predict the facets of the sentences of ``tested``, as codes."""
-    known, asked = baseline.describe(train, tested)
+    train_rows, tested_rows = baseline.describe(train, tested)
     machine = LogisticRegression(C=baseline.inverse_strength, max_iter=_MAX_ITERATIONS)
-    codes: Int64[np.ndarray, " n_rows"] = machine.fit(known, train.codes).predict(asked)
+    codes: Int64[np.ndarray, " n_rows"] = machine.fit(train_rows, train.codes).predict(tested_rows)
     return codes
 
 
@@ -65,10 +65,10 @@ def _by_position(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.
 def _by_last_layer(
     train: LabelledPapers, tested: LabelledPapers
 ) -> tuple[sparse.csr_array, sparse.csr_array]:
-    known, asked = (
+    train_rows, tested_rows = (
         _in_place(sparse.csr_array(_rows(each)), each.lengths, weight=1.0) for each in (train, tested)
     )
-    return known, asked
+    return train_rows, tested_rows
 
 
 def _by_ngrams(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.csr_array, sparse.csr_array]:
@@ -79,13 +79,13 @@ def _by_ngrams(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.cs
         token_pattern=r"\w+|%",  # noqa: S106 - no secret
     )
     vectoriser.fit(_texts(train))
-    known, asked = (
+    train_rows, tested_rows = (
         _in_place(
             sparse.csr_array(vectoriser.transform(_texts(each))), each.lengths, weight=_NEIGHBOUR_WEIGHT
         )
         for each in (train, tested)
     )
-    return known, asked
+    return train_rows, tested_rows
 
 
 BASELINES = MappingProxyType(

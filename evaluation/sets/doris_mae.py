@@ -37,9 +37,9 @@ class DorisMaeSet:
     def load(self, path: Path) -> Collection:
         """Read the collection; raises CollectionMissingError or CorpusFormatError."""
         file = locate(self, path, *_FILES)
-        told = json_document(file)
+        document = json_document(file)
         try:
-            return _collection(told["Corpus"], told["Query"], told["Annotation"])
+            return _collection(document["Corpus"], document["Query"], document["Annotation"])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise CorpusFormatError(
                 f"{file} is not in the published format ({type(error).__name__}: {error}). Fetch it again."

@@ -84,8 +84,8 @@ def notes_on(blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent
 def require_judged(queries: Sequence[str], judged: Collection[str], path: Path) -> None:
     """Raise InputError if none of the ``queries`` of the file ``path`` is among those ``judged``."""
     if not any(query in judged for query in queries):
-        asked, known = (", ".join(list(ids)[:3]) or "none" for ids in (queries, judged))
+        first_queries, first_judged = (", ".join(list(ids)[:3]) or "none" for ids in (queries, judged))
         raise InputError(
-            f"No query of {path} has judgements: its first ids are {asked}; the first judged ones are "
-            f"{known}. Give queries and judgements the same ids."
+            f"No query of {path} has judgements: its first ids are {first_queries}; the first judged ones "
+            f"are {first_judged}. Give queries and judgements the same ids."
         )

@@ -22,7 +22,7 @@ from evaluation.systems.system import (
     VectorSystem,
     parse,
 )
-from evaluation.systems.tagged import has_facet, in_facet, retag
+from evaluation.systems.tagged import has_facet, in_facet, tag_queries
 from evaluation.systems.vectors import CollectionVectors, VectorSource, encode_collection
 from indexer.words.collection import CollectionWords
 from indexer.words.file import words_of
@@ -78,7 +78,7 @@ class Systems:
         self._vectors: dict[tuple[str, bool], CollectionVectors] = {}
         self._texts: dict[str, TextScorer] = {}
         self._open_tagger = open_tagger
-        self._retagged: dict[str, dict[str, EvalQuery]] = {}
+        self._tagged_queries: dict[str, dict[str, EvalQuery]] = {}
 
     def names(self, encoders: Sequence[str], *, scorers: Sequence[Scorer] = tuple(Scorer)) -> list[str]:
         """Return the distinct systems that these encoders and scorers allow on the collection.
@@ -166,8 +166,8 @@ class Systems:
         scorer = self._texts[system.method]
 
         def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-            asked = words(paper_text(query.paper, query.selected if system.facet else None))
-            return scorer.scores(asked)[positions] if asked else np.full(len(positions), -np.inf)
+            query_words = words(paper_text(query.paper, query.selected if system.facet else None))
+            return scorer.scores(query_words)[positions] if query_words else np.full(len(positions), -np.inf)
 
         return score
 
@@ -195,10 +195,10 @@ class Systems:
         of_facet: dict[str, CollectionVectors] = {}
 
         def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-            asked = queries.get(query.id, query)
-            words = self._query_words(encoder, dense, asked)
+            tagged = queries.get(query.id, query)
+            words = self._query_words(encoder, dense, tagged)
             settings = self._settings(encoder, text=dense.words and query.is_text)
-            weights = self._log_weights(encoder, dense, asked)
+            weights = self._log_weights(encoder, dense, tagged)
             beside = vectors
             if dense.same_facet and has_facet(query):
                 if query.facet not in of_facet:
@@ -206,7 +206,7 @@ class Systems:
                     of_facet[query.facet] = replace(vectors, papers=rows)
                 beside = of_facet[query.facet]
             return score_pool(
-                dense, beside, asked, positions, settings=settings, words=words, log_weights=weights
+                dense, beside, tagged, positions, settings=settings, words=words, log_weights=weights
             )
 
         return score
@@ -252,11 +252,11 @@ class Systems:
         return self._vectors[key]
 
     def _tagged(self, encoder: str) -> dict[str, EvalQuery]:
-        if encoder not in self._retagged:
+        if encoder not in self._tagged_queries:
             loaded = self.source(encoder).encoder
             annotator = Annotator(loaded, tagger=self._open_tagger(loaded.spec))
-            self._retagged[encoder] = retag(self.collection.queries, annotator)
-        return self._retagged[encoder]
+            self._tagged_queries[encoder] = tag_queries(self.collection.queries, annotator)
+        return self._tagged_queries[encoder]
 
     def _settings(self, encoder: str, *, text: bool = False) -> TransportSettings:
         """Return the transport settings; ``text`` is for a short text with words that count."""

@@ -16,7 +16,7 @@ def has_facet(query: EvalQuery) -> bool:
     return query.facet in list(Facet) and not query.is_text
 
 
-def retag(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQuery]:
+def tag_queries(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQuery]:
     """Return the queries by id; for a query with a facet, ``annotator``'s facets select the sentences.
 
     As in the service, if no sentence has the facet, none is chosen, and the query stays unanswered.
@@ -24,7 +24,8 @@ def retag(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQ
     papers = {query.paper.id: _untagged(query.paper) for query in queries if has_facet(query)}
     tagged = dict(zip(papers, annotator.annotate(list(papers.values())), strict=True))
     return {
-        query.id: _retagged(query, tagged[query.paper.id]) if has_facet(query) else query for query in queries
+        query.id: _tag_query(query, tagged[query.paper.id]) if has_facet(query) else query
+        for query in queries
     }
 
 
@@ -52,7 +53,7 @@ def _untagged(paper: Paper) -> Paper:
     return replace(paper, sentences=tuple(replace(sentence, facet=None) for sentence in paper.sentences))
 
 
-def _retagged(query: EvalQuery, tagged: AnnotatedPaper) -> EvalQuery:
+def _tag_query(query: EvalQuery, tagged: AnnotatedPaper) -> EvalQuery:
     aspect, n_vectors = Aspect(facets=(Facet(query.facet),)), len(tagged.encoded.sentences)
     selection = select_sentences(aspect, tagged.paper, n_vectors=n_vectors, unit=Unit.SENTENCE)
     return replace(query, paper=tagged.paper, selected=selection.like)

@@ -173,8 +173,8 @@ def _sums(rated: Mapping[str, float], predicted: Mapping[str, float]) -> tuple[f
         apart = rated[first] - rated[second]
         if apart == 0:
             continue
-        told = first in predicted and second in predicted
-        order = (predicted[first] - predicted[second]) * apart if told else 0.0
+        both = first in predicted and second in predicted
+        order = (predicted[first] - predicted[second]) * apart if both else 0.0
         most += abs(apart)
         lost += abs(apart) * (0.5 if order == 0 else float(order < 0))
         low, high = sorted((rated[first], rated[second]))

@@ -10,7 +10,7 @@ from evaluation.collection import EvalQuery
 from evaluation.measurement import Request, load_collection, measure
 from evaluation.systems.system import DENSE, VectorSystem
 from evaluation.systems.systems import Systems
-from evaluation.systems.tagged import retag
+from evaluation.systems.tagged import tag_queries
 from evaluation.systems.vectors import VectorSource
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -60,7 +60,7 @@ def test_facets_that_a_paper_brings_do_not_count(hashing: Encoder) -> None:
         replace(each, facet=facet) for each, facet in zip(METHOD.paper.sentences, labels, strict=True)
     )
     query = replace(OTHERWISE, paper=replace(METHOD.paper, sentences=sentences))
-    assert (1,) == retag([query], Annotator(hashing, tagger=LastIsMethod()))[query.id].selected
+    assert (1,) == tag_queries([query], Annotator(hashing, tagger=LastIsMethod()))[query.id].selected
 
 
 def test_objectives_count_as_background(hashing: Encoder) -> None:
@@ -72,7 +72,7 @@ def test_objectives_count_as_background(hashing: Encoder) -> None:
         sentences=tuple(replace(METHOD.paper.sentences[0], text=text) for text in sentences),
     )
     query = replace(METHOD, paper=paper, facet="background")
-    assert (0, 1) == retag([query], annotated(hashing))[query.id].selected
+    assert (0, 1) == tag_queries([query], annotated(hashing))[query.id].selected
 
 
 def test_a_query_without_a_facet_stays_as_it_is(hashing: Encoder) -> None:
@@ -80,7 +80,9 @@ def test_a_query_without_a_facet_stays_as_it_is(hashing: Encoder) -> None:
     by_number = replace(METHOD, id="number", facet="all", selected=(0,))
     text = replace(METHOD, id="text", is_text=True)
     queries = [by_number, WHOLE, text]
-    assert {each.id: each for each in queries} == retag(queries, Annotator(hashing, tagger=LastIsMethod()))
+    assert {each.id: each for each in queries} == tag_queries(
+        queries, Annotator(hashing, tagger=LastIsMethod())
+    )
 
 
 def test_without_a_sentence_of_the_facet_nothing_is_ranked(systems: Callable[..., Systems]) -> None:
