@@ -120,12 +120,12 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise WeightsError(f"{path}: no such file of facet weights; train them with: akin train facets.")
     try:
-        told = json.loads(metadata_of(path)[METADATA])
+        metadata = json.loads(metadata_of(path)[METADATA])
     except (OSError, EOFError, AttributeError, KeyError, ValueError) as error:
         raise WeightsError(
             f"{path} does not hold the weights of a facet tagger ({error}); train them with: akin train "
             "facets."
         ) from error
-    if not isinstance(told, dict) or not {"kind", "encoder"} <= told.keys():
+    if not isinstance(metadata, dict) or not {"kind", "encoder"} <= metadata.keys():
         raise WeightsError(f"{path} does not name the kind of the tagger; train it again: akin train facets.")
-    return told
+    return metadata

@@ -80,19 +80,19 @@ class TrainedFunctionEncoder:
     """
 
     def __init__(self, path: Path, encoder: EncoderSpec) -> None:
-        told = read_metadata(path)
-        if told["encoder"] != encoder.fingerprint:
+        metadata = read_metadata(path)
+        if metadata["encoder"] != encoder.fingerprint:
             raise EncoderError(
-                f"{path} reads hidden layers of the encoder {told['encoder_name']!r} "
-                f"({told['encoder'][:12]}), not of {encoder.name!r} ({encoder.fingerprint[:12]}); name the "
-                "encoder it was trained on, or train again: akin train functions."
+                f"{path} reads hidden layers of the encoder {metadata['encoder_name']!r} "
+                f"({metadata['encoder'][:12]}), not of {encoder.name!r} ({encoder.fingerprint[:12]}); name "
+                "the encoder it was trained on, or train again: akin train functions."
             )
         self._head = _read_head(path)
         self.spec = FunctionSpec(
             name=path.stem,
             fingerprint=file_sha256(path),
             encoder=encoder.fingerprint,
-            layers=tuple(told["layers"]),
+            layers=tuple(metadata["layers"]),
             dim=len(self._head.bias),
         )
         if not (np.isfinite(self._head.weight).all() and np.isfinite(self._head.bias).all()):
@@ -138,12 +138,12 @@ def read_metadata(path: Path) -> dict[str, Any]:
     """Return the metadata of a weights file; raises WeightsError if it is not that of a function encoder."""
     try:
         with safe_open(path, framework="numpy") as tensors:
-            told = json.loads((tensors.metadata() or {})[KIND])
+            metadata = json.loads((tensors.metadata() or {})[KIND])
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise _unusable(path, error) from error
-    if not isinstance(told, dict) or not {"encoder", "encoder_name", "layers"} <= told.keys():
+    if not isinstance(metadata, dict) or not {"encoder", "encoder_name", "layers"} <= metadata.keys():
         raise _unusable(path, "it does not name the encoder whose layers it reads")
-    return told
+    return metadata
 
 
 def _read_head(path: Path) -> Head:

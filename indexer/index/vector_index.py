@@ -184,8 +184,8 @@ class JoinedIndex:
 
     def _hits(self, lookups: Sequence[Lookup]) -> list[Hits]:
         """Return the hits of each look-up, with rows numbered over all indexes."""
-        asked = [each for each in lookups if each.k and len(each.queries)]
-        found = iter(self._look_up(asked) if asked else ())
+        nonempty = [each for each in lookups if each.k and len(each.queries)]
+        found = iter(self._look_up(nonempty) if nonempty else ())
         return [
             self._among_all(next(found), each.number)
             if each.k and len(each.queries)

@@ -103,11 +103,11 @@ def _round_weights(graph: Any) -> None:
         weights = product.input_value(1).get_node()
         if weights.get_type_name() != "Constant":  # such as the keys of attention
             continue
-        asked = product.get_attributes()
-        rows = weights.data if asked["transpose_b"] else weights.data.T
+        attributes = product.get_attributes()
+        rows = weights.data if attributes["transpose_b"] else weights.data.T
         integers, scales = rounded(rows)
         widened = ops.multiply(ops.convert(ops.constant(integers), "f32"), ops.constant(scales))
-        rounded_product = ops.matmul(product.input_value(0), widened, asked["transpose_a"], True)
+        rounded_product = ops.matmul(product.input_value(0), widened, attributes["transpose_a"], True)
         product.output(0).replace(rounded_product.output(0))
 
 

@@ -210,10 +210,10 @@ class Transformer:
                 output_hidden_states=self._layer_mix is not None or bool(layers),
                 return_dict=True,  # config.json may ask for tuples
             )
-        asked = [output.hidden_states[layer].float() for layer in layers]
+        hidden = [output.hidden_states[layer].float() for layer in layers]
         if self._layer_mix is None:
-            return [output.last_hidden_state.float(), *asked]
-        return [mixed_states(output.hidden_states, self._layer_mix), *asked]
+            return [output.last_hidden_state.float(), *hidden]
+        return [mixed_states(output.hidden_states, self._layer_mix), *hidden]
 
     def _fits(self, device: torch.device, precision: Precision) -> bool:
         """Load the model on ``device`` and return whether it fits; only a GPU can have too little memory."""

@@ -129,16 +129,16 @@ class SequenceTagger:
 
     def __init__(self, path: Path) -> None:
         try:
-            told, tensors, sha = _read(path)
-            self.spec = TaggerSpec(name_of(path), sha, told["encoder"], tuple(told["layers"]))
+            metadata, tensors, sha = _read(path)
+            self.spec = TaggerSpec(name_of(path), sha, metadata["encoder"], tuple(metadata["layers"]))
             names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
             shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
             self.extractor = FeatureExtractor(
                 {name: place for place, name in enumerate(names, start=1)}, *shared
             )
             self.members = [
-                _member(tensors, number, Shape(**told["shape"]), len(names))
-                for number in range(told["n_members"])
+                _member(tensors, number, Shape(**metadata["shape"]), len(names))
+                for number in range(metadata["n_members"])
             ]
         except (OSError, EOFError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise WeightsError(
@@ -199,8 +199,8 @@ def weights_content(
         for name, tensor in member.state_dict().items():
             tensors[f"{number}.{name}"] = tensor.half()
     sizes = {name: getattr(shape, name) for name in Shape.__dataclass_fields__}
-    told = {**metadata, "kind": KIND, "shape": sizes, "n_members": len(members)}
-    return save(tensors, metadata={METADATA: json.dumps(told, sort_keys=True)})
+    metadata = {**metadata, "kind": KIND, "shape": sizes, "n_members": len(members)}
+    return save(tensors, metadata={METADATA: json.dumps(metadata, sort_keys=True)})
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:

@@ -146,13 +146,13 @@ def train_tagger(
                 on_epoch=report,
             )
             members.append(member.eval())
-    told = {
+    metadata = {
         "encoder": encoder,
         "layers": settings.layers,
         "n_papers": len(papers),
         "settings": asdict(settings),
     }
-    return weights_content(members, extractor, shape, told)
+    return weights_content(members, extractor, shape, metadata)
 
 
 def _train(

@@ -15,14 +15,14 @@ _FORMAT = "akin-training-1"
 
 def state_content(state: State, *, config: str) -> bytes:
     """Return the file content of ``state``; ``config`` is the digest of the run's configuration and data."""
-    told = {
+    metadata = {
         "format": _FORMAT,
         "config": config,
         "step": str(state.step),
         "measured_by": state.measured_by,
         "history": json.dumps({"losses": state.history.losses, "measured": state.history.measured}),
     }
-    content: bytes = save(state.tensors, metadata=told)
+    content: bytes = save(state.tensors, metadata=metadata)
     return content
 
 
@@ -30,7 +30,7 @@ def read_state(path: Path, *, config: str) -> State:
     """Return the state in ``path``; InputError if it holds no state, or that of another configuration."""
     try:
         with safe_open(path, framework="pt") as file:
-            told = file.metadata() or {}
+            metadata = file.metadata() or {}
             tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except FileNotFoundError as error:
         raise InputError(
@@ -41,15 +41,15 @@ def read_state(path: Path, *, config: str) -> State:
         raise InputError(
             f"{path} is not a checkpoint of a run ({error}); delete it to start again."
         ) from error
-    if told.get("format") != _FORMAT:
+    if metadata.get("format") != _FORMAT:
         raise InputError(f"{path} is not a checkpoint of a run of this version; delete it to start again.")
-    if told["config"] != config:
+    if metadata["config"] != config:
         raise InputError(
             f"{path} belongs to a run with another configuration or other data; give a new --out, or delete "
             "it to start again."
         )
-    history = json.loads(told["history"])
+    history = json.loads(metadata["history"])
     measured = [(int(step), dict(figures)) for step, figures in history["measured"]]
     return State(
-        int(told["step"]), tensors, History(history["losses"], measured), told.get("measured_by", "")
+        int(metadata["step"]), tensors, History(history["losses"], measured), metadata.get("measured_by", "")
     )

@@ -88,13 +88,13 @@ class WholeCollection:
                 f"The query has shape {query.shape}; expected at least one finite vector of "
                 f"{self._rows.shape[1]} numbers. Encode both with the same encoder."
             )
-        asked = torch.from_numpy(query).to(self.device).double()
+        query_rows = torch.from_numpy(query).to(self.device).double()
         found = CollectionScores(np.empty(len(self)), np.empty(len(self), np.bool_))
         budget, start = batch_bytes or self._batch_bytes(), 0
         while start < len(self):
             end = self._end(start, len(query), budget)
             try:
-                scores, converged = self._solved(asked, start, end, scorer, settings)
+                scores, converged = self._solved(query_rows, start, end, scorer, settings)
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise

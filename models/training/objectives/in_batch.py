@@ -62,11 +62,11 @@ class InBatch:
         shut = batch.same & ~torch.eye(n, dtype=torch.bool, device=batch.same.device)
         logits = -all_distances(name, batch.query, batch.positive, tau=self.tau) / self.temperature
         logits = logits.masked_fill(shut, -torch.inf)
-        asked = logits
+        all_logits = logits
         if len(batch.negative):
             explicit = -all_distances(name, batch.query, batch.negative, tau=self.tau) / self.temperature
             foreign = batch.owner[None, :] != own[:, None]
-            asked = torch.cat([logits, explicit.masked_fill(foreign | batch.known, -torch.inf)], dim=1)
-        there = torch.nn.functional.cross_entropy(asked, own)
+            all_logits = torch.cat([logits, explicit.masked_fill(foreign | batch.known, -torch.inf)], dim=1)
+        there = torch.nn.functional.cross_entropy(all_logits, own)
         back = torch.nn.functional.cross_entropy(logits.mT, own)
         return (there + back) / 2

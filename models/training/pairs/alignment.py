@@ -33,8 +33,8 @@ def align(
         if not example.contexts:
             aligned.append(example)
             continue
-        asked = np.concatenate([vectors[context] for context in example.contexts])
-        pair = _nearest(rows[example.query], asked), _nearest(rows[example.positive], asked)
+        context_rows = np.concatenate([vectors[context] for context in example.contexts])
+        pair = _nearest(rows[example.query], context_rows), _nearest(rows[example.positive], context_rows)
         aligned.append(replace(example, aligned=pair))
     return aligned
 

@@ -77,9 +77,9 @@ def left_out(counts: Mapping[str, int], named: Sequence[str] | None) -> str:
     """Return a sentence on the papers left out; ``named`` holds the evaluations, None if not recorded."""
     if named is not None and not named:
         return "No evaluation was named, so no paper was left out as one of an evaluation."
-    told = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(counts.items())) or "none"
+    reasons = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(counts.items())) or "none"
     which = "an evaluation uses them" if named is None else f"evaluations use them ({', '.join(named)})"
-    return f"Papers left out because {which}: {told}."
+    return f"Papers left out because {which}: {reasons}."
 
 
 def n_shared(texts: Iterable[Paper], others: Collection[Paper]) -> int:

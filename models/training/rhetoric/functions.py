@@ -90,9 +90,9 @@ def encode_examples(
     rows, labels, papers = [], [], []
     n_in_context = 0
     place = {paper_id: number for number, paper_id in enumerate(of_paper)}
-    for stage, asked in (("in context", in_context), ("alone", alone)):
-        for start in range(0, len(asked), PAPERS_PER_CALL):
-            batch = asked[start : start + PAPERS_PER_CALL]
+    for stage, pairs in (("in context", in_context), ("alone", alone)):
+        for start in range(0, len(pairs), PAPERS_PER_CALL):
+            batch = pairs[start : start + PAPERS_PER_CALL]
             encoded = encoder.encode([paper for paper, _ in batch], layers=layers)
             for (_, wanted), read in zip(batch, encoded, strict=True):
                 for number, example in wanted:
@@ -100,7 +100,7 @@ def encode_examples(
                         rows.append(_in_float16(read.layers[:, number], example))
                         labels.append(functions.index(example.function))
                         papers.append(place[example.paper.id])
-            on_progress(stage, start + len(batch), len(asked))
+            on_progress(stage, start + len(batch), len(pairs))
         n_in_context = n_in_context or len(rows)
     is_alone = np.arange(len(rows)) >= n_in_context
     return Features(np.stack(rows), np.array(labels), np.array(papers), is_alone)
