@@ -1,5 +1,6 @@
-"""Tests of the documents: links, paths, folders, decisions and the Python reference."""
+"""Tests of the documents and the code: links, paths, folders, names, decisions and the Python reference."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -100,6 +101,8 @@ def test_paths_of_the_repository_are_told_from_others() -> None:
 
 PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
 MAX_FILES, MAX_LINES = 12, 300
+VAGUE = frozenset({"asked", "told"})
+KEPT = {"models/encoders/changes.py": {"told"}}  # a keyword that akin train passes
 
 
 def python_folders(top: str) -> dict[str, list[Path]]:
@@ -127,6 +130,29 @@ def test_no_file_of_a_package_is_long() -> None:
     files = [file for top in PACKAGES for files in python_folders(top).values() for file in files]
     lines = {file.relative_to(ROOT).as_posix(): file.read_text("utf-8").count("\n") for file in files}
     assert {} == {name: n for name, n in lines.items() if n > MAX_LINES}
+
+
+def names_in(file: Path) -> set[str]:
+    """Return the names of the variables, parameters and attributes in a Python file."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    return (
+        {node.id for node in nodes if isinstance(node, ast.Name)}
+        | {node.arg for node in nodes if isinstance(node, ast.arg)}
+        | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    )
+
+
+def test_names_say_what_they_hold() -> None:
+    """No variable, parameter or attribute of four packages is called "asked" or "told"."""
+    files = {
+        file.relative_to(ROOT).as_posix(): file
+        for top in ("evaluation", "indexer", "models", "service")
+        for folder, files in python_folders(top).items()
+        if not folder.startswith("indexer/corpus/")
+        for file in files
+    }
+    found = {name: names_in(file) & VAGUE for name, file in files.items()}
+    assert KEPT == {name: names for name, names in found.items() if names}
 
 
 def test_every_decision_is_in_the_index() -> None:
