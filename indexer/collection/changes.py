@@ -51,21 +51,23 @@ def publish_pending(
 ) -> PublishedState:
     """Publish the changes of the catalog that the served generation lacks: ``at_once`` papers per generation.
 
-    If ``base`` is the served generation, it need not be opened again. Changes up to ``since`` are taken as
-    shown. Papers are encoded without the publishing lock: meanwhile others may publish, or change them again.
-    A paper that changed again is published as it was read, so that a paper that keeps changing does not delay
+    If ``base`` is the served generation, it need not be opened again, and changes up to ``since`` are taken
+    as shown; another generation, such as an older one after a rollback, is compared from its own change.
+    Papers are encoded without the publishing lock: meanwhile others may publish, or change them again. A
+    paper that changed again is published as it was read, so that a paper that keeps changing does not delay
     others; the next call publishes its newer version.
 
     Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError if the served generation was made
     with other models; BuildLockedError if another process is still publishing them after ``wait_s`` seconds.
     """
-    folder = DataFolder(data)
+    folder, compared = DataFolder(data), base
     with folder.working(Work.CHANGES, wait_s=wait_s):
         while True:
             read = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
             expect_models(read.manifest, annotator)
             last = expect_own_catalog(read.manifest, catalog)
-            differing = differing_papers(catalog, read, since, most=at_once)
+            shown = since if read is compared else 0
+            differing = differing_papers(catalog, read, shown, most=at_once)
             with publishing(data, read) as served:
                 if served is not read:  # others published papers that were in the catalog before
                     base = served

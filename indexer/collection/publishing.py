@@ -206,9 +206,9 @@ class Rollback:
 def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback:
     """Serve another generation (by default the one the served one was made from), after verifying it.
 
-    The catalog goes back first: papers get the versions of that generation, papers added since are deleted.
-    So if another process publishes before the swap, or this one is killed, the same papers are shown. Nothing
-    changes if that generation is served already.
+    The catalog goes back first: papers get the versions of that generation, papers added since are deleted,
+    also those that others add before the swap. So if another process publishes before the swap, or this one
+    is killed, the same papers are shown. Nothing changes if that generation is served already.
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
     the collection's catalog.
@@ -232,19 +232,60 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
             shown = read_manifest(data, served)
         for manifest in filter(None, (snapshot.manifest, shown)):
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
-        done = _restore(catalog, snapshot, shown)
-        with folder.publishing():
-            write_pointer(data, target)
-    return done
+        return _go_back(data, _Undoing(catalog, snapshot, shown))
 
 
-def _restore(catalog: Catalog, snapshot: Snapshot, served: Manifest | None) -> Rollback:
-    """Set the catalog back to the papers of ``snapshot``, and count the changes against ``served``."""
-    changed = catalog.changed_since(snapshot.manifest.change)
-    versions = {paper_id: snapshot.content_hash(paper_id) for paper_id in changed}
-    other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
-    pending = None if served is None else catalog.changed_since(served.change)
-    catalog.restore(versions)
-    n_removed = sum(versions[paper_id] is None for paper_id in other)
-    n_unseen = None if pending is None else sum(pending.get(paper_id) is not None for paper_id in other)
-    return Rollback(snapshot.manifest, True, n_removed, len(other) - n_removed, n_unseen)
+def _go_back(data: Path, undoing: "_Undoing") -> Rollback:
+    """Restore the catalog, then serve its generation; return what was undone.
+
+    The catalog is restored outside the lock, and again if others changed it meanwhile: the generation would
+    lack these changes. Only if they did so during each of several tries is it restored under the lock.
+    """
+    target = undoing.snapshot.generation
+    for _ in range(_TRIES):
+        undoing.restore()
+        with DataFolder(data).publishing():
+            if undoing.is_complete:
+                write_pointer(data, target)
+                return undoing.result()
+    with DataFolder(data).publishing():
+        undoing.restore()
+        write_pointer(data, target)
+    return undoing.result()
+
+
+class _Undoing:
+    """Setting ``catalog`` back to the papers of ``snapshot``; changes are counted against ``served``."""
+
+    def __init__(self, catalog: Catalog, snapshot: Snapshot, served: Manifest | None) -> None:
+        self.snapshot = snapshot
+        self._catalog = catalog
+        self._served = served
+        self._change = -1  # the last change of the catalog, if it has the papers of the snapshot
+        self._removed: set[str] = set()
+        self._restored: set[str] = set()
+        self._unseen: set[str] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody has changed the catalog since it was last read to be restored."""
+        return self._catalog.last_change() == self._change
+
+    def restore(self) -> None:
+        """Set the catalog back."""
+        last = self._catalog.last_change()
+        changed = self._catalog.changed_since(self.snapshot.manifest.change)
+        versions = {paper_id: self.snapshot.content_hash(paper_id) for paper_id in changed}
+        other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
+        pending = {} if self._served is None else self._catalog.changed_since(self._served.change)
+        change = self._catalog.restore(versions)
+        self._change = change.number if change.previous == last else last
+        removed = {paper_id for paper_id in other if versions[paper_id] is None}
+        self._removed |= removed
+        self._restored |= other - removed
+        self._unseen |= {paper_id for paper_id in other if pending.get(paper_id) is not None}
+
+    def result(self) -> Rollback:
+        """Return the counts of all papers that were removed or restored."""
+        n_unseen = None if self._served is None else len(self._unseen)
+        return Rollback(self.snapshot.manifest, True, len(self._removed), len(self._restored), n_unseen)

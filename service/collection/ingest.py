@@ -10,8 +10,9 @@ import structlog
 
 from indexer.catalog.catalog import Catalog, Change
 from indexer.catalog.quarantine import Quarantine
-from indexer.collection.changes import expect_own_catalog, publish_pending
+from indexer.collection.changes import PublishedState, expect_own_catalog, publish_pending
 from indexer.collection.merging import TIERS, merge
+from indexer.snapshot.manifest import Manifest
 from models.counts import counted
 from models.errors import BuildLockedError, InputError, StorageError
 from models.interruption import is_interrupted, limit_silence
@@ -61,7 +62,8 @@ class Ingest:
         self._store = LazyStore(place, Catalog.open)
         self._engines = engines
         self._keep = keep
-        self._shown = 0  # the last change of the catalog that the served generation is known to show
+        # What one generation is known to show; another, as after a rollback, may show less.
+        self._shown = PublishedState(engines.current.snapshot.manifest, 0)
         self._last = 0  # the last change of the catalog, as of the last look at it
         self._quarantine = Quarantine()  # as of the last look, too
 
@@ -117,7 +119,13 @@ class Ingest:
     @property
     def _shown_up_to(self) -> int:
         """The last change of the catalog that answers show."""
-        return max(self._shown, self._engines.current.snapshot.manifest.change)
+        return self._shown_in(self._engines.current.snapshot.manifest)
+
+    def _shown_in(self, manifest: Manifest) -> int:
+        """Return the last change of the catalog that a generation is known to show."""
+        shown = self._shown
+        same = shown.manifest.generation == manifest.generation
+        return max(shown.change if same else 0, manifest.change)
 
     def publish_pending(self) -> None:
         """Publish and serve the changes of the catalog that the served generation does not have, if any.
@@ -139,13 +147,13 @@ class Ingest:
                     on_progress=ignore_progress,
                     keep=self._keep,
                     base=engine.snapshot,
-                    since=self._shown,
+                    since=self._shown_in(engine.snapshot.manifest),
                     wait_s=0.0,
                 )
         except BuildLockedError:
             return
         self._engines.follow()
-        self._shown = done.change
+        self._shown = done
         with_deadline(BACKGROUND_TIMEOUT_S, self._look)
 
     def merge(self) -> None:
@@ -205,6 +213,6 @@ class Ingest:
             if not is_interrupted():
                 catalog.close()  # the next use opens what is there then
             raise
-        if last < shown:
-            self._shown = 0
+        if last < shown.change:
+            self._shown = PublishedState(manifest, 0)
         return catalog

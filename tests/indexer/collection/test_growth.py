@@ -1,7 +1,7 @@
 """A collection that grows and shrinks answers as a new build would, and encodes nothing twice."""
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
-from indexer.collection.changes import Deletion, PublishedState, delete_papers, publish_pending
+from indexer.collection.changes import (
+    Deletion,
+    PublishedState,
+    delete_papers,
+    differing_papers,
+    publish_pending,
+)
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.index.vector_index import build_index
-from indexer.snapshot.folder import current_generation
+from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import (
@@ -416,6 +422,81 @@ def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
     snapshot = open_snapshot(data)
     assert (60, many_papers(1)[0]["title"]) == (len(snapshot), snapshot.paper(snapshot.position("p0")).title)
     assert snapshot.find("p7") is not None
+
+
+def change_beside_restores(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[], object], *, times: int, before: bool
+) -> None:
+    """Call ``change`` just before or just after each of the first ``times`` restores of a catalog."""
+    restore, left = Catalog.restore, [change] * times
+
+    def restoring(catalog: Catalog, versions: Mapping[str, str | None]) -> Change:
+        happen = left.pop() if left else lambda: None
+        if before:
+            happen()
+        done = restore(catalog, versions)
+        if not before:
+            happen()
+        return done
+
+    monkeypatch.setattr(Catalog, "restore", restoring)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_rollback_undoes_what_others_publish_meanwhile(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, *, before: bool
+) -> None:
+    """Papers that others add and delete during a rollback are undone by it too, and counted."""
+    add(data, many_papers(61))
+
+    def others() -> None:
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([paper_of("whales", "Whales sing.")])
+        delete(data, ["p3"])
+        publish_into(data, hashing)
+
+    change_beside_restores(monkeypatch, others, times=1, before=before)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        done = rollback(data, "000001", catalog=catalog)
+        assert ("000001", 60, {}) == (
+            current_generation(data),
+            catalog.count(),
+            differing_papers(catalog, open_snapshot(data)),
+        )
+        assert catalog.current_hashes(["p3"])
+    assert (2, 1) == (done.n_removed, done.n_restored)
+
+
+def test_a_rollback_ends_however_often_others_add(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback ends even if others add a paper after each of its tries; the last of them stays pending."""
+    add(data, many_papers(61))
+    added: list[str] = []
+
+    def others() -> None:
+        added.append(f"w/{len(added)}")
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([paper_of(added[-1], "Whales sing.")])
+
+    change_beside_restores(monkeypatch, others, times=100, before=False)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        done = rollback(data, catalog=catalog)
+        assert len(added) < 100
+        assert ("000001", len(added)) == (current_generation(data), done.n_removed)
+        assert {added[-1]} == differing_papers(catalog, open_snapshot(data)).keys()
+
+
+def test_what_one_generation_shows_another_may_lack(data: Path, hashing: Encoder) -> None:
+    """Changes taken as shown by one generation are published again if an older one is served instead."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper_of("whales", "Whales sing.")])
+        shown = publish_into(data, hashing)
+        base = open_snapshot(data)
+        write_pointer(data, "000001")
+        annotator = annotated(hashing)
+        publish_pending(data, annotator, catalog, on_progress=quiet, keep=KEEP, base=base, since=shown.change)
+    assert open_snapshot(data).find("whales") is not None
 
 
 def test_what_was_undone_stays_undone(data: Path) -> None:

@@ -20,7 +20,7 @@ from indexer.collection.changes import delete_papers
 from indexer.collection.growth import publish_added
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
-from indexer.snapshot.folder import current_generation
+from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
@@ -324,6 +324,16 @@ def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Pat
     soon(lambda: not is_there(client, "w/1"))
     published_changes(client)
     assert (False, "000001") == (is_there(client, "w/1"), client.get("/readyz").json()["generation"])
+
+
+def test_what_an_older_generation_lacks_is_published_again(client: TestClient, data: Path) -> None:
+    """If an older generation is served again and the catalog is not, a running service shows its papers."""
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
+    write_pointer(data, "000001")
+    soon(lambda: client.get("/readyz").json()["generation"] in {"000001", "000003"})
+    published_changes(client)
+    assert is_there(client, "w/1")
 
 
 def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
