@@ -203,19 +203,10 @@ class Rollback:
     n_pending: int = 0
 
 
-def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback:
-    """Serve another generation (by default the one the served one was made from), after verifying it.
-
-    The catalog goes back first: papers get the versions of that generation, papers added since are deleted,
-    also those that others add before the swap. So if another process publishes before the swap, or this one
-    is killed, the same papers are shown. Nothing changes if that generation is served already.
-
-    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
-    the collection's catalog.
-    """
-    folder = DataFolder(data)
+def rollback_target(data: Path, to: str | None = None) -> str:
+    """Return ``to``, or the generation that the served one was made from; raises SnapshotMissingError."""
     with storage_errors(data):
-        known = folder.generations()
+        known = DataFolder(data).generations()
         served = pointed_generation(data) if known else current_generation(data)  # raises: nothing is there
         target = to or _base(data, served)
         if target is None or target not in known:
@@ -223,6 +214,23 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
                 f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
                 f"known: {', '.join(known) or 'none'}"
             )
+    return target
+
+
+def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback:
+    """Serve another generation (by default the ``rollback_target``), after verifying it.
+
+    The catalog goes back first: papers get the versions of that generation, papers added since are deleted,
+    also those that others add before the swap. So if another process publishes before the swap, or this one
+    is killed, the same papers are shown; after a kill, repeat it with ``to``, because the default changes if
+    another process publishes. Nothing changes if that generation is served already.
+
+    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
+    the collection's catalog.
+    """
+    target = rollback_target(data, to)
+    with storage_errors(data):
+        served = pointed_generation(data)
         snapshot = open_snapshot(data, target, reread=False)  # not removed as long as it is open
         if target == served:
             n_pending = len(catalog.changed_since(snapshot.manifest.change))

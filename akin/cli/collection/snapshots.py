@@ -12,7 +12,7 @@ from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
 from indexer.catalog.catalog import Catalog
-from indexer.collection.publishing import rollback
+from indexer.collection.publishing import rollback, rollback_target
 from indexer.files.data_folder import DataFolder
 from indexer.snapshot.folder import current_generation, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
@@ -73,16 +73,23 @@ def rollback_snapshot(
     ] = "",
     catalog: CatalogUrl = "",
 ) -> None:
-    """Serve an earlier generation again and restore the catalog to it; a running service follows."""
+    """Serve an earlier generation again and restore the catalog to it; a running service follows.
+
+    It names that generation before it starts; if it is interrupted, repeat it with --to GENERATION.
+    """
     data = data_folder(folder, data)
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
-        done = rollback(data, to or None, catalog=papers)
+        target = rollback_target(data, to or None)
+        if not to:  # repeated without --to, it could go further back, or forward again
+            told = f"Going back to generation {target}; if this is interrupted, repeat it with --to {target}."
+            stderr.print(told, soft_wrap=True)
+        done = rollback(data, target, catalog=papers)
     if not done.is_new:
         stdout.print(f"Generation {done.manifest.generation} is served already; nothing was changed.")
         if done.n_pending:
             stdout.print(
                 f"{counted(done.n_pending, 'paper')} added or deleted since cannot be searched yet. If a "
-                "rollback was interrupted, run that one again first."
+                "rollback was interrupted, repeat it first, with --to and the generation that it named."
             )
         return
     stdout.print(f"Generation {done.manifest.generation} is served from now on.")

@@ -632,6 +632,25 @@ def test_a_rollback_tells_what_it_takes_back(data: Path) -> None:
         assert not catalog.current_hashes(["unseen"])
 
 
+def test_a_rollback_that_was_killed_is_repeated_with_the_generation_it_named(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed rollback has named its generation; repeated with it, it undoes nothing else."""
+    add(data, many_papers(61))
+    add(data, many_papers(62))
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.collection.publishing.write_pointer", killed)
+        told = flat(run("snapshot", "rollback", data, status=130))
+    assert "if this is interrupted, repeat it with --to 000002." in told
+    assert "000004" == publish_into(data, hashing).manifest.generation  # as a running service does
+    assert "Generation 000002 is served" in run("snapshot", "rollback", "--to", "000002", data)
+    assert 61 == len(open_snapshot(data))
+
+
 def test_what_was_never_searchable_is_not_told_where_nobody_knows(data: Path) -> None:
     """With a damaged served manifest, a rollback does not count papers that were never searchable."""
     add(data, many_papers(62)[60:])
