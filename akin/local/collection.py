@@ -238,13 +238,15 @@ class Collection(WithSavedQueries):
 
     def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""
-        snapshot = self._engine.snapshot
-        found = PaperOut.model_validate(snapshot.paper(self._engine.names.position(name_of(paper_id))))
-        return as_answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
+        engine = self._engine  # read once, as positions differ between generations
+        found = PaperOut.model_validate(engine.snapshot.paper(engine.names.position(name_of(paper_id))))
+        answer = PaperAnswerOut(paper=found, generation=engine.snapshot.generation)
+        return as_answer(PaperAnswer, answer).paper
 
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``, for any number of names."""
-        found = FetchedOut.of(fetch_papers(self._engine, ids_of(names)), self._engine.snapshot.generation)
+        engine = self._engine
+        found = FetchedOut.of(fetch_papers(engine, ids_of(names)), engine.snapshot.generation)
         return as_answer(FetchedPapers, found).papers
 
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:

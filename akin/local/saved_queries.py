@@ -50,8 +50,9 @@ class WithSavedQueries(OpenFolder):
         """As ``Client.save_query``."""
         body = checked(_SAVED, requests.save_query(name, search, recommendations).body)
         kind, content = body.stored()
-        unresolved = unusable_seeds(self._engine, to_query(kind.value, content))
-        change = self._engine.snapshot.manifest.change
+        engine = self._engine
+        unresolved = unusable_seeds(engine, to_query(kind.value, content))
+        change = engine.snapshot.manifest.change
         saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))
         return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None, unresolved=unresolved))
 

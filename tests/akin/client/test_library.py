@@ -416,6 +416,26 @@ def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
         assert (N_PAPERS + 1, "Whales") == (len(collection), collection.paper("whales").title)
 
 
+def test_a_paper_is_the_one_asked_for_while_it_is_replaced(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer comes from one generation, even if another is published while it is made."""
+    folder = shutil.copytree(data, tmp_path / "data")
+    names = (f"whales-{number}" for number in range(9))
+    with akin.open(folder) as collection, akin.open(folder) as other:
+        follow = collection._engines.follow
+
+        def follow_a_change() -> bool:
+            name = next(names)
+            other.add([{**WHALES, "id": name}, {**WHALES, "id": START, "title": name}])
+            return follow()
+
+        monkeypatch.setattr(collection._engines, "follow", follow_a_change)
+        assert START == collection.paper(START).id
+        assert [START] == [paper and paper.id for paper in collection.papers([START])]
+        assert START == collection.vectors(START).paper.id
+
+
 def test_a_folder_without_a_collection(tmp_path: Path) -> None:
     """Opening a folder without a collection raises an error at once."""
     with pytest.raises(SnapshotMissingError):
