@@ -1,7 +1,6 @@
 """A collection in this process, with the methods and answers of ``akin.Client``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Unpack, cast
 
@@ -40,7 +39,7 @@ from akin.client.signatures import all_like, spelt
 from akin.client.uploads import Papers
 from akin.local.folder import as_answer, checked
 from akin.local.saved_queries import WithSavedQueries
-from models.errors import CursorError, InputError
+from models.errors import InputError
 from service.api.schemas.base import WHOLE, PaperAnswerOut, PaperOut
 from service.api.schemas.match import MatchIn, MatchOut
 from service.api.schemas.papers import FetchedOut, ListIn, ListOut, PapersIn, PapersOut
@@ -64,8 +63,8 @@ from service.match.side_by_side import side_by_side
 from service.resolve.analysis import analyze
 from service.resolve.embedding import embed
 from service.search.lookup import Listing, fetch_papers, find_titles, list_papers, paper_vectors
-from service.search.query import Page, Seed
 from service.search.query import SearchAnswer as Found
+from service.search.query import Seed
 from service.search.sentences import search_sentences
 
 _SEARCH = TypeAdapter(SearchIn)
@@ -143,11 +142,7 @@ class Collection(WithSavedQueries):
 
         The page comes from the generation in which its cursor began.
         """
-        query, engine = body.to_query(), self._engine
-        if body.cursor is not None:
-            page, generation = self._cursors.read(body.cursor, query)
-            query, engine = replace(query, page=page), self._engines.at(generation)
-        self._engines.pin(engine)
+        query, engine = self._cursors.at(body.cursor, body.to_query(), self._engine, self._engines)
         return self._cursors.answered(query, engine)
 
     def search_sentences(self, text: str | None = None, **asked: Unpack[SentenceKeywords]) -> SentenceAnswer:
@@ -250,15 +245,13 @@ class Collection(WithSavedQueries):
         return as_answer(FetchedPapers, found).papers
 
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
-        """As ``Client.list_papers``; a cursor is the number of the next paper."""
+        """As ``Client.list_papers``."""
         wanted = checked(_LIST, _of_lists(requests.given(**asked)))
-        start = wanted.cursor or "0"
-        if not start.isdecimal():
-            raise CursorError("The cursor is not one of this list; give next_cursor of the previous answer.")
-        engine = self._engine
-        found = list_papers(engine, Listing(wanted.to_filters(), wanted.limit, Page(int(start))))
-        following = None if found.next_page is None else str(found.next_page.offset)
-        out = ListOut.of(found, next_cursor=following, generation=engine.snapshot.generation)
+        listing = Listing(wanted.to_filters(), wanted.limit)
+        listing, engine = self._cursors.at(wanted.cursor, listing, self._engine, self._engines)
+        found = list_papers(engine, listing)
+        cursor = self._cursors.following(found.next_page, listing, engine)
+        out = ListOut.of(found, next_cursor=cursor, generation=engine.snapshot.generation)
         return as_answer(PaperList, out)
 
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:

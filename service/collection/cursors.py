@@ -6,9 +6,11 @@ client sends the same body again with the cursor in it.
 
 import struct
 from dataclasses import replace
+from typing import TypeVar
 
 from models.errors import CursorError, CursorExpiredError
 from service.cache.digests import digest_of
+from service.collection.generations import Engines
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing
 from service.search.query import FIRST_PAGE, Page, SearchAnswer, SearchQuery
@@ -23,6 +25,7 @@ _SIGNATURE_BYTES = 16  # 57 bytes in all, a multiple of 3: no padding
 
 # Requests that are answered page by page.
 Paged = SearchQuery | Listing
+_Paged = TypeVar("_Paged", SearchQuery, Listing)
 
 _REMEDY = "send next_cursor unchanged, with the same body as before, or start again without a cursor"
 
@@ -48,6 +51,19 @@ class Cursors:
         """
         answer = engine.search(query)
         return answer, self.following(answer.next_page, query, engine)
+
+    def at(
+        self, cursor: str | None, query: _Paged, engine: SearchEngine, engines: Engines
+    ) -> tuple[_Paged, SearchEngine]:
+        """Return ``query`` at the page of ``cursor``, and the engine of its generation.
+
+        Without a cursor, it is the first page, of ``engine``. Raises CursorError, CursorExpiredError.
+        """
+        if cursor is not None:
+            page, generation = self.read(cursor, query)
+            query, engine = replace(query, page=page), engines.at(generation)
+        engines.pin(engine)
+        return query, engine
 
     def generation(self, cursor: str) -> bytes:
         """Return the digest of the generation of ``cursor``, whatever its search.

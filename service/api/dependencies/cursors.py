@@ -1,6 +1,6 @@
 """Cursors, as dependencies of endpoints: the page and its generation."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -45,12 +45,8 @@ class Paging:
         Raises CursorError, CursorExpiredError.
         """
         engines = services_of(self.request.app).collection.engines
-        engine: SearchEngine = self.request.state.engine
-        if cursor is not None:
-            page, generation = self.cursors.read(cursor, query)
-            query, engine = replace(query, page=page), engines.at(generation)
-            self.request.state.engine = engine
-        engines.pin(engine)
+        query, engine = self.cursors.at(cursor, query, self.request.state.engine, engines)
+        self.request.state.engine = engine
         return query, engine
 
 

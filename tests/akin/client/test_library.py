@@ -152,8 +152,17 @@ def test_lists_go_on_behind_a_page(collection: Collection, client: akin.Client) 
 
 
 def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
-    """Papers added between two pages appear on neither; a cursor of another search is refused."""
+    """Changes between two pages show on neither; a cursor of another search or list is refused."""
     with akin.open(shutil.copytree(data, tmp_path / "data")) as collection:
+        head = collection.list_papers(limit=10)
+        collection.delete([paper.id for paper in head])
+        tail = collection.list_papers(limit=1_000, cursor=head.next_cursor)
+        assert sorted(IDS) == sorted(each.id for each in (*head, *tail))
+        with pytest.raises(InputError, match="another search"):
+            collection.list_papers(year_from=2000, cursor=head.next_cursor)
+        with pytest.raises(InputError, match="cursor was altered"):
+            collection.list_papers(cursor="99999")
+        collection.add(DEMO[:10])
         first = collection.search(START, limit=100)
         collection.add([{**WHALES, "abstract": DEMO[0]["abstract"]}])
         rest = collection.search(START, limit=100, cursor=first.next_cursor)
