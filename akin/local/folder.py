@@ -46,12 +46,13 @@ class OpenFolder:
         return f"<{type(self).__name__} {str(self._settings.data)!r}: {counted(len(self), 'paper')}>"
 
     def close(self) -> None:
-        """Close the database of the catalog, if it is open; using the collection opens it again."""
+        """Close the files of the collection and the database of its catalog; using it opens them again."""
         if self._saved is not None:
             self._saved.close()
             self._saved = None
-        if "_ingest" in self.__dict__:
-            self._ingest.close()
+        if ingest := self.__dict__.pop("_ingest", None):
+            ingest.close()
+        self.__dict__.pop("_engines", None)
 
     @cached_property
     def _engines(self) -> Engines:

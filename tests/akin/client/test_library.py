@@ -445,6 +445,25 @@ def test_a_paper_is_the_one_asked_for_while_it_is_replaced(
         assert START == collection.vectors(START).paper.id
 
 
+def test_a_closed_collection_has_no_file_open(data: Path, tmp_path: Path) -> None:
+    """Closing releases all files, though the object is still there; using it opens them again."""
+    folder = Path(shutil.copytree(data, tmp_path / "data"))
+
+    def are_open() -> bool:
+        links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return any(folder in link.readlink().parents for link in links)
+
+    with akin.open(folder) as collection:
+        collection.add(WHALES)
+        collection.search(text="whales sing")
+        collection.save_query("whales", search={"text": "whales sing"})
+        assert are_open()
+    assert not are_open()
+    assert "whales" == collection.search(text="whales sing")[0].paper.id
+    collection.close()
+    assert not are_open()
+
+
 def test_a_folder_without_a_collection(tmp_path: Path) -> None:
     """Opening a folder without a collection raises an error at once."""
     with pytest.raises(SnapshotMissingError):
