@@ -40,7 +40,7 @@ from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.retries import Retries, checked_retries
 from akin.client.signatures import all_like
 from akin.client.uploads import Papers
-from models.errors import InputError, ServiceError
+from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
 _List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
@@ -225,14 +225,15 @@ class AsyncClient:
         while not reader.finished:
             wait_s = poll_s
             try:
-                async with self._http.stream(**reader.request()) as response:
-                    if response.is_error:
-                        await response.aread()
-                        raise parsing.problem(response)
-                    async for content in response.aiter_bytes():
-                        for answer in reader.answers(content):
-                            yield answer
-                    reader.end(response)
+                with parsing.sending():
+                    async with self._http.stream(**reader.request()) as response:
+                        if response.is_error:
+                            await response.aread()
+                            raise parsing.problem(response)
+                        async for content in response.aiter_bytes():
+                            for answer in reader.answers(content):
+                                yield answer
+                        reader.end(response)
             except httpx.RequestError as broken:
                 wait_s = self._retries.next_wait_s(
                     reader.attempt, parsing.unreachable(broken, self._http.base_url)
@@ -256,14 +257,11 @@ class AsyncClient:
         while True:
             attempt += 1
             try:
-                return parsing.received(
-                    request,
-                    await self._http.request(
+                with parsing.sending():
+                    response = await self._http.request(
                         request.method, request.path, json=sent, headers=request.headers
-                    ),
-                )
-            except httpx.InvalidURL as refused:
-                raise InputError(f"A name, or a filter, is too long for an address ({refused}).") from refused
+                    )
+                return parsing.received(request, response)
             except httpx.RequestError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:

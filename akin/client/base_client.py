@@ -13,7 +13,7 @@ from akin.client.responses import parsing
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.retries import Retries, checked_retries
-from models.errors import InputError, ServiceError
+from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _Answer = TypeVar("_Answer")
@@ -57,12 +57,11 @@ class BaseClient:
         while True:
             attempt += 1
             try:
-                return parsing.received(
-                    request,
-                    self._http.request(request.method, request.path, json=sent, headers=request.headers),
-                )
-            except httpx.InvalidURL as refused:
-                raise InputError(f"A name, or a filter, is too long for an address ({refused}).") from refused
+                with parsing.sending():
+                    response = self._http.request(
+                        request.method, request.path, json=sent, headers=request.headers
+                    )
+                return parsing.received(request, response)
             except httpx.RequestError as broken:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:

@@ -136,7 +136,7 @@ class Resources(BaseClient):
         while not reader.finished:
             wait_s = poll_s
             try:
-                with self._http.stream(**reader.request()) as response:
+                with parsing.sending(), self._http.stream(**reader.request()) as response:
                     if response.is_error:
                         response.read()
                         raise parsing.problem(response)

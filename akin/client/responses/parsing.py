@@ -1,5 +1,7 @@
 """Conversion of a service's HTTP responses, and of failed connections, into answers and errors."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import NoneType
@@ -33,6 +35,7 @@ _ANSWERS = {
         PapersAccepted,
         PaperAnswer,
         News,
+        NoneType,
         PaperVectorsAnswer,
         Profile,
         ProfileList,
@@ -46,6 +49,7 @@ _ANSWERS = {
     )
 }
 _MAX_DETAIL = 300
+_WITHOUT_BODY = frozenset({202, 204})  # the statuses of a service's answers that have none
 
 
 def read_answer(kind: type[_Answer], content: bytes) -> _Answer:
@@ -58,7 +62,7 @@ def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
     """Return the answer; raises ServiceError for a problem, or if the response is not one of Akin."""
     if not response.is_success:
         raise problem(response)
-    if request.answer is NoneType:
+    if request.answer is NoneType and response.status_code in _WITHOUT_BODY:
         return None  # type: ignore[return-value]  # which is its type
     try:
         return read_answer(request.answer, response.content)
@@ -69,6 +73,24 @@ def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
             type="about:blank",
             status=response.status_code,
         ) from error
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Raise InputError for an address that is too long, and if the client or its event loop is closed."""
+    try:
+        yield
+    except httpx.InvalidURL as refused:
+        raise InputError(f"A name, or a filter, is too long for an address ({refused}).") from refused
+    except RuntimeError as refused:
+        if "closed" not in str(refused):
+            raise
+        told = (
+            "Make another, and close it after its last use; each asyncio.run needs an AsyncClient of its own."
+        )
+        raise InputError(
+            f"The client can send nothing more ({str(refused).rstrip('.')}). {told}"
+        ) from refused
 
 
 def problem(response: httpx.Response) -> ServiceError:
@@ -82,12 +104,22 @@ def problem(response: httpx.Response) -> ServiceError:
     if not isinstance(problem, dict):
         problem = {}
     return ServiceError(
-        str(problem.get("detail") or response.reason_phrase)[:_MAX_DETAIL],
+        str(problem.get("detail") or _without_detail(response))[:_MAX_DETAIL],
         type=str(problem.get("type", "about:blank")),
         status=response.status_code,
         request_id=response.headers.get("x-request-id"),
         retry_after_s=_retry_after_s(response.headers),
     )
+
+
+def _without_detail(response: httpx.Response) -> str:
+    """Return what a response says that is not a problem of an Akin service."""
+    status = f"{response.status_code} {response.reason_phrase}"
+    if response.has_redirect_location:
+        place = response.headers["location"]
+        told = "if the service is there, give the client that address, up to /v1."
+        return f"The answer is a redirect ({status}) to {place}; {told}"
+    return f"The answer is {status}, not one of an Akin service; check the address, and any proxy before it."
 
 
 def _retry_after_s(headers: httpx.Headers) -> float | None:
@@ -104,7 +136,7 @@ def _retry_after_s(headers: httpx.Headers) -> float | None:
 def _date_in(header: str) -> datetime | None:
     try:
         return parsedate_to_datetime(header).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

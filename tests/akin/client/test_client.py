@@ -297,11 +297,61 @@ class TestPatience:
                 asking(Scripted(response), waits)
             assert ("about:blank", response.status_code) == (caught.value.type, caught.value.status)
 
+    def test_what_cannot_be_a_wait_is_ignored(self, asking: Ask, waits: list[float]) -> None:
+        """A date in Retry-After that no clock has is ignored."""
+        asking(Scripted(busy(503, "Fri, 31 Dec 9999 23:59:59 -1200"), found()), waits)
+        assert [0.5] == waits
+
+    def test_a_status_alone_is_said_in_a_sentence(self, asking: Ask, waits: list[float]) -> None:
+        """A redirect names its address, and another status without a message says what to check."""
+        moved = httpx.Response(301, headers={"location": "https://papers.example/v1/papers/x"})
+        with pytest.raises(ServiceError, match=r"\(301 Moved Permanently\) to https://papers.example/v1/"):
+            asking(Scripted(moved), waits)
+        with pytest.raises(ServiceError, match="502 Bad Gateway, not one of an Akin service"):
+            asking(Scripted(httpx.Response(502)), waits)
+
     def test_a_key_is_sent(self, asking: Ask, waits: list[float]) -> None:
         """The key is sent in the Authorization header."""
         script = Scripted(found())
         asking(script, waits, key="k1")
         assert "Bearer k1" == script.requests[0].headers["authorization"]
+
+
+def test_a_page_is_no_deletion() -> None:
+    """A deletion that is answered with a page, such as that of a login, raises an error."""
+    page = httpx.Response(200, text="<html>Log in", headers={"content-type": "text/html"})
+    with akin.Client(transport=httpx.MockTransport(Scripted(*[page] * 5, httpx.Response(202)))) as client:
+        for delete in (
+            client.delete,
+            client.delete_profile,
+            client.delete_query,
+            client.close_feed,
+            client.cancel_batch,
+        ):
+            with pytest.raises(ServiceError, match=r"not one of /v1/.* of an Akin service"):
+                delete("x")
+        client.delete("x")
+
+
+def test_a_closed_client_says_so() -> None:
+    """A closed client, and an AsyncClient of a closed event loop, raise ``InputError``, not RuntimeError."""
+    client = akin.Client()
+    client.close()
+    for ask in (lambda: client.paper("x"), lambda: list(client.batch_results("x"))):
+        with pytest.raises(InputError, match=r"client has been closed\)\. Make another"):
+            ask()
+
+    def send(_: httpx.Request) -> httpx.Response:
+        raise RuntimeError("Event loop is closed")  # as from a connection that an earlier loop made
+
+    async def ask_twice() -> None:
+        async with akin.AsyncClient(transport=httpx.MockTransport(send)) as waiting:
+            with pytest.raises(InputError, match=r"loop is closed.*each asyncio\.run"):
+                await waiting.paper("x")
+            with pytest.raises(InputError, match="loop is closed"):
+                await anext(waiting.batch_results("x"))
+
+    anyio.run(ask_twice)
 
 
 def test_an_address_is_given_in_full() -> None:
