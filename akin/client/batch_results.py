@@ -10,6 +10,7 @@ from akin.client.requests import batch_path
 from akin.client.responses.batches import BatchResult, Problem
 from akin.client.responses.matches import MatchedSubmission
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from models.counts import counted
 from models.errors import ServiceError
 
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
@@ -47,9 +48,20 @@ class ResultsReader:
         return answers
 
     def end(self, response: httpx.Response) -> None:
-        """Record whether the response had all results; if not, the batch is still queued or running."""
+        """Record whether the response had all results; if not, the batch is still queued or running.
+
+        Raises ServiceError if the batch failed, or if the response is not one of a service.
+        """
         self.attempt = 0
-        self.finished = response.headers.get("x-akin-batch-state") not in {"queued", "running"}
+        state = response.headers.get("x-akin-batch-state")
+        if state is None:
+            raise _error(
+                "The response is not one of an Akin service; check the address.", response.status_code
+            )
+        if state == "failed":
+            told = f"The batch failed after {counted(self.start, 'result')}; get_batch says why, in error."
+            raise _error(told, response.status_code)
+        self.finished = state not in {"queued", "running"}
 
 
 def _batch_result(line: bytes) -> BatchResult:
@@ -64,8 +76,9 @@ def _batch_result(line: bytes) -> BatchResult:
         shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
         return BatchResult(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
-        raise ServiceError(
-            "The result is not one of an Akin service; check the versions of client and service.",
-            type="about:blank",
-            status=None,
-        ) from error
+        told = "The result is not one of an Akin service; check the versions of client and service."
+        raise _error(told, None) from error
+
+
+def _error(told: str, status: int | None) -> ServiceError:
+    return ServiceError(told, type="about:blank", status=status)

@@ -1,6 +1,5 @@
 """The client's methods for profiles, saved queries and batches, which a service stores."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
@@ -131,7 +130,10 @@ class Resources(BaseClient):
         return self._send(requests.get_batch(batch_id))
 
     def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[BatchResult]:
-        """Yield the results in order, from number ``start``, as they finish; interruptions are retried."""
+        """Yield the results in order, from number ``start``, as they finish; interruptions are retried.
+
+        Raises ServiceError after the last result of a batch that failed.
+        """
         reader = ResultsReader(batch_id, start)
         while not reader.finished:
             wait_s = poll_s
@@ -150,7 +152,7 @@ class Resources(BaseClient):
             except ServiceError as problem:
                 wait_s = self._retries.next_wait_s(reader.attempt, problem)
             if not reader.finished:
-                time.sleep(wait_s)
+                self._sleep(wait_s)
 
     def cancel_batch(self, batch_id: str) -> None:
         """Cancel a batch if it is not finished, and delete it with its results."""

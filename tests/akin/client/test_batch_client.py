@@ -203,6 +203,41 @@ def test_what_breaks_is_taken_up_again() -> None:
         assert 1 == script.n_deletes
 
 
+def results_of(*states: str | None, waits: list[float]) -> list[Any]:
+    """Return the results of a batch with these states, one result a response, and record the waits."""
+    script = list(enumerate(states))
+
+    def respond(_: httpx.Request) -> httpx.Response:
+        number, state = script.pop(0)
+        line = json.dumps({"seed": number, "paper_id": None, "problem": PROBLEM})
+        return httpx.Response(200, headers={"X-Akin-Batch-State": state} if state else {}, text=f"{line}\n")
+
+    with akin.Client(transport=httpx.MockTransport(respond), sleep=waits.append) as client:
+        return list(client.batch_results("x", poll_s=7.0))
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [("failed", "batch failed after 2 results; get_batch says why"), (None, "not one of an Akin")],
+)
+def test_results_that_do_not_come_are_an_error(last: str | None, said: str) -> None:
+    """A failed batch, and a response without a state, raise an error; waits are those of the client."""
+    waits: list[float] = []
+    assert [0, 1, 2] == [each.seed for each in results_of("queued", "running", "done", waits=waits)]
+    assert [7.0, 7.0] == waits
+    with pytest.raises(ServiceError, match=said):
+        results_of("running", last, waits=waits)
+
+    async def ask() -> None:
+        headers = {"X-Akin-Batch-State": last} if last else {}
+        transport = httpx.MockTransport(lambda _: httpx.Response(200, headers=headers))
+        async with akin.AsyncClient(transport=transport) as client:
+            with pytest.raises(ServiceError, match=said.partition(" after")[0]):
+                await anext(client.batch_results("x"))
+
+    anyio.run(ask)
+
+
 def test_the_fields_are_those_of_the_service() -> None:
     """The client and the service have the same fields for batches."""
     kinds = (SeedsBatchIn, QueriesBatchIn, RecommendationsBatchIn, ProfilesBatchIn, MatchBatchIn)
