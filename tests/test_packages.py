@@ -128,6 +128,15 @@ def test_the_command_line_says_what_it_needs(alone: Path) -> None:
     assert re.fullmatch(r'error: The command line needs the package \'\w+\', .*"akin\[local\]"\n', said)
 
 
+def test_every_package_ships_its_types() -> None:
+    """Type checkers of a user's program read the annotations of all packages (PEP 561)."""
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    packed = tool["setuptools"]["package-data"]
+    for package in PACKAGES:
+        assert "py.typed" in packed[package]
+        assert (ROOT / package / "py.typed").is_file()
+
+
 def test_the_extras_are_those_of_the_project() -> None:
     """Every extra named in messages exists, and only ``engine`` and ``dev`` are never named in one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

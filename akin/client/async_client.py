@@ -1,6 +1,6 @@
 """The client for asyncio and trio."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Self, TypeVar, Unpack, cast
 
 import anyio
@@ -18,11 +18,13 @@ from akin.client.params import (
     ListFilters,
     ListRequest,
     MatchRequest,
+    Profiles,
     RecommendationsRequest,
     RecommendKeywords,
     SearchKeywords,
     SearchRequest,
-    Seed,
+    SeedLike,
+    Seeds,
     SentenceKeywords,
     SentenceRequest,
     as_sent,
@@ -33,7 +35,7 @@ from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.client.responses.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
-from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
@@ -55,7 +57,7 @@ class AsyncClient:
         url: str = DEFAULT_URL,
         *,
         key: str | None = None,
-        timeout_s: float = 30.0,
+        timeout_s: float | None = 30.0,
         retries: Retries | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
@@ -74,12 +76,14 @@ class AsyncClient:
         """Close the connections."""
         await self._http.aclose()
 
-    async def search(self, paper_id: str | None = None, **params: Unpack[SearchKeywords]) -> SearchAnswer:
+    async def search(
+        self, paper_id: PaperLike | None = None, **params: Unpack[SearchKeywords]
+    ) -> SearchAnswer:
         """As ``Client.search``."""
         return await self._listed(Pages(requests.search, requests.given(paper_id=paper_id, **params)))
 
     async def recommend(
-        self, seeds: str | Seed | Sequence[str | Seed] = (), **params: Unpack[RecommendKeywords]
+        self, seeds: Seeds = (), **params: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
         lookup = with_libraries(requests.given(**params, seeds=seeds_of(seeds)))
@@ -99,8 +103,8 @@ class AsyncClient:
 
     async def match(
         self,
-        submissions: Sequence[str | Seed],
-        profiles: Mapping[str, Sequence[str] | None],
+        submissions: Iterable[SeedLike],
+        profiles: Profiles,
         **params: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``."""
@@ -108,7 +112,12 @@ class AsyncClient:
         return await self._send(requests.match(submissions, profiles, asked))
 
     async def put_profile(
-        self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
+        self,
+        name: str,
+        papers: Iterable[PaperLike],
+        *,
+        conflicts: Iterable[PaperLike] = (),
+        quota: int | None = None,
     ) -> Profile:
         """As ``Client.put_profile``."""
         return await self._send(requests.put_profile(name, papers, conflicts, quota))
@@ -126,27 +135,27 @@ class AsyncClient:
         """As ``Client.delete_profile``."""
         await self._send(requests.delete_profile(name))
 
-    async def embed(self, papers: Sequence[Draft]) -> Embedding:
+    async def embed(self, papers: Draft | Iterable[Draft]) -> Embedding:
         """As ``Client.embed``."""
         return await self._send(requests.embed(papers))
 
-    async def vectors(self, name: str) -> PaperVectorsAnswer:
+    async def vectors(self, name: PaperLike) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
         return await self._send(requests.vectors(name))
 
-    async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
+    async def compare(self, a: SeedLike, b: SeedLike) -> ComparedPapers:
         """As ``Client.compare``."""
         return await self._send(requests.compare(a, b))
 
-    async def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
+    async def analyze(self, abstract: str | Sequence[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
         return await self._send(requests.analyze(title, abstract))
 
-    async def paper(self, paper_id: str) -> Paper:
+    async def paper(self, paper_id: PaperLike) -> Paper:
         """As ``Client.paper``."""
         return (await self._send(requests.paper(paper_id))).paper
 
-    async def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
+    async def papers(self, names: PaperLike | Iterable[PaperLike]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``."""
         return (await self._send(requests.papers(names))).papers
 
@@ -166,7 +175,7 @@ class AsyncClient:
         """As ``Client.add``."""
         return await self._send(requests.add(papers, wait=wait))
 
-    async def delete(self, paper_id: str | Sequence[str]) -> None:
+    async def delete(self, paper_id: PaperLike | Iterable[PaperLike]) -> None:
         """As ``Client.delete``."""
         for each in ids_of(paper_id):
             await self._send(requests.delete(each))

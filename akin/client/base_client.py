@@ -28,7 +28,7 @@ class BaseClient:
         url: str = DEFAULT_URL,
         *,
         key: str | None = None,
-        timeout_s: float = 30.0,
+        timeout_s: float | None = 30.0,
         retries: Retries | None = None,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,

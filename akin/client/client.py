@@ -7,7 +7,7 @@ with akin.Client("http://127.0.0.1:8000") as client:
         print(result.score, result.paper.title)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, cast
 
 from akin.client import requests
@@ -20,8 +20,10 @@ from akin.client.params import (
     FacetName,
     Filters,
     MatchRequest,
+    Profiles,
     ScorerName,
-    Seed,
+    SeedLike,
+    Seeds,
     SentenceRequest,
     Unlike,
     ids_of,
@@ -29,7 +31,7 @@ from akin.client.params import (
 from akin.client.resources import Resources
 from akin.client.responses.matches import ComparedPapers, MatchAnswer
 from akin.client.responses.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
-from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.signatures import all_spelt
@@ -46,7 +48,7 @@ class Client(Resources):
 
     def search(
         self,
-        paper_id: str | None = None,
+        paper_id: PaperLike | None = None,
         *,
         title: str | None = None,
         abstract: str | Sequence[str] | None = None,
@@ -76,10 +78,10 @@ class Client(Resources):
 
     def recommend(
         self,
-        seeds: str | Seed | Sequence[str | Seed] = (),
+        seeds: Seeds = (),
         *,
         like: Files | None = None,
-        negatives: str | Seed | Sequence[str | Seed] = (),
+        negatives: Seeds = (),
         unlike: Files | None = None,
         facet: FacetName | Sequence[FacetName] | None = None,
         strategy: Literal["any", "all"] | None = None,
@@ -109,7 +111,7 @@ class Client(Resources):
         self,
         text: str | None = None,
         *,
-        paper_id: str | None = None,
+        paper_id: PaperLike | None = None,
         sentence: int | None = None,
         by: Literal["meaning", "function"] | None = None,
         facet: FacetName | Sequence[FacetName] | None = None,
@@ -123,22 +125,22 @@ class Client(Resources):
         params = requests.given(**locals())
         return self._send(requests.search_sentences(cast(SentenceRequest, params)))
 
-    def embed(self, papers: Sequence[Draft]) -> Embedding:
+    def embed(self, papers: Draft | Iterable[Draft]) -> Embedding:
         """Return the vectors of at most 32 drafts: one for each sentence, and one for the whole draft."""
         return self._send(requests.embed(papers))
 
-    def vectors(self, name: str) -> PaperVectorsAnswer:
+    def vectors(self, name: PaperLike) -> PaperVectorsAnswer:
         """Return the stored vectors of a paper: one for each sentence, and one for the whole paper."""
         return self._send(requests.vectors(name))
 
-    def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
+    def compare(self, a: SeedLike, b: SeedLike) -> ComparedPapers:
         """Compare two papers, each given by name or pasted (``title`` and ``abstract``)."""
         return self._send(requests.compare(a, b))
 
     def match(
         self,
-        submissions: Sequence[str | Seed],
-        profiles: Mapping[str, Sequence[str] | None],
+        submissions: Iterable[SeedLike],
+        profiles: Profiles,
         *,
         conflicts: Sequence[tuple[int, str]] | None = None,
         quotas: Mapping[str, int] | None = None,
@@ -167,15 +169,15 @@ class Client(Resources):
         )
         return self._send(requests.match(submissions, profiles, cast(MatchRequest, params)))
 
-    def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
+    def analyze(self, abstract: str | Sequence[str], *, title: str = "") -> Analysis:
         """Split an abstract into sentences, and return each with its facet."""
         return self._send(requests.analyze(title, abstract))
 
-    def paper(self, paper_id: str) -> Paper:
+    def paper(self, paper_id: PaperLike) -> Paper:
         """Return a paper of the collection."""
         return self._send(requests.paper(paper_id)).paper
 
-    def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
+    def papers(self, names: PaperLike | Iterable[PaperLike]) -> tuple[Paper | None, ...]:
         """Return the papers with these ids, DOIs, arXiv ids, URLs or titles, at most 500, in this order.
 
         A name that no paper has gives ``None``.
@@ -229,7 +231,7 @@ class Client(Resources):
         """
         return self._send(requests.add(papers, wait=wait))
 
-    def delete(self, paper_id: str | Sequence[str]) -> None:
+    def delete(self, paper_id: PaperLike | Iterable[PaperLike]) -> None:
         """Delete one paper or several; ids that the collection does not have are ignored."""
         for each in ids_of(paper_id):
             self._send(requests.delete(each))

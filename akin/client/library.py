@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from warnings import warn
 
 from akin.client.params import id_of, mapping_of
@@ -14,7 +14,7 @@ from models.errors import InputError
 from models.extras import needed
 
 if TYPE_CHECKING:
-    from akin.client.params import Seed
+    from akin.client.params import Seed, Seeds
     from indexer.corpus.library.entries import Entry
 
 MAX_SEEDS: Final = 500  # the limit of recommendations
@@ -143,11 +143,10 @@ def with_libraries(params: Mapping[str, Any]) -> PaperLookup[dict[str, Any]]:
     return sent
 
 
-def seeds_of(given: "str | Seed | Sequence[str | Seed]") -> "list[str | Seed]":
+def seeds_of(given: "Seeds") -> "list[str | Seed]":
     """Return a list of seeds, also for a single one; raises InputError if ``given`` is neither."""
-    given = id_of(given)
-    if isinstance(given, str | Mapping):
-        return [given]
+    if isinstance(one := id_of(given), str | Mapping):
+        return [cast("str | Seed", one)]
     if not isinstance(given, Iterable) or hasattr(given, "columns"):  # a table yields its columns
         raise InputError(
             f"Papers to start from are ids, or dictionaries that hold a paper, not {type(given).__name__}."

@@ -8,6 +8,7 @@ from types import NoneType
 from typing import Any, Literal, NotRequired, Required, TypedDict
 from urllib.parse import quote
 
+from akin.client.responses.ranked import PaperLike
 from models.errors import InputError
 
 _MAX_NAME_CHARS = 5_000  # up to twelve times as many in an address, which may have 65,536
@@ -73,10 +74,7 @@ class SearchShape(Results, total=False):
 
 
 class SearchKeywords(SearchShape, total=False):
-    """A pasted paper (``title`` and ``abstract``) or a short ``text``; what counts; what to return.
-
-    ``cursor`` is ``next_cursor`` of the answer before, given with the same other keywords.
-    """
+    """A pasted paper or a short ``text``; ``cursor`` is ``next_cursor`` of the answer to the same request."""
 
     title: str
     abstract: str | Sequence[str]
@@ -87,13 +85,13 @@ class SearchKeywords(SearchShape, total=False):
 class SearchRequest(SearchKeywords, total=False):
     """The keywords of a search, including a paper by its name."""
 
-    paper_id: str
+    paper_id: PaperLike
 
 
 class Seed(TypedDict, total=False):
     """A paper or a short ``text``, the parts of it that count, and its weight."""
 
-    paper_id: str
+    paper_id: PaperLike
     title: str
     abstract: str | Sequence[str]
     text: str
@@ -102,6 +100,10 @@ class Seed(TypedDict, total=False):
     unlike: Unlike
     focus: float
     weight: float
+
+
+SeedLike = PaperLike | Seed
+Seeds = SeedLike | Iterable[SeedLike]
 
 
 class Draft(TypedDict):
@@ -127,12 +129,11 @@ class NewPaper(TypedDict):
 
 
 class RecommendationsShape(Results, total=False):
-    """Papers that results should be unlike, how seeds are combined, and what to return.
+    """How seeds are combined, and what to return.
 
     ``cursor`` is ``next_cursor`` of the answer before, given with the same other keywords.
     """
 
-    negatives: Sequence[str | Seed]
     strategy: Literal["any", "all"]
     negative_weight: float
     words: float
@@ -141,17 +142,16 @@ class RecommendationsShape(Results, total=False):
 
 
 class RecommendationsRequest(RecommendationsShape, total=False):
-    """The keywords of recommendations, including the papers to start from, by name or as a ``Seed``."""
+    """The keywords of recommendations, including the papers to start from, and those to be unlike."""
 
-    seeds: Sequence[str | Seed]
+    seeds: Sequence[SeedLike]
+    negatives: Sequence[SeedLike]
 
 
 class RecommendKeywords(RecommendationsShape, total=False):
-    """The keywords of ``recommend``, with libraries: files with seeds (``like``) and negatives (``unlike``).
+    """The keywords of ``recommend``, with libraries: files of seeds (``like``), negatives (``unlike``)."""
 
-    ``facet`` applies to the seeds that do not choose a part themselves.
-    """
-
+    negatives: Seeds
     like: str | Path | Sequence[str | Path]
     unlike: str | Path | Sequence[str | Path]
     facet: FacetName | Sequence[FacetName]
@@ -160,7 +160,7 @@ class RecommendKeywords(RecommendationsShape, total=False):
 class SentenceKeywords(TypedDict, total=False):
     """Number ``sentence`` of ``paper_id``, how to compare, and which sentences may be returned."""
 
-    paper_id: str
+    paper_id: PaperLike
     sentence: int
     by: Literal["meaning", "function"]
     facet: FacetName | Sequence[FacetName]
@@ -174,6 +174,9 @@ class SentenceRequest(SentenceKeywords, total=False):
     text: str
 
 
+Profiles = Mapping[str, PaperLike | Iterable[PaperLike] | None]
+
+
 class Assign(TypedDict, total=False):
     """The profiles per submission, the most submissions per profile, and what an assignment optimizes."""
 
@@ -185,8 +188,7 @@ class Assign(TypedDict, total=False):
 class MatchRequest(TypedDict, total=False):
     """``conflicts`` are pairs (number of a submission, name of a profile); ``quotas`` are by name.
 
-    The answer has the ``limit`` nearest profiles of each submission with ``reasons`` papers each; ``nearest``
-    papers of a profile count for its affinity.
+    The answer has the ``limit`` nearest profiles with ``reasons`` papers each; ``nearest`` papers count.
     """
 
     conflicts: Sequence[tuple[int, str]]
@@ -204,8 +206,8 @@ class BatchMatch(TypedDict, total=False):
     With ``reasons`` 0, ``limit`` may be the number of profiles.
     """
 
-    submissions: Required[Sequence[str | Seed]]
-    profiles: Required[Mapping[str, Sequence[str] | None]]
+    submissions: Required[Iterable[SeedLike]]
+    profiles: Required[Profiles]
     conflicts: Sequence[tuple[int, str]]
     limit: int
     reasons: int
@@ -227,12 +229,12 @@ class BatchRequest(SearchShape, total=False):
     what to return. Or a ``match``, in which each submission is a query.
     """
 
-    seeds: Sequence[str | Seed]
+    seeds: Sequence[SeedLike]
     match: BatchMatch
     queries: Sequence[SearchRequest]
     recommendations: Sequence[NamedRecommendations]
-    profiles: Mapping[str, Sequence[str] | None]
-    negatives: Sequence[str | Seed]
+    profiles: Profiles
+    negatives: Sequence[SeedLike]
     strategy: Literal["any", "all"]
     negative_weight: float
 
@@ -259,14 +261,14 @@ def as_sent(value: Any, *place: object) -> Any:
 
 
 def id_of(given: Any) -> Any:
-    """Return the id of a paper, or of the paper of a result; return anything else unchanged."""
-    found = getattr(getattr(given, "paper", given), "id", None)
+    """Return the id of a paper, or of the paper of a result; return anything else, also a list, unchanged."""
+    found = None if isinstance(given, Iterable) else getattr(getattr(given, "paper", given), "id", None)
     return found if isinstance(found, str) else given
 
 
-def ids_of(given: str | Sequence[str]) -> list[str]:
-    """Return a list of one id or several; raises InputError if one is not a string."""
-    ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+def ids_of(given: PaperLike | Iterable[PaperLike]) -> list[str]:
+    """Return a list of one id or several; raises InputError if one is neither a string nor a paper."""
+    ids = list(map(id_of, [given] if isinstance(given, str) or not isinstance(given, Iterable) else given))
     if not all(isinstance(each, str) for each in ids):
         raise InputError("Give the id of a paper, or a list of ids; an id is a string.")
     as_sent(ids, "ids")
@@ -274,11 +276,12 @@ def ids_of(given: str | Sequence[str]) -> list[str]:
 
 
 def name_of(given: object) -> str:
-    """Return an id or a name unchanged; raises InputError if it is not a string, or not valid Unicode."""
-    if not isinstance(given, str):
+    """Return an id, a name, or the id of a paper; raises InputError for anything else, or invalid Unicode."""
+    name = id_of(given)
+    if not isinstance(name, str):
         raise InputError(f"An id or a name is a string, not {type(given).__name__}.")
-    as_sent(given)
-    return given
+    as_sent(name)
+    return name
 
 
 def in_path(given: object) -> str:

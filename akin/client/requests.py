@@ -15,9 +15,10 @@ from akin.client.params import (
     Draft,
     ListRequest,
     MatchRequest,
+    Profiles,
     RecommendationsRequest,
     SearchRequest,
-    Seed,
+    SeedLike,
     SentenceRequest,
     id_of,
     ids_of,
@@ -28,7 +29,7 @@ from akin.client.params import (
 from akin.client.responses.batches import Batch
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
-from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
@@ -82,14 +83,12 @@ def search_sentences(params: SentenceRequest) -> Request[SentenceAnswer]:
     return Request("POST", "/v1/sentences/search", SentenceAnswer, _with_query(params, _SENTENCE_KEYS))
 
 
-def compare(a: str | Seed, b: str | Seed) -> Request[ComparedPapers]:
+def compare(a: SeedLike, b: SeedLike) -> Request[ComparedPapers]:
     """Return a request that compares two papers."""
     return Request("POST", "/v1/compare", ComparedPapers, {"a": _query(a), "b": _query(b)})
 
 
-def match(
-    submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str] | None], params: MatchRequest
-) -> Request[MatchAnswer]:
+def match(submissions: Iterable[SeedLike], profiles: Profiles, params: MatchRequest) -> Request[MatchAnswer]:
     """Return a request for the profiles nearest to submissions; raises InputError for invalid ones."""
     body = _match_body(submissions, profiles, params)
     quotas = body.pop("quotas", {})
@@ -103,8 +102,8 @@ def match(
 
 
 def _match_body(
-    submissions: Sequence[str | Seed],
-    profiles: Mapping[str, Sequence[str] | None],
+    submissions: Iterable[SeedLike],
+    profiles: Profiles,
     params: MatchRequest | BatchMatch,
 ) -> dict[str, Any]:
     return {
@@ -123,7 +122,7 @@ def _conflicts(given: Any) -> list[dict[str, Any]]:
 
 
 def put_profile(
-    name: str, papers: Sequence[str], conflicts: Sequence[str], quota: int | None
+    name: str, papers: Iterable[PaperLike], conflicts: Iterable[PaperLike], quota: int | None
 ) -> Request[Profile]:
     """Return a request that saves a profile."""
     body = {"papers": ids_of(papers), "conflicts": ids_of(conflicts), "quota": quota}
@@ -140,40 +139,40 @@ def delete_profile(name: str) -> Request[None]:
     return Request("DELETE", f"/v1/profiles/{in_path(name)}", NoneType)
 
 
-def embed(papers: Sequence[Draft]) -> Request[Embedding]:
+def embed(papers: Draft | Iterable[Draft]) -> Request[Embedding]:
     """Return a request for the vectors of drafts."""
     body = {"papers": [dict(mapping_of(each, _DRAFTS)) for each in parts_of(papers)], "encoding": "base64"}
     return Request("POST", "/v1/embed", Embedding, body)
 
 
-def vectors(name: str) -> Request[PaperVectorsAnswer]:
+def vectors(name: PaperLike) -> Request[PaperVectorsAnswer]:
     """Return a request for the vectors of one paper."""
     return Request("GET", f"/v1/papers/{in_path(name)}/vectors?encoding=base64", PaperVectorsAnswer)
 
 
-def _profiles(given: Mapping[str, Sequence[str] | None]) -> list[dict[str, Any]]:
+def _profiles(given: Profiles) -> list[dict[str, Any]]:
     return [
         {"name": name} if papers is None else {"name": name, "papers": ids_of(papers)}
         for name, papers in mapping_of(given, _PROFILES).items()
     ]
 
 
-def _query(given: str | Seed) -> dict[str, Any]:
+def _query(given: SeedLike) -> dict[str, Any]:
     given = id_of(given)
     return {"paper_id": given} if isinstance(given, str) else dict(mapping_of(given, _SEED))
 
 
-def analyze(title: str, abstract: str | list[str]) -> Request[Analysis]:
+def analyze(title: str, abstract: str | Sequence[str]) -> Request[Analysis]:
     """Return a request for the sentences of an abstract and their facets."""
     return Request("POST", "/v1/analyze", Analysis, {"title": title, "abstract": abstract})
 
 
-def paper(paper_id: str) -> Request[PaperAnswer]:
+def paper(paper_id: PaperLike) -> Request[PaperAnswer]:
     """Return a request for one paper."""
     return Request("GET", f"/v1/papers/{in_path(paper_id)}", PaperAnswer)
 
 
-def papers(names: Sequence[str]) -> Request[FetchedPapers]:
+def papers(names: PaperLike | Iterable[PaperLike]) -> Request[FetchedPapers]:
     """Return a request for several papers by their names."""
     return Request("POST", "/v1/papers/fetch", FetchedPapers, {"ids": ids_of(names)})
 
@@ -185,8 +184,8 @@ def list_papers(params: ListRequest) -> Request[PaperList]:
 
 def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
     """Return a request for papers with a similar title; raises InputError if it is not a text."""
-    name_of(title)
-    return Request("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
+    asked = {"title": name_of(title), "limit": limit}
+    return Request("GET", f"/v1/papers?{urlencode(asked)}", TitlesAnswer)
 
 
 def add(papers: Papers, *, wait: bool) -> Request[PapersAccepted]:

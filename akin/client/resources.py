@@ -1,6 +1,6 @@
 """The client's methods for profiles, saved queries and batches, which a service stores."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, cast
 
 import httpx
@@ -15,15 +15,17 @@ from akin.client.params import (
     FacetName,
     Filters,
     NamedRecommendations,
+    Profiles,
     RecommendationsRequest,
     ScorerName,
     SearchRequest,
-    Seed,
+    SeedLike,
     Unlike,
 )
 from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
 from akin.client.responses.matches import Profile, ProfileHead
+from akin.client.responses.ranked import PaperLike
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
 from models.errors import ServiceError
 
@@ -32,7 +34,12 @@ class Resources(BaseClient):
     """Profiles, saved queries with their feeds, and batches."""
 
     def put_profile(
-        self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
+        self,
+        name: str,
+        papers: Iterable[PaperLike],
+        *,
+        conflicts: Iterable[PaperLike] = (),
+        quota: int | None = None,
     ) -> Profile:
         """Save a set of papers under a name; a saved profile with the same name is replaced."""
         return self._send(requests.put_profile(name, papers, conflicts, quota))
@@ -94,12 +101,12 @@ class Resources(BaseClient):
         self,
         *,
         idempotency_key: str | None = None,
-        seeds: Sequence[str | Seed] | None = None,
+        seeds: Sequence[SeedLike] | None = None,
         queries: Sequence[SearchRequest] | None = None,
         recommendations: Sequence[NamedRecommendations] | None = None,
-        profiles: Mapping[str, Sequence[str] | None] | None = None,
+        profiles: Profiles | None = None,
         match: BatchMatch | None = None,
-        negatives: Sequence[str | Seed] | None = None,
+        negatives: Sequence[SeedLike] | None = None,
         strategy: Literal["any", "all"] | None = None,
         negative_weight: float | None = None,
         sentences: Sequence[int] | None = None,

@@ -1,6 +1,6 @@
 """Conversion of dictionaries and files into papers to upload."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from math import isnan
@@ -20,7 +20,7 @@ MAX_ADDED: Final = 1_000  # papers in one request
 _SHOWN: Final = 3  # left out papers that a warning names
 
 # A paper, a file, or several of them.
-Papers = NewPaper | str | Path | Sequence[NewPaper | str | Path]
+Papers = NewPaper | str | Path | Iterable[NewPaper | str | Path]
 
 
 def papers_to_add(given: Papers) -> list[dict[str, Any]]:

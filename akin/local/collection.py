@@ -1,6 +1,6 @@
 """A collection in this process, with the methods and answers of ``akin.Client``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Unpack, cast
 
@@ -15,14 +15,16 @@ from akin.client.params import (
     ListFilters,
     ListRequest,
     MatchRequest,
+    Profiles,
     RecommendKeywords,
     SearchKeywords,
+    SeedLike,
+    Seeds,
     SentenceKeywords,
     SentenceRequest,
     ids_of,
     name_of,
 )
-from akin.client.params import Seed as PaperSeed
 from akin.client.responses.matches import ComparedPapers, MatchAnswer
 from akin.client.responses.papers import (
     FetchedPapers,
@@ -32,7 +34,7 @@ from akin.client.responses.papers import (
     PapersAccepted,
     TitlesAnswer,
 )
-from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.signatures import all_like, spelt
@@ -114,7 +116,7 @@ class Collection(WithSavedQueries):
     input, SnapshotError, EncoderError and StorageError.
     """
 
-    def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
+    def search(self, paper_id: PaperLike | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
         pages = Pages(requests.search, requests.given(paper_id=paper_id, **asked))
         while (request := pages.next_request()) is not None:
@@ -123,9 +125,7 @@ class Collection(WithSavedQueries):
             pages.take(as_answer(SearchAnswer, SearchOut.written(found, next_cursor=cursor)))
         return pages.answer()
 
-    def recommend(
-        self, seeds: str | PaperSeed | Sequence[str | PaperSeed] = (), **asked: Unpack[RecommendKeywords]
-    ) -> RecommendationsAnswer:
+    def recommend(self, seeds: Seeds = (), **asked: Unpack[RecommendKeywords]) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
         sent = looked_up(with_libraries(requests.given(**asked, seeds=seeds_of(seeds))), self.papers)
         pages = Pages(requests.recommend, sent)
@@ -153,12 +153,12 @@ class Collection(WithSavedQueries):
             SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query()))
         )
 
-    def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
+    def analyze(self, abstract: str | Sequence[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
         body = checked(_DRAFT, requests.analyze(title, abstract).body)
         return as_answer(Analysis, AnalyzeOut.of(analyze(self._engine.annotator, body.to_paper())))
 
-    def compare(self, a: str | PaperSeed, b: str | PaperSeed) -> ComparedPapers:
+    def compare(self, a: SeedLike, b: SeedLike) -> ComparedPapers:
         """As ``Client.compare``."""
         body = checked(_COMPARE, requests.compare(a, b).body)
         compared = side_by_side(self._engine, body.a.to_seed(), body.b.to_seed())
@@ -166,8 +166,8 @@ class Collection(WithSavedQueries):
 
     def match(
         self,
-        submissions: Sequence[str | PaperSeed],
-        profiles: Mapping[str, Sequence[str] | None],
+        submissions: Iterable[SeedLike],
+        profiles: Profiles,
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``, except that all profiles must be given with their papers."""
@@ -179,13 +179,13 @@ class Collection(WithSavedQueries):
             )
         return as_answer(MatchAnswer, MatchOut.of(match(self._engine, body.to_query({}))))
 
-    def embed(self, papers: Sequence[Draft]) -> Embedding:
+    def embed(self, papers: Draft | Iterable[Draft]) -> Embedding:
         """As ``Client.embed``."""
         body = checked(_DRAFTS, requests.embed(papers).body)
         embedding = embed(self._engine.annotator.encoder, [paper.to_paper() for paper in body.papers])
         return as_answer(Embedding, EmbedOut.of(embedding, body.encoding))
 
-    def vectors(self, name: str) -> PaperVectorsAnswer:
+    def vectors(self, name: PaperLike) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
         engine = self._engine
         found = paper_vectors(engine, engine.names.position(name_of(name)))
@@ -218,7 +218,7 @@ class Collection(WithSavedQueries):
         )
         return as_answer(PapersAccepted, out)
 
-    def delete(self, paper_id: str | Sequence[str]) -> None:
+    def delete(self, paper_id: PaperLike | Iterable[PaperLike]) -> None:
         """As ``Client.delete``."""
         deleted: dict[str, int] = {}
         try:
@@ -231,14 +231,14 @@ class Collection(WithSavedQueries):
             for each, change in deleted.items():
                 self._ingest.wait_until_gone(each, change)
 
-    def paper(self, paper_id: str) -> Paper:
+    def paper(self, paper_id: PaperLike) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""
         engine = self._engine  # read once, as positions differ between generations
         found = PaperOut.model_validate(engine.snapshot.paper(engine.names.position(name_of(paper_id))))
         answer = PaperAnswerOut(paper=found, generation=engine.snapshot.generation)
         return as_answer(PaperAnswer, answer).paper
 
-    def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
+    def papers(self, names: PaperLike | Iterable[PaperLike]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``, for any number of names."""
         engine = self._engine
         found = FetchedOut.of(fetch_papers(engine, ids_of(names)), engine.snapshot.generation)

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -11,7 +11,7 @@ import orjson
 
 from akin.client.params import NewPaper
 from akin.client.signatures import spelt
-from akin.client.uploads import parts_of, without_missing
+from akin.client.uploads import Papers, parts_of, without_missing
 from akin.compiling import compile_in_background
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
@@ -29,7 +29,7 @@ _FIRST_SEEN = re.compile(r"first seen at line (\d+)")
 
 @spelt
 def index(
-    papers: str | Path | NewPaper | Iterable[str | Path] | Iterable[NewPaper],
+    papers: Papers,
     data: str | Path,
     *,
     encoder: str = "",

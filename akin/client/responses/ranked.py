@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from akin.client.responses.lists import Results
-from akin.client.responses.papers import AnswerWarning, Paper, Sentence
+from akin.client.responses.papers import AnswerWarning, FoundTitle, Paper, Sentence
 
 _MIN_HIGHLIGHT = 0.05
 
@@ -114,6 +114,10 @@ class Result:
             "match": best[0][0] if best else "",
             **self.paper.row(),
         }
+
+
+# What names a paper in a request: its id or another of its names, or what an earlier answer has of it.
+PaperLike = str | Paper | Result | FoundTitle
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,19 @@ def test_papers_and_results_are_queries(asked: str, request: pytest.FixtureReque
     liked = papers.recommend([".."], facet="other")
     assert liked.results == papers.recommend([found[0]], facet="other").results
     assert papers.compare(".", "..").a == papers.compare(paper, found[0]).a
+    other = papers.paper(found[0])
+    assert (".", "..", found[0].paper) == (paper.id, other.id, other)
+    assert (other, None, paper) == papers.papers(each for each in (found[0], "nobody", paper))
+    assert paper == papers.paper(papers.find_papers(paper.title)[0])
+    assert papers.vectors(".").paper == papers.vectors(paper).paper
+    matched = papers.match([paper], {"p": found}).submissions[0]
+    assert [("p", 1)] == [(each.profile, each.papers) for each in matched.profiles]
+    papers.add({"id": "gone", "title": "Gone", "abstract": "We leave."}, wait=True)
+    papers.delete(papers.paper("gone"))
+    assert (None,) == papers.papers("gone")
+    saved = papers.save_query("floods", search={"paper_id": "."})
+    with pytest.raises(InputError, match="not News"):
+        papers.compare(papers.new_papers(saved.id), ".")
     with pytest.raises(InputError, match="not generator; give a list"):
         papers.search(".", filters={"ids": (each for each in [".."])})
 
