@@ -1,6 +1,6 @@
 """The base classes of lists of results: iteration, conversion to pandas and BibTeX, display in notebooks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
 
 from models.extras import needed
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from akin.client.responses.ranked import Seed
 
 PAPER_COLUMNS: Final = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
+# The types of columns: a table without rows does not know them, and an unknown year would make all floats.
+_TYPES: Final = {
+    **dict.fromkeys(("score", "nearer_than", "similarity", "distance"), "float64"),
+    "sentence": "int64",
+    "year": "Int64",
+    "added_at": "datetime64[ns, UTC]",
+}
 _SHOWN: Final = 10  # lines of a list in an interpreter
 _LONGEST: Final = 80  # characters of a title there
 
@@ -59,10 +66,9 @@ class Listed(Generic[_Item]):
     def __repr__(self) -> str:
         total: int | None = getattr(self, "total", None)
         of_all = "" if total is None else f" of {total:,}"
-        lines = [f"{place:>3}. {item.line()}" for place, item in enumerate(self._items[:_SHOWN], 1)]
-        more = len(self) - len(lines)
-        lines += [f"     ... and {more:,} more"] if more else []
-        return "\n".join([f"<{type(self).__name__}: {len(self):,}{of_all}>", *lines])
+        return in_lines(
+            f"<{type(self).__name__}: {len(self):,}{of_all}>", [item.line for item in self._items]
+        )
 
     def to_pandas(self) -> "DataFrame":
         """Return a table with a row for each entry; raises MissingPackageError without pandas."""
@@ -70,8 +76,7 @@ class Listed(Generic[_Item]):
             from pandas import DataFrame  # noqa: PLC0415 - clients do without it
 
         table = DataFrame([item.row() for item in self._items], columns=self.COLUMNS or None)
-        # An unknown year would make a column of floats.
-        return table.astype({"year": "Int64"}) if "year" in table else table
+        return table.astype({name: kind for name, kind in _TYPES.items() if name in table})
 
 
 class PaperItem(Item, Protocol):
@@ -137,6 +142,13 @@ class Results(ListedPapers[_PaperItem]):
 def _titles(seeds: "Sequence[Seed]") -> Iterator[str]:
     for seed in seeds:
         yield f"{'not ' if seed.negative else ''}{titled(seed.title or 'a text', None)}"
+
+
+def in_lines(head: str, lines: Sequence[Callable[[], str]]) -> str:
+    """Return ``head`` and the first numbered lines below it, and how many more there are."""
+    shown = [f"{place:>3}. {line()}" for place, line in enumerate(lines[:_SHOWN], 1)]
+    more = len(lines) - len(shown)
+    return "\n".join([head, *shown, *([f"     ... and {more:,} more"] if more else [])])
 
 
 def titled(title: str, year: int | None) -> str:

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
-from akin.client.responses.lists import titled
+from akin.client.responses.lists import in_lines, titled
 from akin.client.responses.papers import AnswerWarning, PaperHead
 from akin.client.responses.ranked import Alignment, Omitted, Words
+from models.counts import counted
+
+_PROFILES = 3  # of a submission, in an interpreter
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,11 @@ class MatchedSubmission:
     title: str
     profiles: tuple[MatchedProfile, ...]
 
+    def line(self) -> str:
+        """Return the title, and the nearest profiles with their affinities, on one line."""
+        nearest = [f"{each.profile} {each.affinity:.3f}" for each in self.profiles[:_PROFILES]]
+        return f"{titled(self.title or self.id or 'a text', None)}: {', '.join(nearest)}"
+
 
 @dataclass(frozen=True, slots=True)
 class LostPapers:
@@ -152,7 +160,7 @@ class LostPapers:
     papers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MatchAnswer:
     """Submissions in the given order, with the nearest profiles of each."""
 
@@ -161,3 +169,7 @@ class MatchAnswer:
     generation: str
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+
+    def __repr__(self) -> str:
+        head = f"<{type(self).__name__}: {counted(len(self.submissions), 'submission')}>"
+        return in_lines(head, [each.line for each in self.submissions])

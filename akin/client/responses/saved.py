@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from akin.client.responses.lists import Results
 from akin.client.responses.papers import AnswerWarning
@@ -53,6 +53,10 @@ class NewPaper(Recommendation):
 
     added_at: datetime = field(kw_only=True)
 
+    def row(self) -> dict[str, Any]:
+        """Return the cells of a result in a table, with ``added_at``."""
+        return {**Recommendation.row(self), "added_at": self.added_at}
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class News(Results[NewPaper]):
@@ -63,6 +67,7 @@ class News(Results[NewPaper]):
     none.
     """
 
+    COLUMNS: ClassVar[tuple[str, ...]] = (*Results.COLUMNS, "added_at")
     id: str
     name: str
     results: tuple[NewPaper, ...]

@@ -2,9 +2,10 @@
 
 import base64
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from akin.client.responses.papers import AnswerWarning
+from models.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class SentenceVector:
     start: int
     end: int
     facet: str | None
-    vector: str
+    vector: str = field(repr=False)
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -44,7 +45,7 @@ class PaperVectors:
     title: str
     abstract: str
     sentences: tuple[SentenceVector, ...]
-    document: str
+    document: str = field(repr=False)
     dropped_sentences: int
 
     @property
@@ -53,7 +54,7 @@ class PaperVectors:
         return _values(self.document)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PaperVectorsAnswer:
     """A paper's vectors and the generation they were read from."""
 
@@ -61,8 +62,12 @@ class PaperVectorsAnswer:
     paper: PaperVectors
     generation: str
 
+    def __repr__(self) -> str:
+        vectors = counted(len(self.paper.sentences) + 1, "vector")
+        return f"<{type(self).__name__}: {vectors} of {self.paper.id}, from {self.encoder.name}>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Embedding:
     """The vectors of papers, in the given order."""
 
@@ -70,6 +75,11 @@ class Embedding:
     papers: tuple[PaperVectors, ...]
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+
+    def __repr__(self) -> str:
+        vectors = counted(sum(len(paper.sentences) + 1 for paper in self.papers), "vector")
+        papers = counted(len(self.papers), "paper")
+        return f"<{type(self).__name__}: {vectors} of {papers}, from {self.encoder.name}>"
 
 
 def _values(vector: str) -> tuple[float, ...]:

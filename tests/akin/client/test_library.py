@@ -104,6 +104,12 @@ def test_a_collection_and_both_clients_have_the_same_methods() -> None:
         assert of_client[name].__doc__ == ours[name].__doc__
 
 
+def types_of(answer: Any) -> dict[str, str]:
+    """Return the types of the columns of an answer's table that are not text, by their names."""
+    columns = answer.to_pandas().dtypes.items()
+    return {name: str(kind) for name, kind in columns if not pd.api.types.is_string_dtype(kind)}
+
+
 def timeless(answer: Any) -> Any:
     """Return the fields of an answer without its time and its cursor, which differ between processes."""
     given = {name: getattr(answer, name) for name in answer.__slots__}
@@ -354,7 +360,14 @@ def test_news_are_asked_for_as_of_a_service(small: Collection) -> None:
     wrong: Any = "x"
     with pytest.raises(InputError, match="up_to must be a whole number"):
         small.mark_seen(saved.id, wrong)
-    assert 0 == len(small.new_papers(saved.id, limit=2))
+    news = small.new_papers(saved.id, limit=2)
+    assert 0 == len(news)
+    small.add({**WHALES, "id": "more", "title": "More whales"})
+    more = small.new_papers(saved.id, weak=True)
+    small.delete("more")
+    assert [each.added_at for each in more] == list(more.to_pandas()["added_at"])
+    assert 1 == len(more)
+    assert types_of(more) == types_of(news)
 
 
 def test_rows_of_a_table_are_added_without_its_gaps(small: Collection, tmp_path: Path) -> None:
@@ -559,8 +572,24 @@ def test_answers_are_taken_along(collection: Collection) -> None:
         (collection.find_papers(DEMO[3]["title"]), collection.find_papers("qqqq xxxx")),
     ):
         assert (0, list(some.to_pandas())) == (len(none), list(none.to_pandas()))
+        assert types_of(some) == types_of(none) != {}
     assert 3 == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
     assert answer[0].paper.title in answer.to_bibtex()
+
+
+def test_answers_without_a_list_are_short_in_an_interpreter(collection: Collection) -> None:
+    """The repr of a match shows its nearest profiles, and that of vectors their number, not their text."""
+    matched = collection.match([START] * 12, {"ada": ["demo:p03-m02"]}, limit=1)
+    first = matched.submissions[0]
+    lines = repr(matched).splitlines()
+    assert ["<MatchAnswer: 12 submissions>", "     ... and 2 more"] == [lines[0], lines[-1]]
+    assert f"  1. {DEMO[37]['title']}: ada {first.profiles[0].affinity:.3f}" == lines[1]
+    embedded = collection.embed([{"abstract": DRAFT}] * 2)
+    assert "<Embedding: 8 vectors of 2 papers, from hashing>" == repr(embedded)
+    stored = collection.vectors(START)
+    n_vectors = len(stored.paper.sentences) + 1
+    assert f"<PaperVectorsAnswer: {n_vectors} vectors of {START}, from hashing>" == repr(stored)
+    assert stored.paper.document not in repr(stored.paper)
 
 
 def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Client) -> None:
