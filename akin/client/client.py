@@ -201,7 +201,7 @@ class Client(Resources):
         Years are inclusive; one of several names has to match. To get the next papers, give ``next_cursor``
         of the answer as ``cursor``, with the same filters.
         """
-        params = requests.given(**locals())
+        params = {"limit": 100, **requests.given(**locals())}
         return self._listed(Pages(requests.list_papers, params))
 
     def count_papers(

@@ -269,8 +269,8 @@ def id_of(given: Any) -> Any:
 def ids_of(given: PaperLike | Iterable[PaperLike]) -> list[str]:
     """Return a list of one id or several; raises InputError if one is neither a string nor a paper."""
     ids = list(map(id_of, [given] if isinstance(given, str) or not isinstance(given, Iterable) else given))
-    if not all(isinstance(each, str) for each in ids):
-        raise InputError("Give the id of a paper, or a list of ids; an id is a string.")
+    if not all(isinstance(each, str) and each for each in ids):
+        raise InputError("Give the id of a paper, or a list of ids; an id is a string that is not empty.")
     as_sent(ids, "ids")
     return ids
 
@@ -278,8 +278,9 @@ def ids_of(given: PaperLike | Iterable[PaperLike]) -> list[str]:
 def name_of(given: object) -> str:
     """Return an id, a name, or the id of a paper; raises InputError for anything else, or invalid Unicode."""
     name = id_of(given)
-    if not isinstance(name, str):
-        raise InputError(f"An id or a name is a string, not {type(given).__name__}.")
+    if not isinstance(name, str) or not name:
+        told = "an empty one" if name == "" else type(given).__name__
+        raise InputError(f"An id or a name is a string, not {told}.")
     as_sent(name)
     return name
 

@@ -178,8 +178,19 @@ def papers(names: PaperLike | Iterable[PaperLike]) -> Request[FetchedPapers]:
 
 
 def list_papers(params: ListRequest) -> Request[PaperList]:
-    """Return a request for a page of the papers that pass filters."""
-    return Request("GET", f"/v1/papers?{urlencode(params, doseq=True)}", PaperList)
+    """Return a request for a page of the papers that pass filters; raises InputError for a wrong type."""
+    return Request("GET", f"/v1/papers?{_in_address(params)}", PaperList)
+
+
+def _in_address(asked: Mapping[str, Any]) -> str:
+    """Return parameters as text, in which a service sees no types; raises InputError for wrong ones."""
+    if isinstance(asked.get("limit"), str):
+        raise InputError("limit must be a whole number, not a string.")
+    for name in ("venues", "fields", "authors", "has_facets"):
+        names = asked.get(name, ())
+        if not isinstance(names, str | list | tuple) or not all(isinstance(each, str) for each in names):
+            raise InputError(f"{name} must be a name, or a list of names.")
+    return urlencode(asked, doseq=True)
 
 
 def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
@@ -229,8 +240,7 @@ def delete_query(query_id: str) -> Request[None]:
 
 def new_papers(query_id: str, limit: int | None, *, weak: bool) -> Request[News]:
     """Return a request for the new papers of a saved query."""
-    wanted = {"weak": "true"} if weak else {}
-    params = urlencode(wanted if limit is None else {**wanted, "limit": limit})
+    params = _in_address(given(weak="true" if weak else None, limit=limit))
     return Request("GET", f"{_query_path(query_id)}/new{'?' if params else ''}{params}", News)
 
 

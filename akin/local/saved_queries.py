@@ -8,6 +8,7 @@ from akin.client import requests
 from akin.client.params import (
     RecommendationsRequest,
     SearchRequest,
+    name_of,
 )
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.local.folder import OpenFolder, as_answer, checked
@@ -63,17 +64,17 @@ class WithSavedQueries(OpenFolder):
 
     def saved_query(self, query_id: str) -> SavedQuery:
         """As ``Client.saved_query``."""
-        saved = self._queries.get(query_id, owner=None)
+        saved = self._queries.get(name_of(query_id), owner=None)
         return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
 
     def delete_query(self, query_id: str) -> None:
         """As ``Client.delete_query``."""
-        self._queries.remove(query_id, owner=None)
+        self._queries.remove(name_of(query_id), owner=None)
 
     def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
         """As ``Client.new_papers``."""
         asked = checked(_NEWS, {"limit": limit})
-        found = self._queries.get(query_id, owner=None)
+        found = self._queries.get(name_of(query_id), owner=None)
         query = to_query(found.head.kind, found.body)
         added, most = self._queries.added(found.head.seen), asked.limit or query.limit
         news = news_of(self._engine, query, added, since=found.head.seen, limit=most, weak=weak)
@@ -82,7 +83,7 @@ class WithSavedQueries(OpenFolder):
     def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
         """As ``Client.mark_seen``."""
         seen = checked(_SEEN, requests.mark_seen(query_id, up_to).body)
-        head = self._queries.mark_seen(query_id, seen.up_to, owner=None)
+        head = self._queries.mark_seen(name_of(query_id), seen.up_to, owner=None)
         return as_answer(SavedQueryHead, SavedQueryHeadOut.of(head, feed=None))
 
     @property

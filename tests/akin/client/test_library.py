@@ -349,7 +349,9 @@ def test_a_list_is_asked_for_as_of_a_service(collection: Collection, client: aki
         for each in (collection, client):
             with pytest.raises((InputError, ServiceError), match=said):
                 getattr(each, method)(**asked)
-    assert N_PAPERS == len(collection.list_papers(limit=500))
+    nothing: Any = None
+    for each in (collection, client):
+        assert [N_PAPERS, 100] == [len(each.list_papers(limit=500)), len(each.list_papers(limit=nothing))]
 
 
 def test_news_are_asked_for_as_of_a_service(small: Collection) -> None:
