@@ -1,8 +1,10 @@
 """Runs a checkpoint over token sequences in length-sorted batches and pools windows of tokens."""
 
 import copy
+import os
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,10 @@ from models.types import EncoderSpec, Paper, Precision, Unit
 OPENING = 4
 
 log = structlog.get_logger(__name__)
+
+# A forked process has none of torch's threads, and would wait for them forever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 class Transformer:

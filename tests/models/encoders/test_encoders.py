@@ -1,5 +1,8 @@
 """Encoders against a plain re-computation and ASPIRE's own vectors; their contract is in tests/contracts."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -28,6 +31,25 @@ from tests.support.examples.models.tiny_bert import (
 def tiny(tmp_path_factory):
     """Return the folder of a tiny random BERT."""
     return write_tiny_bert(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+# A program that encodes, and whose fork encodes too; a fork that waits for its parent's threads is killed.
+FORKING = """
+import os, signal
+from models.encoder import load_encoder
+from models.types import Paper, Sentence
+
+text = "We fit a graph network to gauges. " * 9
+papers = [Paper("a", "A", text, (Sentence(text, 0, len(text)),))] * 9
+encoder = load_encoder("minilm", device="cpu")
+expected = encoder.encode(papers)[0].sentences
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    same = abs(encoder.encode(papers)[0].sentences - expected).max() < 1e-5
+    os._exit(not same)
+raise SystemExit(os.waitpid(child, 0)[1])
+"""
 
 
 def copy_of(folder, target, **changed):
@@ -243,3 +265,9 @@ def test_layers_that_are_not_there_are_refused(tiny):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
     with pytest.raises(EncoderError, match=r"\[-1\]"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(-1,))
+
+
+def test_a_forked_process_encodes():
+    """A fork of a process that has used an encoder encodes the same, though it has no threads of torch."""
+    environ = {**os.environ, "OMP_NUM_THREADS": "2"}
+    assert 0 == subprocess.run([sys.executable, "-c", FORKING], env=environ, check=False).returncode
