@@ -42,7 +42,8 @@ from akin.client.uploads import Papers
 class Client(Resources):
     """A client of the service at ``url``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
-    ``key`` is an API key, if the service requires one; ``timeout_s`` is the longest wait for each response.
+    ``key`` is an API key, if the service requires one; ``timeout_s`` is the longest wait for a connection and
+    for the next data of a response, in each attempt (``None``: no limit).
     Every method raises ServiceError if the service refuses the request or does not respond.
     """
 
