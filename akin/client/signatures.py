@@ -27,14 +27,22 @@ def spelt(method: _Method) -> _Method:
     """Return a method that raises TypeError for unknown keywords, and names the keyword that may be meant."""
     known = _keywords(method)
 
-    @wraps(method)
-    def asked(*given: Any, **keywords: Any) -> Any:
+    def expect_known(keywords: dict[str, Any]) -> None:
         for name in keywords:
             if name not in known:
                 raise TypeError(_unknown(method.__name__, name, known))
+
+    @wraps(method)
+    def asked(*given: Any, **keywords: Any) -> Any:
+        expect_known(keywords)
         return method(*given, **keywords)
 
-    return cast("_Method", asked)
+    @wraps(method)
+    async def awaited(*given: Any, **keywords: Any) -> Any:
+        expect_known(keywords)
+        return await method(*given, **keywords)
+
+    return cast("_Method", awaited if inspect.iscoroutinefunction(method) else asked)
 
 
 def all_spelt(kind: _Kind) -> _Kind:

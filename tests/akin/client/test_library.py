@@ -247,6 +247,15 @@ def test_one_paper_or_a_file_is_added_and_several_are_deleted(
             asked.delete([])
             assert (None,) * 3 == asked.papers(["a", "l", "monkeys"])
 
+        async def add() -> None:
+            async with akin.AsyncClient(address) as waiting:
+                await waiting.add(bib, wait=True)
+                await waiting.delete("a")
+
+        with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added") as told:
+            anyio.run(add)
+        assert [__file__] == [each.filename for each in told]
+
 
 NOTHING_TO_START_FROM = "Nothing to start from: give papers as seeds"
 REFUSED = [
@@ -394,11 +403,13 @@ def test_a_misspelt_keyword_is_named_with_the_one_meant(
     """A misspelt keyword raises ``TypeError``, like Python's, with the keyword that was meant."""
     wrong = r"search\(\) got an unexpected keyword argument 'fasset'; did you mean 'facet'\?"
     other: Any = {"fasset": "method"}
-    for asked in (collection, client, akin.AsyncClient()):
+    for asked in (collection, client):
         with pytest.raises(TypeError, match=wrong):
             asked.search(START, **other)
         with pytest.raises(TypeError, match=r"match\(\) .*'quotes'; did you mean 'quotas'"):
             asked.match([START], {}, quotes={})  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=wrong):
+        anyio.run(lambda: akin.AsyncClient().search(START, **other))
     with pytest.raises(TypeError, match=r"batch\(\) .*'querys'; did you mean 'queries'"):
         client.batch(querys=[])  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"index\(\) .*'encodr'; did you mean 'encoder'"):

@@ -4,6 +4,7 @@ import inspect
 import typing
 from types import FunctionType
 from typing import Any, get_args
+from unittest.mock import AsyncMock, create_autospec
 
 import pytest
 
@@ -46,6 +47,14 @@ def test_what_is_shown_is_what_the_method_takes(method: Any) -> None:
     assert names == set(shown)
     defaults = {name: each.default for name, each in taken.items() if each.default is not each.empty}
     assert defaults == {name: shown[name].default for name in defaults}
+
+
+def test_methods_to_await_are_coroutine_functions() -> None:
+    """Mocks and frameworks see that the methods of ``AsyncClient`` are awaited."""
+    kinds = inspect.getmembers(akin.AsyncClient, inspect.isfunction)
+    others = {name for name, each in kinds if name[0] != "_" and not inspect.iscoroutinefunction(each)}
+    assert {"profiles", "batch_results"} == others  # which are iterated over
+    assert isinstance(create_autospec(akin.AsyncClient).search, AsyncMock)
 
 
 @pytest.mark.parametrize(
