@@ -65,8 +65,8 @@ from service.match.side_by_side import side_by_side
 from service.resolve.analysis import analyze
 from service.resolve.embedding import embed
 from service.search.lookup import Listing, fetch_papers, find_titles, list_papers, paper_vectors
+from service.search.query import Page, Seed
 from service.search.query import SearchAnswer as Found
-from service.search.query import Seed
 from service.search.sentences import search_sentences
 
 _SEARCH = TypeAdapter(SearchIn)
@@ -253,6 +253,11 @@ class Collection(WithSavedQueries):
         cursor = self._cursors.following(found.next_page, listing, engine)
         out = ListOut.of(found, next_cursor=cursor, generation=engine.snapshot.generation)
         return as_answer(PaperList, out)
+
+    def _cursor_at(self, place: int, filters: ListFilters) -> str:
+        """Return a cursor with which ``list_papers`` begins at number ``place`` (from 0), or at the end."""
+        listing, engine = Listing(checked(_LIST, _of_lists(dict(filters))).to_filters()), self._engine
+        return self._cursors.write(Page(min(place, len(engine.snapshot))), listing, engine.digest)
 
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:
         """As ``Client.count_papers``."""

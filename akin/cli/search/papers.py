@@ -103,7 +103,8 @@ def _listed(collection: "Client | Collection", filters: ListFilters, *, first: i
     if isinstance(collection, Client):
         found = collection.list_papers(limit=first + limit, **filters)
         return replace(found, papers=found.papers[first:], next_cursor=None)
-    return replace(collection.list_papers(limit=limit, cursor=str(first), **filters), next_cursor=None)
+    cursor = collection._cursor_at(first, filters)  # noqa: SLF001 - no client has it, as no service does
+    return replace(collection.list_papers(limit=limit, cursor=cursor, **filters), next_cursor=None)
 
 
 def _by_title(collection: "Client | Collection", title: str, *, limit: int, form: Output) -> None:

@@ -43,6 +43,7 @@ def test_pages_are_counted_from_one(hashed_data: Path, address: str, where: str)
     for page, expected in ((1, IDS[:30]), (2, IDS[30:60]), (4, IDS[90:]), (5, [])):
         assert expected == printed_ids(*asked, "--limit", "30", "--page", str(page))
     assert IDS == printed_ids(*asked, "--limit", "500")
+    assert [] == printed_ids("--data", hashed_data, "--page", str(2**40))
     assert LATE[20:40] == printed_ids(*asked, "--year-from", "2020", "--page", "2")
     assert f"{len(LATE)}\n" == run("papers", *asked, "--count", "--year-from", "2020")
     shown = run("papers", *asked, "--limit", "2", "--page", "2").splitlines()
