@@ -157,10 +157,8 @@ class SegmentTitles:
         self._folded: list[str] = folded.to_pylist()
         # Papers are often cited without their subtitle.
         short = np.flatnonzero(np.asarray(pc.match_substring_regex(titles, _SUBTITLE)))
-        self._forms = (
-            self._folded
-            + fold(pc.replace_substring_regex(titles.take(pa.array(short)), _SUBTITLE, "")).to_pylist()
-        )
+        shortened = pc.replace_substring_regex(titles.take(pa.array(short)), _SUBTITLE, "")
+        self._forms = self._folded + fold(shortened).to_pylist()
         self._paper_of_form: Int64[np.ndarray, " n_forms"] = np.concatenate([np.arange(len(titles)), short])
         self._vocabulary, self._bounds, self._papers_of_word = _postings(folded)
         # Places in alphabetical order of the titles, and by length, shortest title first.
@@ -206,8 +204,10 @@ class SegmentTitles:
 
     def similarity(self, text: str, place: int) -> float:
         """Return the similarity of the title at ``place``, with or without its subtitle."""
-        forms = np.flatnonzero(self._paper_of_form == place).tolist()
-        return max(float(Indel.normalized_similarity(text, self._forms[form])) for form in forms)
+        short = self._paper_of_form[self._n_papers :]  # ascending, after a form for each paper
+        first, last = np.searchsorted(short, [place, place + 1]).tolist()
+        forms = [self._folded[place], *self._forms[self._n_papers + first : self._n_papers + last]]
+        return max(float(Indel.normalized_similarity(text, form)) for form in forms)
 
     def beginning(
         self, text: str, live: Int64[np.ndarray, " n_live"], *, limit: int
