@@ -98,8 +98,8 @@ class _Commands(TyperGroup):
             if error.errno not in _UNWRITABLE or error.filename is not None:
                 raise
             _leave_output()
-            told = (error.strerror or "").lower()
-            stderr.print(f"[bold red]error:[/] cannot write the output: {told}", soft_wrap=True)
+            reason = (error.strerror or "").lower()
+            stderr.print(f"[bold red]error:[/] cannot write the output: {reason}", soft_wrap=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             kept = " What was done so far is kept; run the same command again to resume."

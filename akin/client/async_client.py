@@ -108,8 +108,8 @@ class AsyncClient:
         **params: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``."""
-        asked = cast(MatchRequest, requests.given(**params))
-        return await self._send(requests.match(submissions, profiles, asked))
+        request = cast(MatchRequest, requests.given(**params))
+        return await self._send(requests.match(submissions, profiles, request))
 
     async def put_profile(
         self,

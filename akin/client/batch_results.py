@@ -59,8 +59,8 @@ class ResultsReader:
                 "The response is not one of an Akin service; check the address.", response.status_code
             )
         if state == "failed":
-            told = f"The batch failed after {counted(self.start, 'result')}; get_batch says why, in error."
-            raise _error(told, response.status_code)
+            message = f"The batch failed after {counted(self.start, 'result')}; get_batch says why, in error."
+            raise _error(message, response.status_code)
         self.finished = state not in {"queued", "running"}
 
 
@@ -76,9 +76,9 @@ def _batch_result(line: bytes) -> BatchResult:
         shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
         return BatchResult(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
-        told = "The result is not one of an Akin service; check the versions of client and service."
-        raise _error(told, None) from error
+        message = "The result is not one of an Akin service; check the versions of client and service."
+        raise _error(message, None) from error
 
 
-def _error(told: str, status: int | None) -> ServiceError:
-    return ServiceError(told, type="about:blank", status=status)
+def _error(message: str, status: int | None) -> ServiceError:
+    return ServiceError(message, type="about:blank", status=status)

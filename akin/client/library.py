@@ -47,17 +47,17 @@ class LibrarySeeds:
     @property
     def losses(self) -> list[str]:
         """Sentences that say which entries of the library do not count, and why."""
-        told = []
+        remarks = []
         if self.left_out:
             named = "; ".join(self.left_out[:_SHOWN]) + (" ..." if len(self.left_out) > _SHOWN else "")
-            told.append(
+            remarks.append(
                 f"left out {counted(len(self.left_out), 'entry', 'entries')} that the collection does not "
                 f"have and that have no usable abstract: {named}"
             )
-        told += [f"skipped: {row}" for row in self.broken]
+        remarks += [f"skipped: {row}" for row in self.broken]
         if self.past:
-            told.append(f"Only the first {MAX_SEEDS} entries count; give the others in another search.")
-        return told
+            remarks.append(f"Only the first {MAX_SEEDS} entries count; give the others in another search.")
+        return remarks
 
 
 def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> PaperLookup[LibrarySeeds]:
@@ -160,8 +160,8 @@ def _paths(given: Files) -> list[Path]:
 
 def _in_respect(seed: "str | Seed | dict[str, Any]", facet: object) -> dict[str, Any]:
     """Return a seed with ``facet``, unless it chooses a facet or sentences itself."""
-    told = "A seed is the id of a paper, or a dictionary that holds one"
-    named = {"paper_id": seed} if isinstance(seed, str) else dict(mapping_of(seed, told))
+    expected = "A seed is the id of a paper, or a dictionary that holds one"
+    named = {"paper_id": seed} if isinstance(seed, str) else dict(mapping_of(seed, expected))
     chooses = named.keys() & {"facet", "sentences"}
     return named if chooses else {**named, "facet": facet}
 

@@ -255,8 +255,8 @@ def as_sent(value: Any, *place: object) -> Any:
         raise InputError(f"{where} must be text in Unicode; half of a character is in it (a surrogate).")
     if not isinstance(value, str | int | float | NoneType):
         kinds = "a text, a number, a list or a dictionary"
-        told = "; give a list" if isinstance(value, Iterator) else ""
-        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}{told}.")
+        advice = "; give a list" if isinstance(value, Iterator) else ""
+        raise InputError(f"{where} must be {kinds}, not {type(value).__name__}{advice}.")
     return value
 
 
@@ -279,8 +279,8 @@ def name_of(given: object) -> str:
     """Return an id, a name, or the id of a paper; raises InputError for anything else, or invalid Unicode."""
     name = id_of(given)
     if not isinstance(name, str) or not name:
-        told = "an empty one" if name == "" else type(given).__name__
-        raise InputError(f"An id or a name is a string, not {told}.")
+        kind = "an empty one" if name == "" else type(given).__name__
+        raise InputError(f"An id or a name is a string, not {kind}.")
     as_sent(name)
     return name
 
@@ -293,8 +293,8 @@ def in_path(given: object) -> str:
     return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 
-def mapping_of(given: object, told: str) -> Mapping[str, Any]:
-    """Return ``given`` if it is a dictionary; else raises InputError, which begins with ``told``."""
+def mapping_of(given: object, expected: str) -> Mapping[str, Any]:
+    """Return ``given`` if it is a dictionary; else raises InputError, which begins with ``expected``."""
     if not isinstance(given, Mapping):
-        raise InputError(f"{told}, not {type(given).__name__}.")
+        raise InputError(f"{expected}, not {type(given).__name__}.")
     return given

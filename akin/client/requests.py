@@ -63,9 +63,9 @@ def given(**keywords: Any) -> dict[str, Any]:
 
 def _with_query(params: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """Return the body of a search, with the ``keys`` that name the query in its field ``query``."""
-    asked = mapping_of(params, "A search is a dictionary of its keywords")
-    query = {key: asked[key] for key in keys if key in asked}
-    return {"query": query, **{key: value for key, value in asked.items() if key not in keys}}
+    keywords = mapping_of(params, "A search is a dictionary of its keywords")
+    query = {key: keywords[key] for key in keys if key in keywords}
+    return {"query": query, **{key: value for key, value in keywords.items() if key not in keys}}
 
 
 def search(params: SearchRequest) -> Request[SearchAnswer]:
@@ -182,21 +182,21 @@ def list_papers(params: ListRequest) -> Request[PaperList]:
     return Request("GET", f"/v1/papers?{_in_address(params)}", PaperList)
 
 
-def _in_address(asked: Mapping[str, Any]) -> str:
+def _in_address(params: Mapping[str, Any]) -> str:
     """Return parameters as text, in which a service sees no types; raises InputError for wrong ones."""
-    if isinstance(asked.get("limit"), str):
+    if isinstance(params.get("limit"), str):
         raise InputError("limit must be a whole number, not a string.")
     for name in ("venues", "fields", "authors", "has_facets"):
-        names = asked.get(name, ())
+        names = params.get(name, ())
         if not isinstance(names, str | list | tuple) or not all(isinstance(each, str) for each in names):
             raise InputError(f"{name} must be a name, or a list of names.")
-    return urlencode(asked, doseq=True)
+    return urlencode(params, doseq=True)
 
 
 def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
     """Return a request for papers with a similar title; raises InputError if it is not a text."""
-    asked = {"title": name_of(title), "limit": limit}
-    return Request("GET", f"/v1/papers?{urlencode(asked)}", TitlesAnswer)
+    params = {"title": name_of(title), "limit": limit}
+    return Request("GET", f"/v1/papers?{urlencode(params)}", TitlesAnswer)
 
 
 def add(papers: Papers, *, wait: bool) -> Request[PapersAccepted]:
@@ -218,8 +218,8 @@ def save_query(
     if search is not None:
         body["search"] = _with_query(search, _PAPER_KEYS)
     if recommendations is not None:
-        told = "Recommendations are a dictionary of their keywords"
-        body["recommendations"] = dict(mapping_of(recommendations, told))
+        expected = "Recommendations are a dictionary of their keywords"
+        body["recommendations"] = dict(mapping_of(recommendations, expected))
     return Request("POST", "/v1/queries", SavedQuery, body)
 
 

@@ -33,7 +33,7 @@ def spelt(method: _Method) -> _Method:
                 raise TypeError(_unknown(method.__name__, name, known))
 
     @wraps(method)
-    def asked(*given: Any, **keywords: Any) -> Any:
+    def plain(*given: Any, **keywords: Any) -> Any:
         expect_known(keywords)
         return method(*given, **keywords)
 
@@ -42,7 +42,7 @@ def spelt(method: _Method) -> _Method:
         expect_known(keywords)
         return await method(*given, **keywords)
 
-    return cast("_Method", awaited if inspect.iscoroutinefunction(method) else asked)
+    return cast("_Method", awaited if inspect.iscoroutinefunction(method) else plain)
 
 
 def all_spelt(kind: _Kind) -> _Kind:

@@ -116,18 +116,18 @@ class Collection(WithSavedQueries):
     input, SnapshotError, EncoderError and StorageError.
     """
 
-    def search(self, paper_id: PaperLike | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
+    def search(self, paper_id: PaperLike | None = None, **keywords: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
-        pages = Pages(requests.search, requests.given(paper_id=paper_id, **asked))
+        pages = Pages(requests.search, requests.given(paper_id=paper_id, **keywords))
         while (request := pages.next_request()) is not None:
             body = checked(_SEARCH, request.body)
             found, cursor = self._page(body)
             pages.take(as_answer(SearchAnswer, SearchOut.written(found, next_cursor=cursor)))
         return pages.answer()
 
-    def recommend(self, seeds: Seeds = (), **asked: Unpack[RecommendKeywords]) -> RecommendationsAnswer:
+    def recommend(self, seeds: Seeds = (), **keywords: Unpack[RecommendKeywords]) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        sent = looked_up(with_libraries(requests.given(**asked, seeds=seeds_of(seeds))), self.papers)
+        sent = looked_up(with_libraries(requests.given(**keywords, seeds=seeds_of(seeds))), self.papers)
         pages = Pages(requests.recommend, sent)
         while (request := pages.next_request()) is not None:
             body = checked(_RECOMMENDATIONS, request.body)
@@ -145,9 +145,11 @@ class Collection(WithSavedQueries):
         query, engine = self._cursors.at(body.cursor, body.to_query(), self._engine, self._engines)
         return self._cursors.answered(query, engine)
 
-    def search_sentences(self, text: str | None = None, **asked: Unpack[SentenceKeywords]) -> SentenceAnswer:
+    def search_sentences(
+        self, text: str | None = None, **keywords: Unpack[SentenceKeywords]
+    ) -> SentenceAnswer:
         """As ``Client.search_sentences``."""
-        request = cast(SentenceRequest, requests.given(text=text, **asked))
+        request = cast(SentenceRequest, requests.given(text=text, **keywords))
         body = checked(_SENTENCES, requests.search_sentences(request).body)
         return as_answer(
             SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query()))
@@ -168,10 +170,10 @@ class Collection(WithSavedQueries):
         self,
         submissions: Iterable[SeedLike],
         profiles: Profiles,
-        **asked: Unpack[MatchRequest],
+        **keywords: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``, except that all profiles must be given with their papers."""
-        params = cast(MatchRequest, requests.given(**asked))
+        params = cast(MatchRequest, requests.given(**keywords))
         body = checked(_MATCH, requests.match(submissions, profiles, params).body)
         if body.named:
             raise InputError(
@@ -244,9 +246,9 @@ class Collection(WithSavedQueries):
         found = FetchedOut.of(fetch_papers(engine, ids_of(names)), engine.snapshot.generation)
         return as_answer(FetchedPapers, found).papers
 
-    def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
+    def list_papers(self, **keywords: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``."""
-        wanted = checked(_LIST, _of_lists(requests.given(**asked)))
+        wanted = checked(_LIST, _of_lists(requests.given(**keywords)))
         listing = Listing(wanted.to_filters(), wanted.limit)
         listing, engine = self._cursors.at(wanted.cursor, listing, self._engine, self._engines)
         found = list_papers(engine, listing)
@@ -265,19 +267,20 @@ class Collection(WithSavedQueries):
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
-        asked = checked(_TITLE, {"title": name_of(title), "limit": limit})
-        found = find_titles(self._engine, asked.title or "", limit=asked.limit)
+        request = checked(_TITLE, {"title": name_of(title), "limit": limit})
+        found = find_titles(self._engine, request.title or "", limit=request.limit)
         return as_answer(TitlesAnswer, TitlesOut.of(found))
 
 
-def _of_lists(asked: dict[str, Any]) -> dict[str, Any]:
+def _of_lists(keywords: dict[str, Any]) -> dict[str, Any]:
     """Return filters of a list with a single name replaced by a list of it, as in an address."""
     return {
-        name: [value] if isinstance(value, str) and name in _NAMED else value for name, value in asked.items()
+        name: [value] if isinstance(value, str) and name in _NAMED else value
+        for name, value in keywords.items()
     }
 
 
-def seed_of(asked: Mapping[str, Any]) -> Seed:
+def seed_of(given: Mapping[str, Any]) -> Seed:
     """Return the paper or text that the keywords of a search name or contain; raises InputError."""
-    seed: Seed = checked(_QUERY, dict(asked)).to_seed()
+    seed: Seed = checked(_QUERY, dict(given)).to_seed()
     return seed

@@ -140,9 +140,9 @@ def _json(fields: dict[str, Any]) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _by_numbers(told: str, file: Path) -> str:
+def _by_numbers(message: str, file: Path) -> str:
     """Replace lines of the temporary ``file`` in a message by papers: its first line is papers[0]."""
-    begin, *parts = told.split(f"{file}:")
+    begin, *parts = message.split(f"{file}:")
     for part in parts:
         line, colon, rest = part.partition(":")
         rest = _FIRST_SEEN.sub(lambda seen: f"first in papers[{int(seen[1]) - 1}]", rest)
@@ -155,9 +155,9 @@ def _left_out(report: BuildReport) -> str:
     refusals = report.staging.refusals
     n_lost = refusals.broken + refusals.without_abstract + len(report.quarantined)
     named = [*refusals.broken_rows, *(f"{each.paper_id}: {each.reason}" for each in report.quarantined)]
-    told = [str(each) for each in named[:_NAMED]]
+    lines = [str(each) for each in named[:_NAMED]]
     if refusals.without_abstract:
         table = report.staging.unresolved
         where = "" if table is None else f" ({table} lists those that can be looked up)"
-        told.append(f"{refusals.without_abstract:,} without an abstract{where}")
-    return f"{counted(n_lost, 'paper was', 'papers were')} not indexed: {'; '.join(told)}" if n_lost else ""
+        lines.append(f"{refusals.without_abstract:,} without an abstract{where}")
+    return f"{counted(n_lost, 'paper was', 'papers were')} not indexed: {'; '.join(lines)}" if n_lost else ""

@@ -73,10 +73,10 @@ class WithSavedQueries(OpenFolder):
 
     def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
         """As ``Client.new_papers``."""
-        asked = checked(_NEWS, {"limit": limit})
+        request = checked(_NEWS, {"limit": limit})
         found = self._queries.get(name_of(query_id), owner=None)
         query = to_query(found.head.kind, found.body)
-        added, most = self._queries.added(found.head.seen), asked.limit or query.limit
+        added, most = self._queries.added(found.head.seen), request.limit or query.limit
         news = news_of(self._engine, query, added, since=found.head.seen, limit=most, weak=weak)
         return as_answer(News, NewsOut.of(found.head, news))
 

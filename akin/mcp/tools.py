@@ -98,7 +98,7 @@ class Tools:
     ) -> str:
         """Find papers similar to one paper, best first, with the sentences that match."""
         filters = given(year_from=year_from, year_to=year_to, venues=venues, fields=fields, authors=authors)
-        asked = given(
+        params = given(
             paper_id=paper_id,
             title=title,
             abstract=abstract,
@@ -110,7 +110,7 @@ class Tools:
             words=words,
             limit=limit,
         )
-        answer = await _answered(self._client.search(**asked))
+        answer = await _answered(self._client.search(**params))
         return formatting.of_search(answer, whole=facet is None and sentences is None)
 
     async def recommend(
@@ -133,7 +133,7 @@ class Tools:
     ) -> str:
         """Find papers similar to several papers and unlike others, best first, with matching sentences."""
         filters = given(year_from=year_from, year_to=year_to)
-        asked = given(
+        params = given(
             seeds=[given(paper_id=paper_id, facet=facet) for paper_id in positive]
             + [given(text=text, facet=facet) for text in texts or ()],
             negatives=[{"paper_id": paper_id} for paper_id in negative or ()],
@@ -142,7 +142,7 @@ class Tools:
             words=words,
             limit=limit,
         )
-        return formatting.of_recommendations(await _answered(self._client.recommend(**asked)))
+        return formatting.of_recommendations(await _answered(self._client.recommend(**params)))
 
     async def find_sentences(
         self,
@@ -160,8 +160,8 @@ class Tools:
         limit: Limit = 5,
     ) -> str:
         """Find the sentences of the collection nearest to a given one, with their papers."""
-        asked = given(text=text, by=by, facet=facet, limit=limit)
-        return formatting.of_sentences(await _answered(self._client.search_sentences(**asked)))
+        params = given(text=text, by=by, facet=facet, limit=limit)
+        return formatting.of_sentences(await _answered(self._client.search_sentences(**params)))
 
     async def analyze_text(
         self,
@@ -205,10 +205,10 @@ def make_server(client: AsyncClient) -> MCPServer[Any]:
     )
 
 
-async def _answered(asked: Awaitable[_Answer]) -> _Answer:
+async def _answered(answer: Awaitable[_Answer]) -> _Answer:
     """Return the answer; an AkinError becomes a ToolError, which tells the model what to correct."""
     try:
-        return await asked
+        return await answer
     except AkinError as problem:
         # A model cannot open that page.
         raise ToolError(str(problem).removesuffix(_OF_PAGE)) from problem

@@ -18,13 +18,13 @@ Changes = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 _UP, _DOWN = ":up", ":down"
 
 
-def changes_content(changes: Changes, *, share: float, told: Mapping[str, str]) -> bytes:
-    """Return the content of a file of ``changes`` scaled by ``share``; ``told`` is its metadata."""
+def changes_content(changes: Changes, *, share: float, metadata: Mapping[str, str]) -> bytes:
+    """Return the content of a file of ``changes`` scaled by ``share``, which holds ``metadata``."""
     tensors = {}
     for name, (up, down) in changes.items():
         tensors[name + _UP] = (share * up).to(torch.float16)
         tensors[name + _DOWN] = down.to(torch.float16)
-    content: bytes = save(tensors, metadata=dict(told))
+    content: bytes = save(tensors, metadata=dict(metadata))
     return content
 
 

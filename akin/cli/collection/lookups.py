@@ -74,10 +74,10 @@ def retitled_papers(staging: StagingReport) -> Group:
     if not staging.n_retitled:
         return Group()
     replaced = f"{counted(staging.n_retitled, 'paper')} replaced one with the same id"
-    told = f"{replaced} and an entirely different title; if it is another paper, "
+    advice = f"{replaced} and an entirely different title; if it is another paper, "
     shown = [f"{each.paper_id}: {each.before!r} became {each.after!r}" for each in staging.retitled]
     return Group(
-        Text(f"{told}change the id of one and index both again:", style="yellow"),
+        Text(f"{advice}change the id of one and index both again:", style="yellow"),
         *first_of(staging.n_retitled, shown),
     )
 

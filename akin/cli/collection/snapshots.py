@@ -81,8 +81,10 @@ def rollback_snapshot(
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
         target = rollback_target(data, to or None)
         if not to:  # repeated without --to, it could go further back, or forward again
-            told = f"Going back to generation {target}; if this is interrupted, repeat it with --to {target}."
-            stderr.print(told, soft_wrap=True)
+            message = (
+                f"Going back to generation {target}; if this is interrupted, repeat it with --to {target}."
+            )
+            stderr.print(message, soft_wrap=True)
         done = rollback(data, target, catalog=papers)
     if not done.is_new:
         stdout.print(f"Generation {done.manifest.generation} is served already; nothing was changed.")
@@ -103,11 +105,11 @@ def rollback_snapshot(
 
 def _as_json(name: str, manifest: Manifest | SnapshotError, served: str) -> dict[str, Any]:
     """Return a generation as JSON; if its manifest cannot be read, with the reason as ``error`` instead."""
-    told: dict[str, Any] = {"generation": name, "served": name == served}
+    described: dict[str, Any] = {"generation": name, "served": name == served}
     if isinstance(manifest, SnapshotError):
-        return {**told, "error": str(manifest)}
+        return {**described, "error": str(manifest)}
     return {
-        **told,
+        **described,
         "created": manifest.created,
         "papers": manifest.n_papers,
         "vectors": manifest.n_rows,

@@ -246,15 +246,15 @@ def suite(
     from evaluation.tasks.task import TaskOptions
 
     create_parent_folders(json_file)
-    told = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]
-    told += [] if limit_queries is None else ["--limit-queries", str(limit_queries)]
+    words = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]
+    words += [] if limit_queries is None else ["--limit-queries", str(limit_queries)]
     with show_progress(stderr) as on_progress:
         options = TaskOptions(encoder, cache, device, limit_queries, on_progress)
         ran = run_suite(
             folder,
             json_file,
             options,
-            command=" ".join(told),
+            command=" ".join(words),
             only=tuple(only or ()),
             elsewhere={"demo": _DEMO},
             on_part=lambda name: stderr.print(f"{name}:"),

@@ -62,8 +62,8 @@ def show(
 
     written = [*figure_tables(rows), *([comparison_table(compared)] if compared else [])]
     comment = "% " if form is FigureFormat.LATEX else ""
-    told = [f"{comment}Note: {note}" for note in notes]
-    text = "\n\n".join([*(FORMATS[form](table) for table in written), *told])
+    remarks = [f"{comment}Note: {note}" for note in notes]
+    text = "\n\n".join([*(FORMATS[form](table) for table in written), *remarks])
     stdout.print(text, markup=False, soft_wrap=True)
 
 

@@ -75,10 +75,10 @@ def _side(name: str, other: str, side: Side, beside: Side) -> Hanging:
         text.append(f"\n  {number:>2} ", style="bold")
         text.append(sentence.text, style="yellow" if sentence.alone else "")
         text.append(f"  {sentence.facet}" if sentence.facet else "", style="dim italic")
-        told = (
+        relation = (
             f"only in {name}" if sentence.alone else f"{other} {sentence.nearest} at {sentence.distance:.3f}"
         )
-        text.append(f"  → {told}", style="yellow" if sentence.alone else "green")
+        text.append(f"  → {relation}", style="yellow" if sentence.alone else "green")
     for label, terms in (
         ("shared words", [each.term for each in beside.words.terms]),
         (f"words only in {name}", side.only_words),

@@ -54,9 +54,9 @@ def lasting(answer: _Ranked, data: Path | None) -> _Ranked:
     return answer if data is None else replace(answer, next_cursor=None)
 
 
-def to_save(asked: _Request) -> _Request:
+def to_save(request: _Request) -> _Request:
     """Return a request as it is saved, with ``limit`` reduced to the most papers of a page."""
-    saved = cast(_Request, dict(asked))
+    saved = cast(_Request, dict(request))
     if saved.get("limit", 0) > _MAX_SAVED:
         saved["limit"] = _MAX_SAVED
     return saved
@@ -74,13 +74,13 @@ def read_aspect(
 
     Sentences are numbers such as ``0,3``; ``unlike`` are also sentences or facets, with this ``weight``.
     """
-    asked = _choice(sentences, facets, option="--sentences") | given(focus=focus)
+    query = _choice(sentences, facets, option="--sentences") | given(focus=focus)
     if unlike[0] or unlike[1]:
         chosen = _choice(*unlike, option="--unlike-sentences")
-        return {**asked, "unlike": chosen | given(weight=weight)}
+        return {**query, "unlike": chosen | given(weight=weight)}
     if weight is not None:
         raise InputError("--unlike-weight is the weight of --unlike; give --unlike FACET as well.")
-    return asked
+    return query
 
 
 def given(**keywords: Any) -> dict[str, Any]:

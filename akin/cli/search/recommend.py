@@ -98,7 +98,7 @@ def recommend(
     """
     form = form_of(output, as_json)
     with open_client(url, data, key=key, device=device) as collection:
-        asked = cast(
+        request = cast(
             RecommendationsRequest,
             {
                 "seeds": _all(papers, seeds, collection, texts=text, facet=facet),
@@ -113,15 +113,15 @@ def recommend(
                 ),
             },
         )
-        if not asked["seeds"]:
+        if not request["seeds"]:
             raise InputError("Nothing to start from: name papers, or give --like LIBRARY or --text WORDS.")
-        answer = collection.recommend(**asked)
-        lost = left_out(answer.unresolved, asked)
+        answer = collection.recommend(**request)
+        lost = left_out(answer.unresolved, request)
         if answer.reason == "no_seed_resolved":
             _expect_seeds(form, answer, lost)
         print_answer(form, lasting(answer, data), lost=lost)
         if save:
-            saved = collection.save_query(save, recommendations=to_save(asked))
+            saved = collection.save_query(save, recommendations=to_save(request))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
 
 

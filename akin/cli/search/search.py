@@ -92,7 +92,7 @@ def search(
             f"{source[:80]!r} is no file. To search by words, give --text {shlex.quote(source[:80])}; by an "
             "indexed paper, --paper."
         )
-    asked = cast(
+    request = cast(
         SearchRequest,
         {
             **read_query(paper_id=paper, sources=(source, abstract), text=text),
@@ -109,8 +109,8 @@ def search(
     )
     with open_client(url, data, key=key, device=device) as collection:
         with naming_lost(collection, {"paper_id": paper} if paper else {}):
-            answer = collection.search(**asked)
+            answer = collection.search(**request)
         print_answer(form, lasting(answer, data))
         if save:
-            saved = collection.save_query(save, search=to_save(asked))
+            saved = collection.save_query(save, search=to_save(request))
             stderr.print(f"Saved as {saved.name!r}.", markup=False)

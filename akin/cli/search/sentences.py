@@ -64,7 +64,7 @@ def sentences(
     """
     if (text is None) == (paper is None or sentence is None) or (text is not None and paper is not None):
         raise InputError("Name the sentence once: give it as TEXT, or as --paper ID --sentence N.")
-    asked = cast(
+    request = cast(
         SentenceRequest,
         {
             **({"paper_id": paper, "sentence": sentence} if text is None else {"text": text}),
@@ -80,7 +80,7 @@ def sentences(
         open_client(url, data, key=key, device=device) as collection,
         naming_lost(collection, {} if paper is None else {"paper_id": paper}),
     ):
-        answer = collection.search_sentences(**asked)
+        answer = collection.search_sentences(**request)
     if as_json:
         print_data(json_line(answer))
     else:
@@ -90,9 +90,9 @@ def sentences(
 def found_sentences(answer: SentenceAnswer) -> Group:
     """Render the query's sentence, then a table of the sentences found, nearest first."""
     query = answer.query
-    asked = Text.assemble((f"Nearest by {query.by}: ", "bold"), (query.text, "bold blue"))
+    heading = Text.assemble((f"Nearest by {query.by}: ", "bold"), (query.text, "bold blue"))
     if query.paper_id:
-        asked.append(f"  ({query.paper_id}, sentence {query.sentence})", style="dim")
+        heading.append(f"  ({query.paper_id}, sentence {query.sentence})", style="dim")
     table = Table("distance", "facet", "sentence", "paper", box=None, padding=(0, 2, 1, 0))
     for found in answer.results:
         about = " · ".join(
@@ -106,9 +106,9 @@ def found_sentences(answer: SentenceAnswer) -> Group:
             Text(found.text),
             Text.assemble((found.paper.title, "blue"), (f"\n{about}", "dim")),
         )
-    shown: list[Text | Table] = [asked, Text(), table]
+    shown: list[Text | Table] = [heading, Text(), table]
     if answer.detail:
-        shown = [asked, Text(answer.detail, style="yellow")]
+        shown = [heading, Text(answer.detail, style="yellow")]
     n_found = counted(len(answer.results), "result")
     took = f"{n_found} in {answer.took_ms:,.0f} ms, generation {answer.generation}"
     return Group(*shown, *notes(answer.warnings), Text(took))

@@ -28,9 +28,9 @@ def lost_line(lost: Unresolved, given: str = "") -> str:
     return f"{start}{why}; did you mean {meant}?"
 
 
-def left_out(answer_lost: Sequence[Unresolved], asked: Mapping[str, Any]) -> list[str]:
+def left_out(answer_lost: Sequence[Unresolved], request: Mapping[str, Any]) -> list[str]:
     """Return a line for each seed or negative of a request that cannot be used, with its given name."""
-    names = [_name(asked["negatives" if lost.negative else "seeds"][lost.seed]) for lost in answer_lost]
+    names = [_name(request["negatives" if lost.negative else "seeds"][lost.seed]) for lost in answer_lost]
     return [
         f"{lost_line(lost, name)}{f' For a library, give --like {name}.' if is_file(name) else ''}"
         for lost, name in zip(answer_lost, names, strict=True)
@@ -60,13 +60,13 @@ def naming_lost(collection: "Client | Collection", *papers: Mapping[str, Any]) -
         ).unresolved
         if not unresolved:
             raise
-        told = [
+        lines = [
             lost_line(lost, _name(seeds[lost.seed]))
             if lost.did_you_mean
             else f"{_name(seeds[lost.seed])[:_MAX_SHOWN]!r}: {error}"
             for lost in unresolved
         ]
-        raise PaperNotFoundError("\n".join(told)) from error
+        raise PaperNotFoundError("\n".join(lines)) from error
 
 
 def expect_no_lost_file(given: str) -> None:

@@ -120,9 +120,11 @@ def _unread(news: News) -> str:
 def _shown(query: SavedQueryHead, news: News) -> Group:
     """Render a query's name, then its new papers, or why there are none."""
     since = query.seen_at or query.created_at
-    told = f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
+    summary = (
+        f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
+    )
     shown: list[Text | Hanging] = [
-        Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")
+        Text.assemble((query.name, "bold"), f": {summary} since {since:%Y-%m-%d %H:%M} UTC")
     ]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost_line(lost)}", style="yellow") for lost in news.unresolved]

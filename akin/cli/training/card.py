@@ -63,7 +63,7 @@ def model_card(
             "## Held-out pairs",
             "",
             *_measured(state),
-            *(f"\n{told[0].upper()}{told[1:]}" for told in overlaps),
+            *(f"\n{overlap[0].upper()}{overlap[1:]}" for overlap in overlaps),
             "",
         ),
         *("## Configuration", "", *(f"    {line}" for line in written)),

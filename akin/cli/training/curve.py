@@ -31,10 +31,10 @@ def curve(history: History) -> str:
     )
     ET.SubElement(svg, "title").text = "Loss and held-out figure of a training run, by step"
     last = f"{smooth[-1][1]:.3f} after step {len(smooth):,}" if smooth else "no step yet"
-    told = (
+    note = (
         f"; {name} held out: " + ", ".join(f"{value:.1f} at {step:g}" for step, value in held) if held else ""
     )
-    ET.SubElement(svg, "desc").text = f"Running mean of the loss: {last}{told}."
+    ET.SubElement(svg, "desc").text = f"Running mean of the loss: {last}{note}."
     ET.SubElement(svg, "style").text = _STYLE
     n_steps = max([1.0, *(step for step, _ in [*smooth, *held])])
     _panel(svg, smooth[:: max(1, len(smooth) // _MAX_POINTS)], n_steps, top=24, title="loss", cls="loss")

@@ -168,7 +168,7 @@ def train_functions(
         learnt = np.sort(drawn)
         known = training.of_labels(features, learnt.tolist())
         trained = training.train_head(known, own, measure=_map_at_r, on_progress=on_progress)
-        told = {
+        metadata = {
             "encoder": encoder.spec.fingerprint,
             "encoder_name": encoder.spec.name,
             "layers": layers,
@@ -180,7 +180,7 @@ def train_functions(
             **asdict(own),
         }
         file = out if seeds == 1 else out.with_name(f"{out.stem}-seed{seed}{out.suffix}")
-        content = weights_content(trained.head, told)
+        content = weights_content(trained.head, metadata)
         with storage_errors(file):
             replace_file(file, content)
         seen.append(trained.held_out[trained.kept])
@@ -216,9 +216,9 @@ def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
     """
     from evaluation.sets import functions as retrieval
 
-    asked = np.bincount(labels)[labels] > 1
-    values = retrieval.retrieval_by_label(vectors, labels)["MAP@R"][asked]
-    return float(values.mean()) if asked.any() else math.nan
+    has_others = np.bincount(labels)[labels] > 1
+    values = retrieval.retrieval_by_label(vectors, labels)["MAP@R"][has_others]
+    return float(values.mean()) if has_others.any() else math.nan
 
 
 def _features(

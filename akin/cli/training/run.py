@@ -84,14 +84,14 @@ class Heads:
         encoder = cache(partial(load_encoder, str(folder), device=device))  # once, and only if one is trained
         shown: list[RenderableType] = []
         if self._facets is not None and not tagger.exists():
-            asked = TaggerSettings(
+            settings = TaggerSettings(
                 layers=self._facets.layers, n_epochs=self._facets.n_epochs, seed=self._seed
             )
-            measured = train_facets(self._labelled, encoder(), asked, out=tagger, on_progress=on_progress)
+            measured = train_facets(self._labelled, encoder(), settings, out=tagger, on_progress=on_progress)
             shown += [] if measured is None else [facet_tables(measured)]
             shown.append(Text(f"Wrote {tagger}, trained on {len(self._labelled.learnt):,} abstracts."))
         if self._functions is not None and self._found is not None and not functions.exists():
-            told = train_functions(
+            summary = train_functions(
                 self._found,
                 encoder(),
                 self._functions.layers,
@@ -102,7 +102,7 @@ class Heads:
                 cache=None,
                 on_progress=on_progress,
             )
-            shown.append(Text(told))
+            shown.append(Text(summary))
         return shown
 
 
@@ -152,8 +152,8 @@ class Run:
         """Write the best checkpoint as the run's encoder if there is none yet; return what ``write`` does."""
         folder = self._out / ENCODER
         if folder.exists():
-            told = f"{folder} already exists and stays as it is. Use it with: --encoder {folder}"
-            return f"{told}. For another share of the change, run akin train export with --share."
+            message = f"{folder} already exists and stays as it is. Use it with: --encoder {folder}"
+            return f"{message}. For another share of the change, run akin train export with --share."
         return self.write(folder, share=self.config.share, commands=commands)
 
     def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:
@@ -165,11 +165,11 @@ class Run:
         expect_new(folder)
         state = self.restore(last=last)
         if self.model.low_rank is not None:
-            told = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
+            metadata = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
             beside = folder.with_name(f"{folder.name}-{CHANGES}")
             with storage_errors(beside):
                 beside.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(beside, changes_content(self.model.changes(), share=share, told=told))
+                replace_file(beside, changes_content(self.model.changes(), share=share, metadata=metadata))
         drawn = self._schedule().drawn(state.step * self.settings.accumulate)
         config = self.config.model_copy(update={"share": share, "tau": self._measured_at})
         card = model_card(config, self.sets, state, drawn=drawn, commands=commands, overlaps=self.overlaps)
@@ -276,15 +276,15 @@ def served_tau(objectives: Sequence[RetrievalObjective]) -> float | None:
 
 def _decisive(config: RunConfig, base: str) -> dict[str, Any]:
     """Return the settings that decide the trained weights, and the fingerprint of the original encoder."""
-    told = config.model_dump(mode="json", exclude={*_UNDECISIVE, "steps", "sets"})
-    told["steps"] = config.steps.model_dump(mode="json", exclude=_UNDECISIVE_STEPS)
-    told["sets"] = [own.model_dump(mode="json", exclude={"path", "licence"}) for own in config.sets]
-    return {**told, "base": base}
+    decisive = config.model_dump(mode="json", exclude={*_UNDECISIVE, "steps", "sets"})
+    decisive["steps"] = config.steps.model_dump(mode="json", exclude=_UNDECISIVE_STEPS)
+    decisive["sets"] = [own.model_dump(mode="json", exclude={"path", "licence"}) for own in config.sets]
+    return {**decisive, "base": base}
 
 
-def _digest(told: Mapping[str, Any], sets: Sequence[TrainingSet]) -> str:
+def _digest(settings: Mapping[str, Any], sets: Sequence[TrainingSet]) -> str:
     """Return the SHA-256 (hex) of settings, texts and examples, without the paths of their files."""
-    digest = hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS))
+    digest = hashlib.sha256(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS))
     for own_set in sets:
         for name, paper in own_set.texts.items():
             digest.update(orjson.dumps([name, paper.title, [s.text for s in paper.sentences]]))

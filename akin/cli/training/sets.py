@@ -45,10 +45,10 @@ def expect_place_for_set(out: Path) -> Path:
 
 def _is_of_a_set(report: bytes) -> bool:
     try:
-        told = orjson.loads(report)
+        described = orjson.loads(report)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(told, dict) and "recipe" in told
+    return isinstance(described, dict) and "recipe" in described
 
 
 def write_set(
@@ -160,8 +160,8 @@ def _as_text(given: object) -> tuple[str, Paper]:
         raise InputError(
             'expected "query", "positive" and each of "negatives" as a text, or {"id", "title", "text"}'
         )
-    told = [title, text, own] if own else [title, text]
-    name = f"text:{hashlib.sha256(orjson.dumps(told)).hexdigest()[:16]}"
+    texts = [title, text, own] if own else [title, text]
+    name = f"text:{hashlib.sha256(orjson.dumps(texts)).hexdigest()[:16]}"
     return name, replace(short_text(own or name, text), title=title)
 
 

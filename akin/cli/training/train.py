@@ -104,15 +104,15 @@ def export(
     exporting = shlex.join([*words, "--share", f"{share:g}", *["--last"] * last])
     with show_progress(stderr) as on_progress:
         heads = Heads(read, on_progress=on_progress)
-    told = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
-    stdout.print(told, markup=False, soft_wrap=True)
+    message = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
+    stdout.print(message, markup=False, soft_wrap=True)
     _write_heads(heads, to, device="cpu")
 
 
 def _warn(running: "Run") -> None:
     """Print overlaps of training sets and held-out pairs to stderr, which make held-out figures too good."""
-    for told in running.overlaps:
-        stderr.print(f"Warning: {told}", style="yellow", markup=False, soft_wrap=True)
+    for overlap in running.overlaps:
+        stderr.print(f"Warning: {overlap}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _write_heads(heads: "Heads", encoder: Path, *, device: str) -> None:
@@ -223,10 +223,10 @@ def functions(
                 device=device,
                 on_progress=on_progress,
             )
-            told = f"Use it with: --encoder {tune_encoder}"
+            message = f"Use it with: --encoder {tune_encoder}"
         if out is not None:
             loaded = load_encoder(encoder, device=device)
-            told = train_functions(
+            message = train_functions(
                 found,
                 loaded,
                 read_layers,
@@ -237,7 +237,7 @@ def functions(
                 cache=cache,
                 on_progress=on_progress,
             )
-    stdout.print(told, markup=False, soft_wrap=True)
+    stdout.print(message, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -291,10 +291,10 @@ def facets(
         )
     if measured is not None:
         stdout.print(facet_tables(measured))
-    told = "" if measured else f" Measure it with: akin evaluate facets PATH --tagger {out}"
+    advice = "" if measured else f" Measure it with: akin evaluate facets PATH --tagger {out}"
     size = f"{out.stat().st_size / 1e6:.2f} MB"
     stdout.print(
-        f"Learnt from {len(papers.learnt):,} abstracts. Wrote {out} ({size}).{told}",
+        f"Learnt from {len(papers.learnt):,} abstracts. Wrote {out} ({size}).{advice}",
         markup=False,
         soft_wrap=True,
     )

@@ -85,11 +85,11 @@ def sending() -> Iterator[None]:
     except RuntimeError as refused:
         if "closed" not in str(refused):
             raise
-        told = (
+        advice = (
             "Make another, and close it after its last use; each asyncio.run needs an AsyncClient of its own."
         )
         raise InputError(
-            f"The client can send nothing more ({str(refused).rstrip('.')}). {told}"
+            f"The client can send nothing more ({str(refused).rstrip('.')}). {advice}"
         ) from refused
 
 
@@ -117,8 +117,8 @@ def _without_detail(response: httpx.Response) -> str:
     status = f"{response.status_code} {response.reason_phrase}"
     if response.has_redirect_location:
         place = response.headers["location"]
-        told = "if the service is there, give the client that address, up to /v1."
-        return f"The answer is a redirect ({status}) to {place}; {told}"
+        advice = "if the service is there, give the client that address, up to /v1."
+        return f"The answer is a redirect ({status}) to {place}; {advice}"
     return f"The answer is {status}, not one of an Akin service; check the address, and any proxy before it."
 
 

@@ -159,7 +159,7 @@ class SearchAnswer(Results[Result]):
     reason: str | None
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
-    took_ms: float = 0.0  # not told in a batch
+    took_ms: float = 0.0  # not given in a batch
     coverage: float = 1.0  # the share of the collection's papers that could be found
 
 
@@ -237,5 +237,5 @@ class RecommendationsAnswer(Results[Recommendation]):
     reason: str | None
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
-    took_ms: float = 0.0  # not told in a batch
+    took_ms: float = 0.0  # not given in a batch
     coverage: float = 1.0  # the share of the collection's papers that could be found

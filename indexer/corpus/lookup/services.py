@@ -53,8 +53,8 @@ def _crossref_papers(body: bytes) -> dict[str, RawPaper]:
 
 
 def _arxiv_address(numbers: Sequence[str], _contact: str) -> tuple[str, dict[str, str]]:
-    asked = {"id_list": ",".join(numbers), "max_results": str(len(numbers))}
-    return "https://export.arxiv.org/api/query", asked
+    params = {"id_list": ",".join(numbers), "max_results": str(len(numbers))}
+    return "https://export.arxiv.org/api/query", params
 
 
 def _arxiv_known_as(number: str) -> str:
@@ -89,10 +89,10 @@ def _arxiv_paper(entry: Element) -> RawPaper | None:
 
 
 def _pubmed_address(numbers: Sequence[str], contact: str) -> tuple[str, dict[str, str]]:
-    asked = {"db": "pubmed", "id": ",".join(numbers), "retmode": "xml", "tool": "akin"}
+    params = {"db": "pubmed", "id": ",".join(numbers), "retmode": "xml", "tool": "akin"}
     return (
         "https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi",
-        asked | ({"email": contact} if contact else {}),
+        params | ({"email": contact} if contact else {}),
     )
 
 

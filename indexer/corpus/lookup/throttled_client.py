@@ -55,13 +55,13 @@ class ThrottledClient:
         Two requests to one host begin at least ``every_s`` seconds apart. Redirects to the same host are
         followed.
         """
-        asked = httpx.URL(url, params=dict(params)) if params else httpx.URL(url)
+        address = httpx.URL(url, params=dict(params)) if params else httpx.URL(url)
         for _ in range(_MAX_REDIRECTS):
-            answer = self._answer(asked, every_s)
+            answer = self._answer(address, every_s)
             if not isinstance(answer, httpx.URL):
                 return answer
-            asked = answer
-        raise _error(asked, f"it redirects more than {_MAX_REDIRECTS} times", 302)
+            address = answer
+        raise _error(address, f"it redirects more than {_MAX_REDIRECTS} times", 302)
 
     def _answer(self, url: httpx.URL, every_s: float) -> bytes | httpx.URL | None:
         """Return the body at ``url``, the address on the same host it redirects to, or ``None`` (404)."""
