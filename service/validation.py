@@ -57,12 +57,12 @@ _KINDS: Final[dict[type, str]] = {
 _OF_ITS_PLACE: Final = ("has ", "is ", "must ")
 # A field, a header or a number in a list, but not one of pydantic's names for constrained types.
 _PLACE: Final = re.compile(r"(?!constrained-)[A-Za-z0-9_]+(-[A-Za-z]+)*")
-_LONGEST_NAME: Final = 40
+_MAX_NAME_CHARS: Final = 40
 
 
 def where(loc: Sequence[str | int]) -> str:
     """Return the place in a request that pydantic calls ``loc``, without the type names of a union."""
-    return ".".join(str(part)[:_LONGEST_NAME] for part in loc if _PLACE.fullmatch(str(part)))
+    return ".".join(str(part)[:_MAX_NAME_CHARS] for part in loc if _PLACE.fullmatch(str(part)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from models.counts import counted
 
 _MAX_WORDS: Final = 6  # of each side
 _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}
-_SHORTEST_TITLE: Final = 20  # characters, however narrow the terminal is
+_MIN_TITLE_CHARS: Final = 20  # characters, however narrow the terminal is
 _NARROWEST: Final = 20  # characters of a wrapped line
 # Columns before a sentence of the query, and of a result.
 _ASKED: Final = 7
@@ -124,7 +124,7 @@ def notes(warnings: Sequence[Warned]) -> list[Text]:
 
 def _cut(title: str, *, beside: int) -> str:
     """Cut a title with an ellipsis if it does not fit into a line with ``beside`` other characters."""
-    room = max(_SHORTEST_TITLE, stdout.width - beside)
+    room = max(_MIN_TITLE_CHARS, stdout.width - beside)
     return title if len(title) <= room else f"{title[: room - 1].rstrip()}…"
 
 

@@ -15,7 +15,7 @@ from models.types import Paper
 
 # Distinct positions at either end of an abstract; positions further in count as the last of them.
 _N_PLACES = 12
-_LONGEST_NGRAM = 3
+_MAX_NGRAM = 3
 # N-grams found in fewer sentences are left out.
 _MIN_SENTENCES = 3
 # The weight of a neighbour's n-grams, relative to the sentence's own.
@@ -73,7 +73,7 @@ def _by_last_layer(
 
 def _by_ngrams(train: LabelledPapers, tested: LabelledPapers) -> tuple[sparse.csr_array, sparse.csr_array]:
     vectoriser = TfidfVectorizer(
-        ngram_range=(1, _LONGEST_NGRAM),
+        ngram_range=(1, _MAX_NGRAM),
         min_df=min(_MIN_SENTENCES, len(train.papers)),
         sublinear_tf=True,
         token_pattern=r"\w+|%",  # noqa: S106 - no secret

@@ -22,7 +22,7 @@ _CELL_WIDTH, _CELL_HEIGHT = 38.0, 22.0
 # With more queries than this a scatter is one path: 1,000 titles for each of 20 systems are megabytes.
 _MAX_LABELLED = 200
 # Lighter cells of a heat map would show "0"; they get a dot instead.
-_LIGHTEST_SHOWN = 0.005
+_MIN_SHOWN = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def heat_map(
         _add(svg, "text", x=left - 8, y=y + 15, cls="tick end", text=str(row))
         for j, column in enumerate(columns):
             weight, distance = cells.get((row, column), (0.0, math.nan))
-            if weight >= _LIGHTEST_SHOWN:
+            if weight >= _MIN_SHOWN:
                 cell = _add_cell(svg, left + _CELL_WIDTH * j, y, weight, most=most)
                 words = f"sentence {row} with query sentence {column}: {weight:.1%}, distance {distance:.3f}"
                 _add(cell, "title", text=words)

@@ -16,7 +16,7 @@ from models.interruption import check_interruption
 
 # Inputs of a token that share a scale. Measured: docs/decisions/models/number-formats.md.
 _GROUP: Final = 128
-_LARGEST: Final = 127  # -128 is not used, so that rounding is symmetric
+_MAX_LEVEL: Final = 127  # -128 is not used, so that rounding is symmetric
 # With 1 or 2 papers the exported graph could take the number for a constant.
 _EXAMPLE: Final = (3, 8)
 
@@ -115,6 +115,6 @@ def rounded(
     rows: Float32[np.ndarray, "n_rows n"],
 ) -> tuple[np.ndarray, Float32[np.ndarray, "n_rows 1"]]:
     """Return ``rows`` as 8-bit integers, and the scale of each row."""
-    scales = np.abs(rows).max(axis=1, keepdims=True) / np.float32(_LARGEST)
+    scales = np.abs(rows).max(axis=1, keepdims=True) / np.float32(_MAX_LEVEL)
     scales[scales == 0] = 1
     return np.rint(rows / scales).astype(np.int8), scales

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 _PACKED: Final = ".gz"
 _LENGTH_BYTES: Final = 8  # of the number that gives the length of the header, little-endian
-_LONGEST_HEADER: Final = 10_000_000  # bytes; safetensors refuses longer ones
+_MAX_HEADER_BYTES: Final = 10_000_000  # bytes; safetensors refuses longer ones
 
 
 def weights_files(pattern: str, encoder: str, shipped: Path) -> list[Path]:
@@ -42,7 +42,7 @@ def metadata_of(path: Path) -> dict[str, Any]:
     """
     with _as_os_error(), gzip.open(path) if path.suffix == _PACKED else path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-        if length > _LONGEST_HEADER:
+        if length > _MAX_HEADER_BYTES:
             raise ValueError("it has no header of safetensors")
         found: dict[str, Any] = json.loads(stream.read(length)).get("__metadata__", {})
     return found

@@ -22,7 +22,7 @@ from models.taggers.sequence import SequenceModel, Shape, weights_content
 from models.types import Facet, Paper, ProgressFn
 
 _WARM_UP = 0.15  # of all steps
-_LARGEST_GRADIENT = 1.0
+_MAX_GRADIENT = 1.0
 
 States = Float32[np.ndarray, "n_states _ dim"]
 
@@ -190,7 +190,7 @@ def _train(
             loss = -(wanted * member(batch)).sum() / batch.mask.sum()
             optimiser.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(member.parameters(), _LARGEST_GRADIENT)
+            nn.utils.clip_grad_norm_(member.parameters(), _MAX_GRADIENT)
             optimiser.step()
             schedule.step()
         on_epoch(epoch + 1)

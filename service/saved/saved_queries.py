@@ -26,7 +26,7 @@ MAX_PER_OWNER: Final = 100
 MAX_ADDED: Final = 50_000  # added papers that are compared with a query at once
 ID_BYTES: Final = 16
 _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
-_LONGEST: Final = 2**31 - 1  # largest number of a feed
+_MAX_NUMBER: Final = 2**31 - 1  # largest number of a feed
 _DEFAULTS: Final = {"include": list(Detail)}
 # Lists of a body whose order means nothing: those of results, filters and aspects.
 _UNORDERED: Final = frozenset(
@@ -184,7 +184,7 @@ class SavedQueries(Store):
 
     def of_feed(self, query_id: str, number: int) -> SavedQuery:
         """Return the query if its feed with this ``number`` is valid; raises SavedQueryNotFoundError."""
-        good = and_(SavedQueryRow.has_feed, SavedQueryRow.n_feeds == min(number, _LONGEST))
+        good = and_(SavedQueryRow.has_feed, SavedQueryRow.n_feeds == min(number, _MAX_NUMBER))
         with self.database.reading() as connection:
             found = _found(connection, and_(_of(query_id, None), good))
         if found is None:

@@ -21,7 +21,7 @@ from service.search.aspect import Part, Rows, default_specificity
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
 from service.search.query import (
-    LONGEST_LIST,
+    MAX_LISTED,
     REASON_DETAILS,
     Page,
     Reason,
@@ -58,7 +58,7 @@ class _Page:
 class SearchEngine:
     """Answers queries from one snapshot; safe to share between threads.
 
-    No list has more than ``longest_list`` papers, however many pages are requested.
+    No list has more than ``max_listed`` papers, however many pages are requested.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class SearchEngine:
         load: Callable[[], Annotator],
         *,
         n_candidates: int,
-        longest_list: int = LONGEST_LIST,
+        max_listed: int = MAX_LISTED,
     ) -> None:
         self.snapshot = snapshot
         self.names = PaperNames(snapshot)
         self.load = load
         self.n_candidates = n_candidates
-        self.longest_list = longest_list
+        self.max_listed = max_listed
 
     @cached_property
     def annotator(self) -> Annotator:
@@ -179,7 +179,7 @@ class SearchEngine:
         )
         page = Page(query.page.offset, first)
         n_allowed = int(np.count_nonzero(allowed))
-        n_listed = min(n_allowed, self.longest_list)
+        n_listed = min(n_allowed, self.max_listed)
         if page.offset >= n_listed:
             return _Page(n_listed, reason=empty_page_reason(query.filters, page))
         shown = list(windows(page, min(page.offset + query.limit, n_listed)))
@@ -206,7 +206,7 @@ class SearchEngine:
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
         reason = None if results else empty_page_reason(query.filters, page)
-        cut_at = n_listed if self.longest_list < n_allowed else None
+        cut_at = n_listed if self.max_listed < n_allowed else None
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 
     def _words(self, query: SearchQuery, parts: Sequence[Part]) -> QueryVectors:

@@ -24,7 +24,7 @@ from service.search.aspect import Part
 from service.search.query import MAX_ALIGNMENTS, Detail
 
 # Lighter cells are left out of an explanation; 10,000 of them change a score by 1e-5 at distance 10.
-_LIGHTEST = 1e-10
+_MIN_WEIGHT = 1e-10
 
 # The details that are computed from cells of plans.
 _OF_CELLS = frozenset({Detail.ALIGNMENTS, Detail.HIGHLIGHTS})
@@ -161,7 +161,7 @@ def _cells(
 def _of_part(
     number: int, plan: Plan, weight: float, compared: Int64[np.ndarray, " n_compared"] | None
 ) -> _Cells:
-    held = np.nonzero(plan.mass > _LIGHTEST)
+    held = np.nonzero(plan.mass > _MIN_WEIGHT)
     rows, columns = held
     if compared is not None:
         columns = compared[columns]
@@ -211,5 +211,5 @@ def _highlights(paper: Paper, akin: _Cells, *, unit: Unit) -> tuple[Highlight, .
     return tuple(
         Highlight(j, paper.sentences[j].start, paper.sentences[j].end, share)
         for j, share in zip(heaviest.tolist(), shares[heaviest].tolist(), strict=True)
-        if share > _LIGHTEST
+        if share > _MIN_WEIGHT
     )

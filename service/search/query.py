@@ -23,7 +23,7 @@ DEFAULT_NEGATIVE_WEIGHT = 0.4
 # The most alignments of one result, so that no answer grows with the square of its abstracts.
 MAX_ALIGNMENTS = 64
 # The most papers of a list: more than anyone reads, and a bound on the work of one page.
-LONGEST_LIST = 10_000
+MAX_LISTED = 10_000
 
 
 class Reason(StrEnum):

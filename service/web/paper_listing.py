@@ -6,7 +6,7 @@ from typing import Any, Final
 from models.errors import QueryError
 from models.types import Paper
 from service.api.dependencies.cursors import Paging
-from service.api.schemas.search.filters import LONGEST_NAME
+from service.api.schemas.search.filters import MAX_NAME_CHARS
 from service.resolve.filter_names import FILTER_KINDS, ONE, FilterKind, is_known, names_called
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
@@ -89,7 +89,7 @@ def name_unknown(engine: SearchEngine, page_query: PageQuery) -> str:
         given: tuple[str, ...] = getattr(page_query, kind)
         if given and not any(is_known(engine.snapshot, kind, name) for name in given):
             long = any(names_called(engine.snapshot, kind, name) for name in given)
-            bound = f" of at most {LONGEST_NAME} characters" if long else ""
+            bound = f" of at most {MAX_NAME_CHARS} characters" if long else ""
             return f"No {ONE[kind]}'s name{bound} contains {' or '.join(f'“{each}”' for each in given)}."
     return ""
 
@@ -102,7 +102,7 @@ def _found(engine: SearchEngine, page_query: PageQuery, kind: FilterKind) -> dic
     found: dict[str, list[str]] = {}
     for given in getattr(page_query, kind):
         called = names_called(engine.snapshot, kind, given)
-        found[given] = [name for name in called if len(name) <= LONGEST_NAME] or [given]
+        found[given] = [name for name in called if len(name) <= MAX_NAME_CHARS] or [given]
     return found
 
 

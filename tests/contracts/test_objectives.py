@@ -16,9 +16,9 @@ from models.training.rhetoric.objectives import build_loss
 
 RETRIEVAL = models.training.objectives.OBJECTIVES
 FUNCTIONS = models.training.rhetoric.objectives.OBJECTIVES
-N, DIM, LONGEST = 4, 6, 3
+N, DIM, MAX_SENTENCES = 4, 6, 3
 LENGTHS = torch.tensor([3, 2, 3, 1])  # sentences per text; the rest is padding
-MASK = torch.arange(LONGEST)[None] < LENGTHS[:, None]
+MASK = torch.arange(MAX_SENTENCES)[None] < LENGTHS[:, None]
 
 
 def objective(name: str) -> RetrievalObjective:
@@ -28,8 +28,8 @@ def objective(name: str) -> RetrievalObjective:
 
 
 def drawn(seed: int, *, scale: float = 1.0) -> Tensor:
-    """Return the rows of texts, (N, 1 + LONGEST, DIM): the document's, then its sentences'."""
-    rows = scale * torch.randn(N, 1 + LONGEST, DIM, generator=torch.Generator().manual_seed(seed))
+    """Return the rows of texts, (N, 1 + MAX_SENTENCES, DIM): the document's, then its sentences'."""
+    rows = scale * torch.randn(N, 1 + MAX_SENTENCES, DIM, generator=torch.Generator().manual_seed(seed))
     rows[:, 1:][~MASK] = 0
     return rows
 

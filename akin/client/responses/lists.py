@@ -20,7 +20,7 @@ _TYPES: Final = {
     "added_at": "datetime64[ns, UTC]",
 }
 _SHOWN: Final = 10  # lines of a list in an interpreter
-_LONGEST: Final = 80  # characters of a title there
+_MAX_TITLE_CHARS: Final = 80  # characters of a title there
 
 
 class Item(Protocol):
@@ -153,5 +153,5 @@ def in_lines(head: str, lines: Sequence[Callable[[], str]]) -> str:
 
 def titled(title: str, year: int | None) -> str:
     """Return a title, shortened to 80 characters, with the year."""
-    title = title if len(title) <= _LONGEST else f"{title[: _LONGEST - 1].rstrip()}…"
+    title = title if len(title) <= _MAX_TITLE_CHARS else f"{title[: _MAX_TITLE_CHARS - 1].rstrip()}…"
     return title if year is None else f"{title} ({year})"

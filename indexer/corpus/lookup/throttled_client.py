@@ -10,7 +10,7 @@ import httpx
 from models.errors import ServiceError
 
 # The longest pause that a service may request, in seconds; a longer one ends the attempts.
-_LONGEST_PAUSE_S: Final = 60.0
+_MAX_PAUSE_S: Final = 60.0
 _RETRY_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MAX_REDIRECTS: Final = 5
 
@@ -85,7 +85,7 @@ class ThrottledClient:
                     None,
                     0.0,
                 )
-            if asked_s > _LONGEST_PAUSE_S or (status is not None and status not in _RETRY_STATUSES):
+            if asked_s > _MAX_PAUSE_S or (status is not None and status not in _RETRY_STATUSES):
                 break
             if attempt + 1 < self._tries:
                 self._sleep(max(pause, asked_s))

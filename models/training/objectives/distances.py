@@ -14,7 +14,7 @@ from models.transport.tensor import costs_of, plans_of
 DOCUMENT = "document"
 DISTANCES = (Scorer.OT, Scorer.SINGLE, Scorer.MEAN_MIN, Scorer.ATTENTION, DOCUMENT)
 TEMPERED = frozenset({Scorer.OT, Scorer.ATTENTION})  # the distances that use tau
-_SMALLEST = 1e-12  # of a squared distance: the gradient of a root is unbounded at 0
+_MIN_SQUARED = 1e-12  # of a squared distance: the gradient of a root is unbounded at 0
 
 
 def require_distance(name: str) -> None:
@@ -37,7 +37,7 @@ def require_positive(*, or_zero: bool = False, **settings: object) -> None:
 
 def l2(a: Float[Tensor, "*#n dim"], b: Float[Tensor, "*#n dim"]) -> Float[Tensor, "*n"]:
     """Return the L2 distance of each row of ``a`` to that of ``b``; the gradient of equal rows is 0."""
-    distance: Tensor = (a - b).square().sum(dim=-1).clamp(min=_SMALLEST).sqrt()
+    distance: Tensor = (a - b).square().sum(dim=-1).clamp(min=_MIN_SQUARED).sqrt()
     return distance
 
 

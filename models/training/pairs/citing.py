@@ -15,7 +15,7 @@ from models.types import Paper
 
 # ASPIRE's bounds (semantics 3.11), in sentences and in words separated by spaces.
 _SENTENCES = range(3, 21)
-_LONGEST_SENTENCE = 80
+_MAX_SENTENCE_WORDS = 80
 _SHORT_SENTENCE = 4
 _CONTEXT_WORDS = range(5, 61)
 _COCITED = range(2, 4)
@@ -45,7 +45,7 @@ def is_usable(paper: Paper) -> bool:
     lengths = [len(sentence.text.split()) for sentence in paper.sentences]
     return (
         len(lengths) in _SENTENCES
-        and max(lengths) <= _LONGEST_SENTENCE
+        and max(lengths) <= _MAX_SENTENCE_WORDS
         and any(length > _SHORT_SENTENCE for length in lengths)
     )
 

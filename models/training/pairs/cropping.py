@@ -11,7 +11,7 @@ from models.training.examples import Example
 from models.training.pairs.citing import short_text
 from models.types import Paper
 
-_SHORTEST_CROP = 10  # words
+_MIN_CROP_WORDS = 10  # words
 # The ids of texts that the recipes here make, with the id of their paper.
 _MADE = re.compile(r"crop:(.+):[ab]|(?:cloze|rest):(.+)", re.DOTALL)
 
@@ -25,13 +25,13 @@ def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[E
     examples, texts = [], {}
     for name in sorted(papers):
         words = papers[name].abstract.split()
-        if len(words) < _SHORTEST_CROP:
+        if len(words) < _MIN_CROP_WORDS:
             continue
         rng = np.random.default_rng([seed, 3, _number(name)])
         crops = []
         for side in ("a", "b"):
-            longest = max(_SHORTEST_CROP, len(words) // 2)
-            length = int(rng.integers(_SHORTEST_CROP, longest + 1))
+            longest = max(_MIN_CROP_WORDS, len(words) // 2)
+            length = int(rng.integers(_MIN_CROP_WORDS, longest + 1))
             start = int(rng.integers(len(words) - length + 1))
             crop = f"crop:{name}:{side}"
             texts[crop] = short_text(crop, " ".join(words[start : start + length]))

@@ -10,7 +10,7 @@ from models.types import Paper
 
 _OTHER = re.compile(r"[\W_]+")
 # Titles like "Introduction" are shared by chance, so titles of fewer characters are not compared.
-_SHORTEST_TITLE = 12
+_MIN_TITLE_CHARS = 12
 _OF_CITING = "of the citing paper"
 
 
@@ -110,4 +110,4 @@ def _titles(paper: Paper) -> list[str]:
 
 def _plain(title: str) -> list[str]:
     plain = _OTHER.sub("", title).casefold()
-    return [plain] if len(plain) >= _SHORTEST_TITLE else []
+    return [plain] if len(plain) >= _MIN_TITLE_CHARS else []

@@ -25,12 +25,12 @@ _SHOWN: dict[int | str, dict[str, Any]] = {
     200: {"model": PapersOut, "description": "The papers are searchable (the request waited for it)"}
 }
 Wait = Annotated[bool, Query(description="Respond once the papers are searchable, or after five seconds.")]
-_LONGEST_SUFFIX = max(map(len, SUFFIXES))
+_MAX_SUFFIX_CHARS = max(map(len, SUFFIXES))
 _PaperId = Annotated[
     str,
     Path(
         min_length=1,
-        max_length=MAX_ID_CHARS + _LONGEST_SUFFIX,
+        max_length=MAX_ID_CHARS + _MAX_SUFFIX_CHARS,
         pattern=PATH_PATTERN,
         description="The id of a paper.",
     ),
@@ -39,7 +39,7 @@ _PaperName = Annotated[
     str,
     Path(
         min_length=1,
-        max_length=MAX_TITLE_CHARS + _LONGEST_SUFFIX,
+        max_length=MAX_TITLE_CHARS + _MAX_SUFFIX_CHARS,
         pattern=PATH_PATTERN,
         description="The id, DOI, arXiv id, address or title of a paper.",
     ),

@@ -68,7 +68,7 @@ def _whole(given: object) -> object:
 # Stands after the bounds of an integer: 3.0 is the number 3, in JSON and in JSON Schema.
 WHOLE = BeforeValidator(_whole)
 
-_LONGEST_NAME = 40
+_MAX_NAME_CHARS = 40
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -123,7 +123,7 @@ def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
 
 def did_you_mean(unknown: str, known: Iterable[str]) -> str:
     """Return how a sentence about an unknown name goes on: with the known one like it, or with its end."""
-    near = get_close_matches(unknown[:_LONGEST_NAME], list(known), n=1)
+    near = get_close_matches(unknown[:_MAX_NAME_CHARS], list(known), n=1)
     return f"; did you mean {near[0]}?" if near else "."
 
 

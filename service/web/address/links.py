@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 _Item = TypeVar("_Item")
 # Characters of a title in a line.
-_LONGEST_TITLE: Final = 60
+_MAX_TITLE_CHARS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ def toggled(chosen: tuple[_Item, ...], item: _Item) -> tuple[_Item, ...]:
     return tuple(each for each in chosen if each != item) if item in chosen else (*chosen, item)
 
 
-def short(title: str, most: int = _LONGEST_TITLE) -> str:
+def short(title: str, most: int = _MAX_TITLE_CHARS) -> str:
     """Return ``title``, cut after a word if it is longer than ``most`` characters."""
     if len(title) <= most:
         return title

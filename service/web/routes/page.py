@@ -39,7 +39,7 @@ _FILE_NAME = "akin-results"
 _FORMATS = {"bib": Format.BIBTEX, "ris": Format.RIS, "csv": Format.CSV}
 # The most titles to suggest for a short text or an unknown name.
 _MAX_TITLES = 3
-_LONGEST_TITLE = 300
+_MAX_TITLE_CHARS = 300
 
 
 @router.get("/")
@@ -200,7 +200,7 @@ def _query_views(
 def _titles(engine: SearchEngine, page_query: PageQuery) -> tuple[Link, ...]:
     """Return links to papers with titles similar to the query's text, on the first page alone."""
     # This scans all titles, so it is not repeated for each page, nor done for texts too long for a title.
-    if not 0 < len(page_query.text) <= _LONGEST_TITLE or page_query.cursor or page_query.opened is not None:
+    if not 0 < len(page_query.text) <= _MAX_TITLE_CHARS or page_query.cursor or page_query.opened is not None:
         return ()
     try:
         found = find_titles(engine, page_query.text, limit=_MAX_TITLES).results

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from indexer.snapshot.snapshot import Snapshot
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
-from service.api.schemas.search.filters import LONGEST_NAME
+from service.api.schemas.search.filters import MAX_NAME_CHARS
 from service.web.views.results.years import stretch_in_words, stretch_length
 
 # The most venues, and the most fields, that are listed.
 _MAX_NAMES: Final = 12
 # The most papers tried for one example, and the title and number of sentences of one easy to read.
 _LOOKED_AT: Final = 60
-_LONGEST_TITLE: Final = 90
+_MAX_TITLE_CHARS: Final = 90
 _SENTENCES: Final = range(4, 11)
 # Characters of a sentence used as an example of a short query.
 _TEXT: Final = range(40, 111)
@@ -137,7 +137,7 @@ def _counts(snapshot: Snapshot, name: str) -> dict[Any, int]:
 def _most_frequent(counts: dict[str, int]) -> tuple[NameCount, ...]:
     best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
-        NameCount(name, n_papers, len(name) <= LONGEST_NAME) for name, n_papers in best[:_MAX_NAMES] if name
+        NameCount(name, n_papers, len(name) <= MAX_NAME_CHARS) for name, n_papers in best[:_MAX_NAMES] if name
     )
 
 
@@ -190,7 +190,7 @@ def _first(snapshot: Snapshot, place: float, fits: Callable[[Paper], bool]) -> S
 def _reads_well(paper: Paper, *, wanted: Sequence[Facet]) -> bool:
     held = Counter(sentence.facet for sentence in paper.sentences)
     return (
-        0 < len(paper.title) <= _LONGEST_TITLE
+        0 < len(paper.title) <= _MAX_TITLE_CHARS
         and len(paper.sentences) in _SENTENCES
         # One sentence rarely says what a paper does, so each facet needs at least two.
         and all(sum(held[each] for each in counted_as(facet)) > 1 for facet in wanted)

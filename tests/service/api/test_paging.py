@@ -135,7 +135,7 @@ def test_the_list_ends_with_its_last_page(
 
 def test_a_list_ends_at_its_bound(many_data: Path) -> None:
     """A list ends at the longest length, which its total counts too, with a warning on the last page."""
-    engine = SearchEngine(open_snapshot(many_data), pytest.fail, n_candidates=200, longest_list=250)
+    engine = SearchEngine(open_snapshot(many_data), pytest.fail, n_candidates=200, max_listed=250)
     with TestClient(create_app(Settings(data=many_data, device="cpu"), engine)) as client:
         assert 250 == len(whole(client, BODY, 100)) < N_PAPERS
         last = answer(client, {**BODY, "limit": 100})

@@ -413,7 +413,7 @@ def test_results_say_of_how_many_they_are(client: TestClient) -> None:
 
 def test_a_list_that_is_cut_says_so(hashed_data: Path, client: TestClient) -> None:
     """If a list is cut, the page says that there are at least this many papers."""
-    engine = SearchEngine(open_snapshot(hashed_data), pytest.fail, n_candidates=200, longest_list=40)
+    engine = SearchEngine(open_snapshot(hashed_data), pytest.fail, n_candidates=200, max_listed=40)
     with client_of(hashed_data, engine) as cut:
         page = page_at(cut, f"/?paper={PAPER}")
         assert "The 10 closest of at least 40 papers" in page.text

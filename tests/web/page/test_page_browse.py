@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
 from models.types import Facet
-from service.api.schemas.search.filters import LONGEST_NAME
+from service.api.schemas.search.filters import MAX_NAME_CHARS
 from service.web.address.given import MAX_NAMES
 from service.web.address.page_query import PageQuery
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -171,7 +171,7 @@ def test_an_author_is_found_by_a_part_of_the_name(
 
 def test_names_too_long_for_a_filter_are_no_links(tmp_path: Path, hashing: Encoder) -> None:
     """A card and the first page show them as text, and a part of such a name finds only the shorter ones."""
-    long = {name: f"{name} {'B' * LONGEST_NAME}" for name in ("Ann", "Rope", "Knots")}
+    long = {name: f"{name} {'B' * MAX_NAME_CHARS}" for name in ("Ann", "Rope", "Knots")}
     papers: list[dict[str, object]] = [
         {"id": "p0", "title": "Title", "abstract": "We do.", "authors": [long["Ann"], "Bo Chen"]},
         {"id": "p1", "title": "Other", "abstract": "We do.", "authors": ["Ann Lee"], "venue": "Rope Tests"},
@@ -182,11 +182,11 @@ def test_names_too_long_for_a_filter_are_no_links(tmp_path: Path, hashing: Encod
         for address in ("/", "/?paper=p1", "/?author=Bo+Chen"):
             page = page_at(client, address)
             assert long["Rope"] in page.text
-            assert not [each for each in page.all("a") if "B" * LONGEST_NAME in each["href"]]
-            assert not [each for each in page.all("option") if "B" * LONGEST_NAME in each.get("value", "")]
+            assert not [each for each in page.all("a") if "B" * MAX_NAME_CHARS in each["href"]]
+            assert not [each for each in page.all("option") if "B" * MAX_NAME_CHARS in each.get("value", "")]
         assert ["p1"] == ranked_ids(page_at(client, "/?author=ann"))
         said = page_at(client, "/?author=BBBB").text
-        assert f"No author's name of at most {LONGEST_NAME} characters contains “BBBB”." in said
+        assert f"No author's name of at most {MAX_NAME_CHARS} characters contains “BBBB”." in said
 
 
 def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:

@@ -8,8 +8,8 @@ from models.types import Facet, Filters
 from service.api.schemas.base import IN_ADDRESS, WHOLE, FacetIn, PaperId, Strict
 
 # Longer names are accepted in papers, but no filter names them.
-LONGEST_NAME: Final = 300
-_Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+MAX_NAME_CHARS: Final = 300
+_Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
 Names = Annotated[list[_Name], Field(fail_fast=True, max_length=100)]
 HasFacets = Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))]

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from models.types import Paper
 from service.api.schemas.base import PaperOut
-from service.api.schemas.search.filters import LONGEST_NAME
+from service.api.schemas.search.filters import MAX_NAME_CHARS
 from service.api.schemas.search.recommendations import SeedAlignmentOut, SeedOmittedOut
 from service.api.schemas.search.results import ResultOut, StrengthOut
 from service.web.address.further import Further, held
@@ -27,7 +27,7 @@ from service.web.views.results.sides import address_of
 
 _MAX_AUTHORS: Final = 6
 # The longest address linked from every name, in characters: those of a pasted text would add up to megabytes.
-_LONGEST_LINK: Final = 1_000
+_MAX_LINK_CHARS: Final = 1_000
 # The addresses of papers by the prefix of their ids.
 _ARCHIVES: Final = {
     "arxiv": "https://arxiv.org/abs/",
@@ -220,7 +220,7 @@ def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedS
 
 def links_names(page_query: PageQuery) -> bool:
     """Return whether names are links on a page of ``page_query``: not if its address is long."""
-    return len(page_query.address()) <= _LONGEST_LINK
+    return len(page_query.address()) <= _MAX_LINK_CHARS
 
 
 def paper_links(page_query: PageQuery, paper: PaperOut, *, linked: bool) -> PaperLinks:
@@ -230,7 +230,7 @@ def paper_links(page_query: PageQuery, paper: PaperOut, *, linked: bool) -> Pape
     """
 
     def link(name: str, **filters: tuple[str, ...]) -> Link:
-        return Link(name, page_query.address(**filters) if linked and len(name) <= LONGEST_NAME else "")
+        return Link(name, page_query.address(**filters) if linked and len(name) <= MAX_NAME_CHARS else "")
 
     return PaperLinks(
         authors=tuple(link(name, authors=(name,)) for name in paper.authors[:_MAX_AUTHORS]),

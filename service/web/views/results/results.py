@@ -117,7 +117,7 @@ def _heading(answered: QueryAnswer) -> str:
         is_all = first == 1 and not out.next_cursor
         these = _sortable(out.total)
         return f"The {these}" if is_all else f"Papers {first} to {last} of the {these}"
-    more = out.total is not None and out.total >= answered.engine.longest_list
+    more = out.total is not None and out.total >= answered.engine.max_listed
     of_all = f" of {'at least ' if more else ''}{out.total:,}" if out.next_cursor and out.total else ""
     if first > 1:
         return f"Papers {first} to {last}{of_all}"
