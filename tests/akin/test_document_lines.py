@@ -149,7 +149,7 @@ IDS = ("demo:p03-m07", "demo:p01-m02", "demo:p05-m05")
 DELETED = ("demo:p08-m01",)
 # Lines that are not run here, and why. All lines are checked for their command and options.
 REASONS = {
-    "akin serve": "runs until it is stopped: tests/akin/cli/test_serve.py",
+    "akin serve": "runs until it is stopped: tests/akin/cli/serving/test_serve.py",
     "akin mcp": "runs until it is stopped: tests/akin/test_mcp.py",
     "akin convert": "needs a published checkpoint: tests/models/encoders/test_checkpoints.py",
     "akin train": "needs a training set: tests/akin/training/",

@@ -23,6 +23,7 @@ from rich.console import Console
 from akin.cli.collection.index import index
 from akin.cli.consoles import stdout
 from akin.cli.options import Data, device_name
+from akin.cli.serving.http_protocol import BoundedProtocol, allow_connections
 from models.counts import counted
 from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
@@ -84,6 +85,7 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
     reach the address and there is no usable key).
     """
     configure_logging(settings.log_level)
+    allow_connections()
     keyless = _keyless_note(settings)
     with listen(settings.host, settings.port) as listener:
         _serve_on(listener, settings, console, notes=[note for note in (keyless, hint) if note])
@@ -114,6 +116,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         log_config=None,  # log as the rest of the program does
         log_level=settings.log_level,
         access_log=False,
+        http=BoundedProtocol,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=settings.deadline_ms // 1000 + MIN_GRACE_S,
