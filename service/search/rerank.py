@@ -67,10 +67,10 @@ class Ranked:
 class Comparison:
     """Compares papers of a snapshot with the parts of a query, by ``scorer`` and ``settings``.
 
-    ``specificity`` is how much more specific sentences count (``specificity_weights``), measured on a sample
-    of the collection without the papers ``apart_from``, which are the query's own. ``words`` are those of the
-    parts; if words do not count, scores are bit for bit those of transport. A part is compared only with the
-    sentences of a paper that are ``among`` the rows of the part's facets; each paper must have at least one.
+    ``specificity`` is how much more specific sentences count (``specificity_weights``), measured as reaches
+    are: on a sample of the collection without the papers ``apart_from``, those of the query. ``words`` are of
+    the parts; if words do not count, scores are bit for bit those of transport. A part is compared only with
+    the sentences of a paper that are ``among`` the rows of its facets; each paper must have at least one.
     """
 
     def __init__(
@@ -277,14 +277,16 @@ class Comparison:
 
     @property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
-        """The mean distance of each part from a few sampled papers, by sentences and words."""
+        """The mean distance of each part from a few sampled papers of others, by sentences and words."""
         if self._kept_usual_reach is not None:
             return self._kept_usual_reach
         sample, gathered = self._sample(_REACH_PAPERS)
-        usual = -self._scores(sample, gathered).mean(axis=1)
+        usual = -self._scores(sample, gathered)
         if self._words.weight:
-            usual += self._words.weight * self._words.distances(sample).mean(axis=1)
-        distances: Float64[np.ndarray, " n_parts"] = np.maximum(usual, _MIN_DISTANCE)
+            usual += self._words.weight * self._words.distances(sample)
+        others = ~np.isin(sample, self._apart_from)
+        mean = (usual[:, others] if others.any() else usual).mean(axis=1)
+        distances: Float64[np.ndarray, " n_parts"] = np.maximum(mean, _MIN_DISTANCE)
         self._kept_usual_reach = distances
         return distances
 

@@ -21,15 +21,15 @@ from models.transport import SERVING, Scorer
 from models.types import EncoderSpec, Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.search.aspect import NO_ROWS, Aspect, Part, default_specificity, query_parts, select_sentences
-from service.search.candidates import find_candidates
+from service.search.candidates import list_candidates
 from service.search.query import SearchQuery, Strategy
 from service.search.rerank import Comparison, default_tau
 from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Sampled papers whose nearest neighbours make up a scale.
 _SAMPLE_PAPERS: Final = 32
-# The nearest papers of each sampled paper, by single match, that are compared with it.
-_NEIGHBOURS: Final = 5
+# The candidates of each sampled paper that are compared with it; of 5, the nearest is often none.
+_CANDIDATES: Final = 200
 # A scale of fewer papers says nothing.
 _MIN_SCALE_PAPERS: Final = 16
 # The least share of sampled papers whose nearest neighbour is farther than a result with this label.
@@ -137,26 +137,34 @@ class Strengths:
                 continue
             allowed = snapshot.live.copy()
             allowed[position] = False
-            near = find_candidates(
-                snapshot, parts[0].vectors, n_papers=_NEIGHBOURS, allowed=allowed, among=among
+            if among is not None:
+                allowed &= snapshot.papers_of_facets(respect.facets)
+            words = QueryVectors(
+                snapshot.words if weight else None, [part.words for part in parts], weight=weight
+            )
+            beside = NO_ROWS if among is None else {respect.facets: among}
+            near = list_candidates(
+                snapshot,
+                parts,
+                n_papers=_CANDIDATES,
+                first=_CANDIDATES,
+                allowed=allowed,
+                words=words,
+                among=beside,
             )
             if near:
-                words = QueryVectors(
-                    snapshot.words if weight else None, [part.words for part in parts], weight=weight
-                )
                 comparison = Comparison(
                     snapshot,
                     parts,
                     scorer=respect.scorer,
                     settings=replace(SERVING, tau=tau),
                     words=words,
-                    among=NO_ROWS if among is None else {respect.facets: among},
+                    among=beside,
                     specificity=default_specificity(spec),
                     apart_from=[position],
                 )
-                positions = np.array([each.position for each in near], dtype=np.int64)
-                ranked = comparison.rank(positions, strategy=Strategy.ANY, negative_weight=0.0)
-                yield float(ranked.reaches.min())
+                ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=1)
+                yield float(ranked.reaches[0])
 
     def _parts(self, position: int, facets: tuple[Facet, ...], *, text: bool) -> list[Part]:
         """Return a paper's parts as a query: its sentences of the facets, or only the longest for a ``text``.

@@ -47,8 +47,8 @@ def sampled(snapshot: Snapshot) -> list[int]:
 
 
 def shares(snapshot: Snapshot, query: int) -> np.ndarray:
-    """Return the single-match distances of all papers from one, divided by the mean of the sample's."""
-    sample = sampled(snapshot)
+    """Return the single-match distances of all papers from one, divided by the mean of others in the sample."""
+    sample = [each for each in sampled(snapshot) if each != query]
     rows = snapshot.gather(snapshot.positions)[0]
     distances = -score_papers(snapshot.vectors(query), rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
     return distances / distances[sample].mean()
@@ -83,20 +83,20 @@ def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, fac
     # Few of the papers usually sampled have an objective, so more papers are looked at for it.
     assert facet is not Facet.OBJECTIVE or len(set(sample) & set(sampled(snapshot))) < 16 < len(sample)
 
-    def reaches(vector: np.ndarray) -> dict[int, float]:
+    def reaches(vector: np.ndarray, own: int | None = None) -> dict[int, float]:
         nearest = {
             position: float(
                 np.linalg.norm(snapshot.vectors(position)[having[position]] - vector, axis=1).min()
             )
             for position in kept
         }
-        usual = np.mean([nearest[position] for position in sample])
+        usual = np.mean([nearest[position] for position in sample if position != own])
         return {position: distance / usual for position, distance in nearest.items()}
 
     scale = []
     for own in sample:
         longest = max(having[own], key=lambda number: len(snapshot.paper(own).sentences[number].text))
-        others = reaches(snapshot.vectors(own)[longest])
+        others = reaches(snapshot.vectors(own)[longest], own)
         scale.append(min(reach for position, reach in others.items() if position != own))
     text = "A text about floods and sepsis, which is like nothing in particular."
     (encoded,) = plain_engine.annotator.encoder.encode([text_paper(text)])
@@ -109,6 +109,17 @@ def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, fac
         assert result.strength is not None
         expected = np.mean([each > reach + 1e-6 for each in scale])
         assert result.strength.nearer_than == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_nearest_neighbours_are_found_as_a_search_finds_them(plain_engine: SearchEngine) -> None:
+    """The scale's neighbours are the first results of searches, by words too: half of these are strong."""
+    snapshot = plain_engine.snapshot
+    found = [
+        plain_engine.search(SearchQuery((Seed(snapshot.paper(position).id),), limit=1)).results[0].strength
+        for position in sampled(snapshot)
+    ]
+    ranks = sorted(each.nearer_than for each in found if each is not None)
+    assert np.arange(N_SAMPLED) / N_SAMPLED == pytest.approx(ranks)
 
 
 def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:

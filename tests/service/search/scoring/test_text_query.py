@@ -89,7 +89,7 @@ def test_filters_and_reasons_apply(client: TestClient) -> None:
 def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
     """A long text that is not English gets a warning; the language of a few words is not guessed."""
     french = "Les réseaux de neurones prévoient les crues des rivières mieux que les stations de mesure."
-    assert [("text_not_english", ["fr"])] == warned(search(client, query={"text": french}))
+    assert ("text_not_english", ["fr"]) in warned(search(client, query={"text": french}))
     assert [] == search(client, query={"text": "state a gap"})["warnings"]
 
 
