@@ -222,16 +222,15 @@ class Collection(WithSavedQueries):
 
     def delete(self, paper_id: PaperLike | Iterable[PaperLike]) -> None:
         """As ``Client.delete``."""
-        deleted: dict[str, int] = {}
+        last: int | None = None
         try:
             for each in ids_of(paper_id):
                 if (change := self._ingest.delete(each)) is not None:
-                    deleted[each] = change
+                    last = change
         finally:  # also for papers deleted before an invalid name
-            if deleted:
+            if last is not None:
                 self._ingest.publish_pending()
-            for each, change in deleted.items():
-                self._ingest.wait_until_gone(each, change)
+                self._ingest.wait_until_shown(last)
 
     def paper(self, paper_id: PaperLike) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""

@@ -1,7 +1,8 @@
 """Ingest: storing papers in the catalog and publishing them."""
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ from service.store import LazyStore
 # How long an addition or deletion waits until answers show it, at most: usually a tenth of a second.
 _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.01
+MAX_WAITING: Final = 64  # requests that wait for this at once
 CHANGES_NOT_SERVED: Final = Degradation(
     "writes",
     "Papers that were added, replaced or deleted are stored, but searches do not show the changes yet.",
@@ -66,16 +68,17 @@ class Ingest:
         self._shown = PublishedState(engines.current.snapshot.manifest, 0)
         self._last = 0  # the last change of the catalog, as of the last look at it
         self._quarantine = Quarantine()  # as of the last look, too
+        self.n_waiting = 0  # in ``until_shown``
 
     def add(self, papers: Sequence[Paper]) -> Change:
         """Add or replace papers, all or none; they are on disk when this returns, served soon after.
 
-        See ``wait_until_shown``. Raises InputError, StorageError.
+        See ``shows``. Raises InputError, StorageError.
         """
         return self._catalog().add(papers)
 
     def delete(self, paper_id: str) -> int | None:
-        """Delete a paper; stored when this returns, out of every answer soon after: see ``wait_until_gone``.
+        """Delete a paper; stored when this returns, out of every answer soon after: see ``shows``.
 
         Returns the change of the catalog by which it was deleted, at the latest; ``None`` if there was no
         such paper. Raises StorageError; InputError for another name of a paper, which does not delete it.
@@ -90,26 +93,33 @@ class Ingest:
             return None
         return catalog.delete([paper_id]).number
 
+    def shows(self, change: int) -> bool:
+        """Return whether answers of this process show a change of the catalog."""
+        return self._shown_up_to >= change
+
     def wait_until_shown(self, change: int) -> bool:
-        """Wait a while until answers of this process show a change of the catalog; return whether they do."""
-        return self._wait_until(lambda: self._shown_up_to >= change)
+        """Wait a while until answers of this process show a change; return whether they do."""
+        for pause_s in _pauses():
+            if self.shows(change):
+                break
+            time.sleep(pause_s)
+        return self.shows(change)
 
-    def wait_until_gone(self, paper_id: str, change: int) -> bool:
-        """Wait a while until no answer can hold a paper deleted by ``change``; return whether that is so."""
-        # Its absence is not enough: a generation that is being published now may hold it.
-        return self._wait_until(
-            lambda: self._shown_up_to >= change and self._engines.current.snapshot.find(paper_id) is None
-        )
+    async def until_shown(self, change: int) -> bool:
+        """Do the same as ``wait_until_shown`` without holding a thread; only called on one event loop.
 
-    @staticmethod
-    def _wait_until(holds: Callable[[], bool]) -> bool:
-        patient_until = time.monotonic() + _PATIENCE_S
-        while not holds():
-            # No error: the change is stored, even if the request has no time left to see it.
-            if time.monotonic() > patient_until or is_interrupted():
-                return False
-            time.sleep(_POLL_S)
-        return True
+        If MAX_WAITING requests are waiting already, this one does not wait.
+        """
+        if self.n_waiting < MAX_WAITING:
+            self.n_waiting += 1
+            try:
+                for pause_s in _pauses():
+                    if self.shows(change):
+                        break
+                    await asyncio.sleep(pause_s)
+            finally:
+                self.n_waiting -= 1
+        return self.shows(change)
 
     @property
     def pending(self) -> int:
@@ -216,3 +226,11 @@ class Ingest:
         if last < shown.change:
             self._shown = PublishedState(manifest, 0)
         return catalog
+
+
+def _pauses() -> Iterator[float]:
+    """Yield how long to sleep before the next look for a change, in seconds, while a request may wait."""
+    patient_until = time.monotonic() + _PATIENCE_S
+    # No error afterwards: the change is stored, even if the request has no time left to see it.
+    while time.monotonic() <= patient_until and not is_interrupted():
+        yield _POLL_S

@@ -43,6 +43,11 @@ def _add_writes(metrics: Metrics, served: Callable[[], ServedCollection]) -> Non
         lambda: served().ingest.pending,
     )
     metrics.gauge(
+        "akin_requests_waiting_to_show",
+        "Requests whose change is stored and that wait until searches show it",
+        lambda: served().ingest.n_waiting,
+    )
+    metrics.gauge(
         "akin_last_swap_timestamp_seconds",
         "When the service last switched to another generation; absent before the first time",
         lambda: _known(served().engines.swapped_at),

@@ -53,6 +53,14 @@ class AccessControl:
         self._queues = queues
         metrics.gauge("akin_requests_running", "Requests that compute", lambda: queues.computing.running)
         metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: queues.computing.waiting)
+        metrics.gauge(
+            "akin_requests_storing", "Requests that use the database", lambda: queues.storing.running
+        )
+        metrics.gauge(
+            "akin_requests_waiting_to_store",
+            "Requests in the queue for the database",
+            lambda: queues.storing.waiting,
+        )
         self._deadline_s = settings.deadline_s
 
     async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from indexer.corpus.rows import MAX_ID_CHARS, MAX_TITLE_CHARS
@@ -24,7 +25,13 @@ _PENDING: dict[int | str, dict[str, Any]] = {
 _SHOWN: dict[int | str, dict[str, Any]] = {
     200: {"model": PapersOut, "description": "The papers are searchable (the request waited for it)"}
 }
-Wait = Annotated[bool, Query(description="Respond once the papers are searchable, or after five seconds.")]
+Wait = Annotated[
+    bool,
+    Query(
+        description="Respond once the papers are searchable, or after five seconds; at once if too many "
+        "requests are waiting for this."
+    ),
+]
 _MAX_SUFFIX_CHARS = max(map(len, SUFFIXES))
 _PaperId = Annotated[
     str,
@@ -55,19 +62,19 @@ def fetch(body: FetchIn, engine: EngineDep) -> FetchedOut:
 
 @router.post("", status_code=202, responses=_SHOWN)
 @requires(WRITE)
-def add(
+async def add(
     body: PapersIn, collection: CollectionDep, request: Request, response: Response, wait: Wait = False
 ) -> PapersOut:
     """Add papers, or replace those with the same ids: stored once this answers, searchable in seconds."""
-    papers = body.to_papers()
-    change = collection.ingest.add(papers)
+    change = await to_thread.run_sync(lambda: collection.ingest.add(body.to_papers()))
+    request.state.turn.leave()  # others may store while this request waits
     collection.publishing.wake()
-    if wait and collection.ingest.wait_until_shown(change.number):
+    if wait and await collection.ingest.until_shown(change.number):
         response.status_code = 200
     request.state.engine = collection.engines.current  # also for the headers
     return PapersOut(
-        accepted=len(papers),
-        unchanged=len(papers) - change.n_changed,
+        accepted=len(body.papers),
+        unchanged=len(body.papers) - change.n_changed,
         change=change.number,
         generation=request.state.engine.snapshot.generation,
     )
@@ -75,18 +82,23 @@ def add(
 
 @router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
 @requires(WRITE)
-def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
+async def delete(paper_id: _PaperId, collection: CollectionDep, request: Request) -> Response:
     """Delete a paper: certain once this answers; after 204, it is in no later answer of this process.
 
     A list whose first page was read before stays as it was, so its further pages may have the paper.
     A paper that is not there, or no longer, gives 204 too. A paper is deleted by its id only; for another
     name of it, the answer is 422 and gives the id.
     """
-    change = collection.ingest.delete(paper_id)
+    change = await to_thread.run_sync(collection.ingest.delete, paper_id)
     if change is None:
         return Response(status_code=204)
+    request.state.turn.leave()  # others may store while this request waits
     collection.publishing.wake()
-    return Response(status_code=204 if collection.ingest.wait_until_gone(paper_id, change) else 202)
+    # The absence of the paper is not enough: a generation that is being published now may have it.
+    if not await collection.ingest.until_shown(change):
+        return Response(status_code=202)
+    position = await to_thread.run_sync(collection.engines.current.snapshot.find, paper_id)
+    return Response(status_code=204 if position is None else 202)
 
 
 # ``:path`` because identifiers such as DOIs hold slashes.

@@ -4,10 +4,9 @@ import gc
 import shutil
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import ServiceError
+from models.errors import BuildLockedError, ServiceError
 from models.types import Filters
+from service.access.queue import N_STORING
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -261,20 +261,85 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 
 
 def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
-    """Writes that wait for a locked catalog do not take the one place that searches compute in."""
+    """Writes that wait for a locked catalog do not take the one place of searches; metrics count them."""
     answered: list[int] = []
-    with writing(data, running=1) as client, ThreadPoolExecutor(3) as threads:
+    n_writes = N_STORING + 2
+    with writing(data, running=1) as client, ThreadPoolExecutor(n_writes) as threads:
         with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            papers = [{**WHALES, "id": f"w{number}"} for number in range(3)]
+            papers = [{**WHALES, "id": f"w{number}"} for number in range(n_writes)]
             for paper in papers:
                 asked = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
                 asked.add_done_callback(lambda done: answered.append(done.result().status_code))
-            time.sleep(0.5)
+            soon(lambda: n_waiting(client) == (N_STORING, 2, 0))
             assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
             assert [] == answered
             other.execute("ROLLBACK")
-        soon(lambda: answered == [202, 202, 202])
+        soon(lambda: answered == [202] * n_writes)
+        assert (0, 0, 0) == n_waiting(client)
+
+
+def n_waiting(client: TestClient) -> tuple[int, ...]:
+    """Return how many requests store, wait to store, and wait until their change is visible."""
+    samples = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines())
+    names = ("storing", "waiting_to_store", "waiting_to_show")
+    return tuple(int(float(samples[f"akin_requests_{name}"])) for name in names)
+
+
+@contextmanager
+def another_publishes() -> Iterator[None]:
+    """Have another process publish until the context ends; writes wait for it as long as their deadline."""
+
+    def locked(*_: object, **__: object) -> None:
+        raise BuildLockedError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("service.collection.ingest.publish_pending", locked)
+        patched.setattr("service.collection.ingest._PATIENCE_S", 120.0)
+        yield
+
+
+def test_who_waits_to_see_a_write_keeps_nobody_from_the_database(data: Path) -> None:
+    """Many writes that wait until they are visible hold no place of the database's queue and no thread."""
+    n_deleted = 20  # more than places and threads
+    with (
+        writing(data, running=1, deadline_ms=120_000) as client,
+        ThreadPoolExecutor(n_deleted + 1) as threads,
+    ):
+        with another_publishes():
+            writes = [threads.submit(client.delete, f"/v1/papers/p{number}") for number in range(n_deleted)]
+            writes.append(threads.submit(client.post, "/v1/papers?wait=true", json={"papers": [WHALES]}))
+            soon(lambda: n_waiting(client) == (0, 0, n_deleted + 1))
+            saved = client.post("/v1/queries", json={"name": "a", "search": {"query": {"text": "floods"}}})
+            assert (201, 200) == (saved.status_code, client.get("/v1/queries").status_code)
+            assert not any(write.done() for write in writes)
+        assert [*[204] * n_deleted, 200] == [write.result().status_code for write in writes]
+        assert (0, 0, 0) == n_waiting(client)
+
+
+def test_a_limited_number_waits_to_see_a_write(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While as many writes as allowed wait until they are visible, others are stored and get 202 at once."""
+    monkeypatch.setattr("service.collection.ingest.MAX_WAITING", 2)
+    with writing(data, deadline_ms=120_000) as client, ThreadPoolExecutor(2) as threads:
+        with another_publishes():
+            writes = [threads.submit(client.delete, f"/v1/papers/{each}") for each in ("p1", "p2")]
+            soon(lambda: n_waiting(client) == (0, 0, 2))
+            assert 202 == client.delete("/v1/papers/p3").status_code
+            added = client.post("/v1/papers?wait=true", json={"papers": [WHALES]})
+            assert (202, False) == (added.status_code, any(write.done() for write in writes))
+        assert [204, 204] == [write.result().status_code for write in writes]
+        soon(lambda: is_there(client, "w/1") and not is_there(client, "p3"))
+
+
+def test_a_write_that_is_not_visible_in_time_is_stored(data: Path) -> None:
+    """A write that is not visible when its deadline ends gets 202, and is visible later."""
+    with writing(data, deadline_ms=2000) as client, ThreadPoolExecutor(1) as threads:
+        with another_publishes():
+            deleted = threads.submit(client.delete, "/v1/papers/p1")
+            added = client.post("/v1/papers?wait=true", json={"papers": [WHALES]})
+            assert (202, 202) == (added.status_code, deleted.result().status_code)
+            assert (True, False) == (is_there(client, "p1"), is_there(client, "w/1"))
+        soon(lambda: is_there(client, "w/1") and not is_there(client, "p1"))
 
 
 def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
