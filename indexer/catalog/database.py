@@ -213,15 +213,26 @@ class Database:
 def _url(url_or_path: str | Path) -> URL:
     if isinstance(url_or_path, Path) or "://" not in url_or_path:
         return URL.create("sqlite+pysqlite", database=str(url_or_path))
+    kind = url_or_path.partition("://")[0]
+    if not kind.startswith("sqlite") and _may_split_password(url_or_path):
+        raise InputError(
+            f"the catalog's URL (of kind {kind!r}) cannot be used: expected no @ except before the host; "
+            "write @, / and ? of the user and password as %40, %2F and %3F"
+        )
     try:
         url = make_url(url_or_path)
         return url.set(drivername=_DRIVERS[url.drivername])
     except (ArgumentError, KeyError, ValueError) as error:
-        kind = url_or_path.partition("://")[0]
         raise InputError(
             f"the catalog's URL (of kind {kind!r}) cannot be used: expected a file path, "
             "sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME"
         ) from error
+
+
+def _may_split_password(url: str) -> bool:
+    """Return whether an @ may be part of the password: what follows it would be shown as the host."""
+    before, _, after = url.partition("@")
+    return "@" in after or (after != "" and "password=" in before.partition("?")[2])
 
 
 def _postgres_options(url: URL, busy_timeout_s: float) -> str:

@@ -311,6 +311,39 @@ def test_url_of_another_kind_is_refused(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "akin:quiet@secret@127.0.0.1:1/papers",
+        "akin:quiet@secret/x@127.0.0.1:1/papers",
+        "akin:quiet@secret?x@127.0.0.1:1/papers",
+        "akin:quiet@secret:x@127.0.0.1:1/papers",
+        "quiet@secret:x@127.0.0.1:1/papers",
+        "127.0.0.1:1/papers?user=akin&password=quiet@secret",
+    ],
+)
+def test_url_with_an_unescaped_at_is_refused(address: str) -> None:
+    """A URL whose password may have an unescaped @ is refused without any part of it, before a connection."""
+    with pytest.raises(InputError, match="as %40") as refused:
+        Catalog.open(f"postgresql://{address}")
+    assert "quiet" not in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_may_have_any_number_of_at(tmp_path: Path) -> None:
+    """A URL of a SQLite file may have @ in its path."""
+    Catalog.open(f"sqlite:///{tmp_path}/a@b@c.sqlite").close()
+    assert (tmp_path / "a@b@c.sqlite").is_file()
+
+
+@pytest.mark.parametrize("address", ["a%40b:p%40%2F@127.0.0.1:1/papers", "127.0.0.1:1/papers?password=p%40"])
+def test_escaped_passwords_are_read(address: str) -> None:
+    """A URL whose user and password have an escaped @ leads to the right server."""
+    pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
+    with pytest.raises(StorageError, match=r"papers on 127\.0\.0\.1: connection failed"):
+        Catalog.open(f"postgresql://{address}")
+
+
 def test_server_that_is_away_is_named_without_its_password() -> None:
     """A PostgreSQL server that does not answer raises a StorageError with its address but no password."""
     pytest.importorskip("psycopg", reason="no psycopg: pip install akin[postgres]")
