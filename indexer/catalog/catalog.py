@@ -7,11 +7,19 @@ was damaged and its paper is added again. If the content of a paper changes, the
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, func, select
 
+from indexer.catalog.purging import (
+    PurgeCounts,
+    is_known,
+    names_of,
+    remove_batches,
+    remove_queries_holding,
+    remove_versions,
+)
 from indexer.catalog.quarantine import (
     Quarantine,
     QuarantinedPaper,
@@ -20,7 +28,6 @@ from indexer.catalog.quarantine import (
     refused_papers,
     remove_outdated,
 )
-from indexer.catalog.saved_queries import remove_queries_holding
 from indexer.catalog.staging import (
     Version,
     publish_staged,
@@ -37,13 +44,9 @@ from indexer.catalog.versions import (
     checked_hashes,
     in_batches,
     insert_papers,
-    is_known,
     make_hashes_current,
     mark_deleted,
-    names_of,
     read_papers,
-    remove_batches,
-    remove_versions,
 )
 from models.types import Paper
 
@@ -67,16 +70,6 @@ class Change:
     number: int
     n_changed: int
     n_new: int
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeCounts:
-    """The numbers of versions, batches and saved queries removed for good, and the ``known`` ids purged."""
-
-    n_versions: int
-    n_batches: int
-    n_queries: int
-    known: tuple[str, ...] = field(default=(), compare=False)
 
 
 class Catalog(Store):
@@ -182,14 +175,17 @@ class Catalog(Store):
         with self.database.reading() as connection:
             return names_of(connection, _storable(paper_ids))
 
-    def restore(self, versions: Mapping[str, str | None]) -> Change:
-        """Make, for each paper id, the version with the given content hash current; ``None`` deletes it."""
+    def restore(self, versions: Mapping[str, str | None], *, at: int) -> Change:
+        """Make, for each paper id, the version current that had this content hash at the change ``at``.
+
+        ``None`` deletes the paper. No other paper counts as added after ``at``.
+        """
+        gone = [key for key, digest in versions.items() if digest is None]
+        hashes = [digest for digest in versions.values() if digest is not None]
         with self.database.writing() as connection:
             number = _last_change(connection) + 1
-            mark_deleted(connection, [key for key, digest in versions.items() if digest is None], number)
-            make_hashes_current(
-                connection, [digest for digest in versions.values() if digest is not None], number
-            )
+            mark_deleted(connection, gone, number)
+            make_hashes_current(connection, hashes, number, at=at)
             return _change(connection, number)
 
     def note_encoding(self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]) -> None:

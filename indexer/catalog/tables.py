@@ -55,7 +55,8 @@ class CurrentRow(Base):
     No snapshot refers to these rows. Without a version, the paper is deleted. Transactions that change the
     collection are numbered: ``change`` is the last that changed this paper, ``added`` the one that added it,
     or added it again after a deletion or with the first text that is not in quarantine, and ``added_at`` the
-    time of ``added`` in Unix seconds, UTC.
+    time of that in Unix seconds, UTC. A rollback does not change ``added`` of papers that it
+    restores, except to the change of its generation if that is less.
     """
 
     __tablename__ = "current_papers"

@@ -6,15 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Executable, Select, case, delete, literal, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Executable,
+    Select,
+    case,
+    delete,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects import postgresql, sqlite
 
 from indexer.catalog.tables import (
     Base,
     CurrentRow,
-    JobChunkRow,
-    JobRow,
     PaperRow,
     QuarantineRow,
     SentenceRow,
@@ -127,20 +136,25 @@ def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
         yield batch
 
 
-def make_hashes_current(connection: Connection, digests: Sequence[str], change: int) -> None:
-    """Make the versions with these content hashes current as of ``change``, unless they already are."""
+def make_hashes_current(
+    connection: Connection, digests: Sequence[str], change: int, *, at: int | None = None
+) -> None:
+    """Make the versions with these content hashes current, as ``make_current`` does."""
     for batch in in_batches(digests):
         versions = select(PaperRow.paper_id, PaperRow.key).where(PaperRow.content_hash.in_(batch))
-        make_current(connection, versions, change)
+        make_current(connection, versions, change, at=at)
         # A generation may contain these versions: they stay even if the load that added them is removed.
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(update(StagedRow).where(StagedRow.paper_key.in_(keys)).values(brought=False))
 
 
-def make_current(connection: Connection, versions: Select[str, int], change: int) -> None:
+def make_current(
+    connection: Connection, versions: Select[str, int], change: int, *, at: int | None = None
+) -> None:
     """Make ``versions`` (paper id, key) current as of ``change``, unless they already are.
 
-    A paper that is new, was deleted, or was never shown because of the quarantine, counts as added.
+    A paper that is new, was deleted, or was never shown because of the quarantine, counts as added. If the
+    papers were there at an earlier change ``at``, none of them counts as added after it.
     """
     added = {"added": change, "added_at": int(time.time())}
     numbers = [literal(number, BigInteger) for number in (change, *added.values())]
@@ -149,13 +163,17 @@ def make_current(connection: Connection, versions: Select[str, int], change: int
     )
     in_quarantine = CurrentRow.paper_key.in_(select(QuarantineRow.paper_key))
     never_shown = (CurrentRow.added == CurrentRow.change) & in_quarantine
-    comes = CurrentRow.paper_key.is_(None) | never_shown
+    comes: ColumnElement[bool] = CurrentRow.paper_key.is_(None) | never_shown
+    differs = CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key)
+    if at is not None:
+        added, comes = {"added": at}, CurrentRow.added > at
+        differs |= comes
     dates = {name: case((comes, number), else_=getattr(CurrentRow, name)) for name, number in added.items()}
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=[CurrentRow.paper_id],
             set_={"paper_key": insert.excluded.paper_key, "change": change, **dates},
-            where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
+            where=differs,
         )
     )
 
@@ -205,38 +223,6 @@ def added_after(connection: Connection, change: int, *, most: int, not_before: i
         .limit(most)
     )
     return [AddedPaper(*row) for row in connection.execute(statement).all()]
-
-
-def names_of(connection: Connection, paper_ids: Sequence[str]) -> set[str]:
-    """Return the titles and DOIs of all versions of the papers."""
-    named = select(PaperRow.title, PaperRow.doi)
-    batches = (connection.execute(named.where(PaperRow.paper_id.in_(ids))) for ids in in_batches(paper_ids))
-    return {name for rows in batches for row in rows for name in row if name}
-
-
-def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
-    """Remove every version of deleted papers, with all rows that refer to them; return how many versions."""
-    n_removed = 0
-    for batch in in_batches(paper_ids):
-        of_these = PaperRow.paper_id.in_(batch)
-        keys = select(PaperRow.key).where(of_these)
-        for table in (QuarantineRow, SentenceRow, StagedRow):
-            connection.execute(delete(table).where(table.paper_key.in_(keys)))
-        n_removed += connection.execute(delete(PaperRow).where(of_these)).rowcount
-    return n_removed
-
-
-def is_known(connection: Connection, paper_id: str) -> bool:
-    """Return whether a paper is, was, or waits to be in the catalog."""
-    tables = (CurrentRow, StagedRow)
-    wanted = (select(table.paper_id).where(table.paper_id == paper_id) for table in tables)
-    return any(connection.execute(each).first() is not None for each in wanted)
-
-
-def remove_batches(connection: Connection) -> int:
-    """Delete every batch of every owner; return how many there were."""
-    connection.execute(delete(JobChunkRow))
-    return connection.execute(delete(JobRow)).rowcount
 
 
 def read_papers(connection: Connection, statement: Executable) -> list[Paper]:

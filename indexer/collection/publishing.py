@@ -286,7 +286,7 @@ class _Undoing:
         versions = {paper_id: self.snapshot.content_hash(paper_id) for paper_id in changed}
         other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
         pending = {} if self._served is None else self._catalog.changed_since(self._served.change)
-        change = self._catalog.restore(versions)
+        change = self._catalog.restore(versions, at=self.snapshot.manifest.change)
         self._change = change.number if change.previous == last else last
         removed = {paper_id for paper_id in other if versions[paper_id] is None}
         self._removed |= removed

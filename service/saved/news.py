@@ -90,7 +90,8 @@ def news_of(
     EncoderMismatchError.
     """
     snapshot = engine.snapshot
-    times = {paper.paper_id: paper.added_at for paper in added}
+    # A paper of a later change is not new yet: nobody could mark it as seen.
+    times = {paper.paper_id: paper.added_at for paper in added if paper.change <= snapshot.manifest.change}
     wanted = query.filters.ids
     filters = replace(query.filters, ids=frozenset(wanted & times.keys() if wanted else times))
     n_added = int(snapshot.allowed_papers(filters).sum()) if filters.ids else 0

@@ -224,6 +224,6 @@ def test_older_versions_can_be_restored(catalog: Catalog) -> None:
     changed = dataclasses.replace(CALLISTO, year=1611)
     catalog.add([CALLISTO])
     catalog.add([changed, BARE])
-    assert catalog.restore({"a": content_hash(CALLISTO), "b": None}).n_changed == 2
+    assert catalog.restore({"a": content_hash(CALLISTO), "b": None}, at=1).n_changed == 2
     assert paper_in(catalog, "a") == CALLISTO
     assert [*papers_in(catalog)] == ["a"]

@@ -328,7 +328,7 @@ def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
         assert 2 == catalog.quarantine(MODELS, limit=1).n_papers
         catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
         assert {hashes["b"]: "b"} == catalog.refused(MODELS)
-        catalog.restore({"b": None})
+        catalog.restore({"b": None}, at=1)
         assert {} == catalog.refused(MODELS)
 
 

@@ -81,7 +81,7 @@ def test_a_load_that_is_given_up_leaves_no_text(catalog: Catalog) -> None:
     assert 4 == len(waiting(catalog))
     catalog.remove_loads(but="another")
     assert (0, ["a", "d"]) == (catalog.count_staged(), known(catalog, *given))
-    assert catalog.restore({"d": content_hash(given[2])}).n_changed == 1
+    assert catalog.restore({"d": content_hash(given[2])}, at=2).n_changed == 1
     assert ["a", "b", "d"] == [*papers_in(catalog)]
 
 

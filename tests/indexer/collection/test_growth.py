@@ -144,7 +144,7 @@ def test_a_paper_that_others_add_while_it_is_deleted_stays(
         def delete_and_add(paper_ids: Iterable[str]) -> Change:
             change = deleted(paper_ids)
             publish_into(data, hashing)
-            catalog.restore(versions)
+            catalog.restore(versions, at=1)
             publish_into(data, hashing)
             return change
 
@@ -430,11 +430,11 @@ def change_beside_restores(
     """Call ``change`` just before or just after each of the first ``times`` restores of a catalog."""
     restore, left = Catalog.restore, [change] * times
 
-    def restoring(catalog: Catalog, versions: Mapping[str, str | None]) -> Change:
+    def restoring(catalog: Catalog, versions: Mapping[str, str | None], *, at: int) -> Change:
         happen = left.pop() if left else lambda: None
         if before:
             happen()
-        done = restore(catalog, versions)
+        done = restore(catalog, versions, at=at)
         if not before:
             happen()
         return done

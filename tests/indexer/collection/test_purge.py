@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import Catalog, PurgeCounts
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.purging import PurgeCounts
 from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds, publish_changes
 from indexer.collection.purge import Purge, purge_papers

@@ -107,7 +107,7 @@ def go_and_come_back(data: Path) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         versions = catalog.current_hashes(["p3"])
         delete_papers(data, ["p3"], catalog, keep=KEEP)
-        catalog.restore(versions)
+        catalog.restore(versions, at=1)
 
 
 def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> None:
@@ -150,7 +150,7 @@ def test_a_segment_is_compared_once_for_papers_that_come_back(
             versions = catalog.current_hashes([paper_id])
             catalog.delete([paper_id])
             publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
-            catalog.restore(versions)
+            catalog.restore(versions, at=1)
             read.clear()
             publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=KEEP, base=base)
             n_read.append(read.count("vectors.npy"))

@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.versions import AddedPaper
+from indexer.collection.publishing import rollback
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
+from service.saved.news import news_of
 from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from service.timings import Timings
 from tests.support.annotators import annotated, hashing_annotator
 from tests.support.builds import Refusing, build_quietly, many_papers, write_corpus
@@ -227,6 +233,31 @@ def test_a_paper_is_new_once_its_text_can_be_encoded(built: Path, tmp_path: Path
         add(client, {**SONGS, "id": "s/bad"})
         assert ["s/bad"] == ids(news(client, query))
         assert "paper=s%2Fbad" in client.get(feed).text
+
+
+def test_a_rollback_announces_nothing(client: TestClient, tmp_path: Path) -> None:
+    """Papers that a rollback restores are not new to queries saved before or after it."""
+    add(client, *songs(3))
+    query, before = save(client), client.get("/readyz").json()["generation"]
+    for number in range(2):
+        assert 204 == client.delete(f"/v1/papers/s%2F{number}").status_code
+    data = tmp_path / "data"
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, before, catalog=catalog)
+    soon(lambda: client.get("/readyz").json()["generation"] == before)
+    queries = [query, save(client, name="later", search=SEARCH)]
+    assert [0, 0] == [news(client, each)["added"] for each in queries]
+    add(client, {**SONGS, "id": "s/9"})
+    assert [["s/9"], ["s/9"]] == [ids(news(client, each)) for each in queries]
+
+
+def test_a_paper_is_new_once_its_addition_is_published(built: Path) -> None:
+    """A paper that was deleted and is added again is no news while the generation before is served."""
+    snapshot = open_snapshot(built)
+    engine, query = SearchEngine(snapshot, hashing_annotator, n_candidates=20), SearchQuery((Seed("p2"),))
+    for later, n_added in ((1, 0), (0, 1)):
+        paper = AddedPaper("p1", snapshot.manifest.change + later, 1)
+        assert n_added == news_of(engine, query, [paper], since=0, limit=1).n_added
 
 
 def test_a_feed_holds_the_newest_matches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

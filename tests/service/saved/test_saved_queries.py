@@ -82,6 +82,20 @@ def test_what_was_staged_counts_when_it_is_published(saved: SavedQueries, catalo
     assert [("a", 2), ("b", 2)] == added(saved, mark)
 
 
+def test_what_a_rollback_restores_does_not_count_as_added(saved: SavedQueries, catalog: Catalog) -> None:
+    """Papers that were there at the change restored count as added by then, also those added again since."""
+    catalog.add([paper("a"), paper("b"), paper("c")])
+    catalog.add([paper("later")])
+    hashes = catalog.current_hashes(["a", "b", "later"])
+    catalog.delete(["a", "b", "later"])
+    catalog.add([paper("b")])
+    catalog.restore(hashes, at=2)
+    assert [("b", 2), ("later", 2)] == added(saved, 1)
+    assert [] == added(saved, 2)
+    catalog.add([paper("d")])
+    assert [("d", 6)] == added(saved, 2)
+
+
 def test_when_a_paper_came_is_kept(catalog_place: str | Path, catalog: Catalog) -> None:
     """The catalog keeps when a paper was added, so that older papers can be left out."""
     catalog.add([paper("a")])

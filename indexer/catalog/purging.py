@@ -1,16 +1,68 @@
-"""Removal of the saved queries that contain text of a purged paper."""
+"""Removal of purged papers from the catalog, with all batches and the saved queries that hold their text."""
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, delete, select
 
-from indexer.catalog.tables import PaperRow, SavedQueryRow, SentenceRow
+from indexer.catalog.tables import (
+    CurrentRow,
+    JobChunkRow,
+    JobRow,
+    PaperRow,
+    QuarantineRow,
+    SavedQueryRow,
+    SentenceRow,
+    StagedRow,
+)
 from indexer.catalog.versions import in_batches
 
 # Shorter titles ("Attention") and sentences ("We test it.") occur in many papers.
 _MIN_IDENTIFYING_CHARS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeCounts:
+    """The numbers of versions, batches and saved queries removed for good, and the ``known`` ids purged."""
+
+    n_versions: int
+    n_batches: int
+    n_queries: int
+    known: tuple[str, ...] = field(default=(), compare=False)
+
+
+def is_known(connection: Connection, paper_id: str) -> bool:
+    """Return whether a paper is, was, or waits to be in the catalog."""
+    tables = (CurrentRow, StagedRow)
+    wanted = (select(table.paper_id).where(table.paper_id == paper_id) for table in tables)
+    return any(connection.execute(each).first() is not None for each in wanted)
+
+
+def names_of(connection: Connection, paper_ids: Sequence[str]) -> set[str]:
+    """Return the titles and DOIs of all versions of the papers."""
+    named = select(PaperRow.title, PaperRow.doi)
+    batches = (connection.execute(named.where(PaperRow.paper_id.in_(ids))) for ids in in_batches(paper_ids))
+    return {name for rows in batches for row in rows for name in row if name}
+
+
+def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
+    """Remove every version of deleted papers, with all rows that refer to them; return how many versions."""
+    n_removed = 0
+    for batch in in_batches(paper_ids):
+        of_these = PaperRow.paper_id.in_(batch)
+        keys = select(PaperRow.key).where(of_these)
+        for table in (QuarantineRow, SentenceRow, StagedRow):
+            connection.execute(delete(table).where(table.paper_key.in_(keys)))
+        n_removed += connection.execute(delete(PaperRow).where(of_these)).rowcount
+    return n_removed
+
+
+def remove_batches(connection: Connection) -> int:
+    """Delete every batch of every owner; return how many there were."""
+    connection.execute(delete(JobChunkRow))
+    return connection.execute(delete(JobRow)).rowcount
 
 
 def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
