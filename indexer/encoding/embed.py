@@ -1,8 +1,8 @@
 """Encoding of papers into vectors and facets, in bounded batches."""
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from jaxtyping import Float16, Int8
@@ -12,10 +12,6 @@ from models.encoder import PAPERS_PER_CALL
 from models.errors import AkinError, EncoderError, WeightsError
 from models.facets import FACETS, NO_FACET
 from models.types import PackedVectors, Paper, Sentence
-
-_PROBE_TEXT: Final = "We study how papers are found."
-# A paper that every working encoder can encode.
-_PROBE: Final = Paper("probe", "A probe", _PROBE_TEXT, (Sentence(_PROBE_TEXT, 0, len(_PROBE_TEXT)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +80,9 @@ def _each(batch: Sequence[Paper], annotator: Annotator, dtype: str) -> list[_Emb
     except WeightsError:
         raise
     except EncoderError as error:
-        _expect_working(annotator, dtype, error)
+        expect_working(annotator, dtype, error)
         outcomes = _halved(batch, annotator, dtype, error)
-        _expect_working(annotator, dtype, error)  # again: the encoder may have broken meanwhile
+        expect_working(annotator, dtype, error)  # again: the encoder may have broken meanwhile
         return outcomes
 
 
@@ -105,10 +101,12 @@ def _halved(
     return outcomes
 
 
-def _expect_working(annotator: Annotator, dtype: str, error: EncoderError) -> None:
+def expect_working(annotator: Annotator, dtype: str, error: EncoderError) -> None:
     """Raise ``error`` if a plain paper cannot be encoded: then the papers did not cause the error."""
+    text = f"We study how papers are found ({secrets.token_hex(4)})."  # a new text, which no cache holds
+    probe = Paper("probe", "A probe", text, (Sentence(text, 0, len(text)),))
     try:
-        _embedded([_PROBE], annotator, dtype)
+        _embedded([probe], annotator, dtype)
     except EncoderError:
         raise error from None
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from models.errors import AkinError, BuildLockedError, EncoderError, SnapshotError, StorageError
 
-_SEE_LOG: Final = "The reason is in the log of the service, under the id of this request."
+_SEE_LOG: Final = "The reason is in the log of the service, under the id of this request or batch."
 _DETAILS: Final[dict[type[AkinError], str]] = {
     BuildLockedError: f"Another process writes to the collection; try again later. {_SEE_LOG}",
     StorageError: "The catalog or the data folder cannot be read or written, or belongs to another "

@@ -6,7 +6,16 @@ from typing import Any, Final
 
 import structlog
 
-from models.errors import AkinError, DeadlineError, InputError, InternalError, ShardAwayError
+from indexer.encoding.embed import expect_working
+from models.errors import (
+    AkinError,
+    DeadlineError,
+    EncoderError,
+    InputError,
+    InternalError,
+    ShardAwayError,
+    WeightsError,
+)
 from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
@@ -20,6 +29,7 @@ from service.search.query import SearchAnswer, SearchQuery
 # Submissions x papers that are compared together: the papers are then read only once.
 _MAX_COMPARISONS: Final = 400_000
 _MATCH_TIMEOUT_ADVICE: Final = "match with fewer profiles at a time"
+_ENCODER_TRIES: Final = 3  # of a chunk; if the encoder still fails, that may be due to the query
 # Errors of an outage: the chunk is done again, and none of its queries gets a problem.
 _OUTAGES: Final = (AkinError, OSError, MemoryError)
 _log = structlog.get_logger(__name__)
@@ -58,10 +68,10 @@ class Answerer:
                 answer = _whole(engine, named.query)
             except (InputError, DeadlineError) as error:
                 yield result.with_error(error)
-            except _OUTAGES:
-                raise
-            except Exception as error:  # noqa: BLE001 - else one query would fail all of its batch
-                yield result.with_error(_internal_error(error, chunk, seed))
+            except Exception as error:
+                if _is_outage(error, chunk, seed):
+                    raise
+                yield result.with_error(_problem(error, chunk, seed, engine))
             else:
                 following = self._cursors.following(answer.next_page, named.query, engine)
                 yield replace(result, answer=answer, next_cursor=following)
@@ -81,13 +91,13 @@ class Answerer:
                 outcomes = matcher.match_each(lot)
             except (InputError, DeadlineError) as error:
                 outcomes = [error] * len(lot)
-            except _OUTAGES:
-                raise
-            except Exception as error:  # noqa: BLE001 - else one submission would fail all of its batch
+            except Exception as error:
+                if _is_outage(error, chunk, chunk.first + first):
+                    raise
                 most = 1  # the others of the lot are compared one by one
                 if len(lot) > 1:
                     continue
-                outcomes = [_internal_error(error, chunk, chunk.first + first)]
+                outcomes = [_problem(error, chunk, chunk.first + first, engine)]
             for number, (submission, outcome) in enumerate(zip(lot, outcomes, strict=True), start=first):
                 result = BatchResult(chunk.first + number, submission.seed.paper_id, of_match=True)
                 if isinstance(outcome, MatchedSubmission):
@@ -115,8 +125,30 @@ def _whole(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
     return answer
 
 
-def _internal_error(error: Exception, chunk: LeasedChunk, number: int) -> InternalError:
-    """Return the problem of a query for an unexpected error, and log where it was raised."""
+def _is_outage(error: Exception, chunk: LeasedChunk, number: int) -> bool:
+    """Return whether the chunk must be done again because of an error at a query, and log it.
+
+    An error of the encoder is an outage until the chunk was tried several times: memory may be short.
+    """
+    of_encoder = isinstance(error, EncoderError) and not isinstance(error, WeightsError)
+    if not isinstance(error, _OUTAGES) or (of_encoder and chunk.attempts >= _ENCODER_TRIES):
+        return False
+    if not isinstance(error, ShardAwayError):  # the batch just waits
+        _log.warning(
+            "batch_query_failed", job=chunk.job_id, query=number, attempt=chunk.attempts, error=str(error)
+        )
+    return True
+
+
+def _problem(error: Exception, chunk: LeasedChunk, number: int, engine: SearchEngine) -> AkinError:
+    """Return the problem of a query for an error that it causes, and log the error.
+
+    Raises ``error`` if it is the encoder's and the encoder fails on a plain paper too.
+    """
+    if isinstance(error, EncoderError):
+        expect_working(engine.annotator, "float32", error)
+        _log.warning("encoder_failed_on_query", job=chunk.job_id, query=number, error=str(error))
+        return EncoderError(str(error))
     _log.error(
         "unexpected_error",
         job=chunk.job_id,

@@ -60,12 +60,16 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class LeasedChunk:
-    """A chunk leased to one worker: the queries starting with number ``first``, and what they share."""
+    """A chunk leased to one worker: the queries starting with number ``first``, and what they share.
+
+    ``attempts`` counts the workers that took the chunk, this one included.
+    """
 
     job_id: str
     number: int
     first: int
     n_queries: int
+    attempts: int
     queries: bytes
     lease: str
     generation: str

@@ -32,7 +32,7 @@ from service.search.query import Seed
 from service.search.seeds import SeedReader
 from service.timings import Timings
 from tests.support.annotators import annotated
-from tests.support.builds import DEMO_CORPUS, build_quietly, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, Refusing, build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 
@@ -581,6 +581,53 @@ def test_a_query_that_meets_a_fault_of_ours_has_a_problem(
     ]
     assert "secret" not in client.get(f"{path}/results").text
     assert not degraded(client)
+
+
+def served(data: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """Return a client of a service with this encoder that soon tries again what failed, however often."""
+    monkeypatch.setattr("service.batches.jobs.MAX_ATTEMPTS", 10_000)
+    engine = SearchEngine(open_snapshot(data), lambda: annotated(encoder), n_candidates=20)
+    return client_of(data, engine, device="cpu", timings=Timings(lease_s=0.3))
+
+
+BAD = {"title": "x", "abstract": "We POISON it. We do."}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"queries": [{"query": {"paper_id": IDS[0]}}, {"query": BAD}, {"query": PASTED}]},
+        {"match": {**MATCH, "submissions": [{"paper_id": IDS[0]}, BAD, PASTED]}},
+    ],
+    ids=["searches", "a match"],
+)
+def test_a_text_that_the_encoder_fails_on_has_a_problem(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]
+) -> None:
+    """After some attempts only the query with the text has a problem, and the log names it."""
+    with served(data, Refusing(hashing), monkeypatch) as client, capture_logs() as logs:
+        path = client.post("/v1/batches", json=body).headers["Location"]
+        assert ("done", 1) == tuple(finished(client, path)[name] for name in ("state", "problems"))
+        found = [each.get("problem") for each in lines(client, path)]
+    assert (None, "urn:akin:problem:encoder", None) == (found[0], found[1]["type"], found[2])
+    assert "The encoder cannot be loaded or run." in found[1]["detail"]
+    noted = [each for each in logs if each["event"] == "encoder_failed_on_query"]
+    assert [(path.rpartition("/")[2], 1)] == [(each["job"], each["query"]) for each in noted]
+
+
+def test_a_batch_waits_for_an_encoder_that_fails_on_every_text(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a plain paper cannot be encoded either, no query gets a problem; the log names the query."""
+    broken = Refusing(hashing, word="")
+    with served(data, broken, monkeypatch) as client, capture_logs() as logs:
+        path = client.post("/v1/batches", json={"queries": [{"query": PASTED}]}).headers["Location"]
+        soon(lambda: broken.n_given > 4)  # from the third attempt on, a plain paper too
+        assert ("running", 0) == tuple(client.get(path).json()[name] for name in ("state", "done"))
+        soon(lambda: "batches" in degraded(client))
+        broken.word = "POISON"
+        assert ("done", 0) == tuple(finished(client, path)[name] for name in ("state", "problems"))
+    assert {0} == {each["query"] for each in logs if each["event"] == "batch_query_failed"}
 
 
 def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
