@@ -29,8 +29,9 @@ from service.batches.scheduler import Batches
 from service.batches.worker import ChunkWorker
 from service.cache.store import Cache, open_cache
 from service.collection.cursors import Cursors
-from service.collection.generations import Engines, PinnedEngines
+from service.collection.generations import Engines
 from service.collection.metrics import add_collection_metrics
+from service.collection.pinned import PinnedEngines
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
 from service.observability.tracing import Spans, open_spans

@@ -113,7 +113,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def remove_old_generations(data: Path, *, keep: int) -> list[str]:
-    """Remove all generations except ``keep`` of them, the served one, and those that a process is reading.
+    """Remove all generations except ``keep``, the served one, and those that a process or a batch needs.
 
     The served generation is kept first, then the one it was made from, and so on, then the others, newest
     first. Segments that no remaining generation names are removed too. Returns the removed generations.
@@ -124,7 +124,7 @@ def remove_old_generations(data: Path, *, keep: int) -> list[str]:
         while base := _base(data, lineage[-1]):
             lineage.append(base)
         others = [name for name in reversed(known) if name not in lineage]
-        spared = {lineage[0], *[*lineage, *others][:keep]}
+        spared = {lineage[0], *[*lineage, *others][:keep], *DataFolder(data).needed_generations()}
         return remove_generations(data, [name for name in known if name not in spared])
 
 

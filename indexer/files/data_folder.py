@@ -15,6 +15,7 @@ DATA/
   building/upgrade/              segments that are upgraded for this release
   building/snapshot/             the generation that is being made
   building/verified.json         files that were compared with their checksums, and their state at that time
+  needed/000001                  an empty file for each generation that an unfinished batch needs
   lookups/                       papers found by their DOI, arXiv or PubMed id, and ids that were not found
   segments/000001/               papers, vectors and index, immutable: indexer/snapshot/segment.py
   snapshots/000001/              one generation, immutable once it is here
@@ -26,8 +27,9 @@ DATA/
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -39,6 +41,7 @@ CATALOG_FILE: Final = "catalog.sqlite3"
 SECRET_FILE: Final = "SECRET"  # noqa: S105  # the name of the file, not what is in it
 _DISCARDED: Final = ".discarded"
 KEEP: Final = 3  # generations, by default
+_NEEDED_S: Final = 7 * 86_400.0  # how long a generation is kept for a batch while no service runs
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
 # Six digits up to 999999, then as many as necessary, so that every number has one name.
 _NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")
@@ -105,6 +108,11 @@ class DataFolder:
         """The record of the files that were compared with their checksums."""
         return self.building / "verified.json"
 
+    @property
+    def needed(self) -> Path:
+        """The folder of the files that name the generations that unfinished batches need."""
+        return self.root / "needed"
+
     def snapshot(self, generation: str) -> Path:
         """Return the folder of a generation."""
         return self.snapshots / generation
@@ -128,6 +136,15 @@ class DataFolder:
     def generations(self) -> list[str]:
         """Return every published generation, oldest first."""
         return numbered(self.snapshots)
+
+    def needed_generations(self) -> list[str]:
+        """Return the generations that unfinished batches need, except of services that ended long ago."""
+        found = []
+        for name in numbered(self.needed):
+            with suppress(FileNotFoundError):  # a service removes it just now
+                if (self.needed / name).stat().st_mtime > time.time() - _NEEDED_S:
+                    found.append(name)
+        return found
 
     def generations_before(self, generation: str) -> list[str]:
         """Return the generations before ``generation``, oldest first; none if that is not a valid name."""

@@ -94,7 +94,7 @@ class Batches:
         """Work on the jobs until the context ends, including those of an earlier process."""
         with ExitStack() as ending:
             ending.callback(self._store.close)
-            ending.callback(self._kept.keep_only, ())
+            ending.callback(self._kept.release)
             # Before requests come: opening the database loads modules, which should not slow down requests.
             with suppress(StorageError, BatchNotFoundError):
                 self._look()

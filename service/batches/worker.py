@@ -16,7 +16,7 @@ from service.batches.content import BatchResult, stored_results
 from service.batches.job import LeasedChunk
 from service.batches.jobs import Jobs
 from service.collection.cursors import Cursors
-from service.collection.generations import PinnedEngines
+from service.collection.pinned import PinnedEngines
 from service.context import BACKGROUND_TIMEOUT_S, Deadline, set_deadline, with_deadline
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
@@ -117,7 +117,7 @@ class ChunkWorker:
         try:
             engine = self._engines.engine_for(chunk.generation)
         except (SnapshotError, EncoderMismatchError) as error:
-            _log.warning("generation_gone", generation=chunk.generation, error=str(error))
+            _log.warning("generation_gone", job=chunk.job_id, generation=chunk.generation, error=str(error))
             jobs.fail(chunk.job_id, f"Generation {chunk.generation} no longer exists; start the batch again.")
             return
         with self._attempt(jobs, chunk) as attempt:

@@ -20,7 +20,13 @@ from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
-from models.errors import AkinError, CursorExpiredError, ShardAwayError, SnapshotError, StorageError
+from models.errors import (
+    AkinError,
+    CursorExpiredError,
+    ShardAwayError,
+    SnapshotError,
+    StorageError,
+)
 from models.types import Precision
 from service.cache.annotations import load_cached
 from service.cache.digests import generation_digest
@@ -199,38 +205,6 @@ class Engines:
         with storage_errors(self._data):
             stat = DataFolder(self._data).manifest(name).stat()
         return name, stat.st_ino, stat.st_mtime_ns
-
-
-class PinnedEngines:
-    """Engines by generation: the one used last, the one ``served``, or one opened from the data folder.
-
-    The one used last stays until ``release_last``, whatever is published meanwhile. Threads may share it.
-    """
-
-    def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
-        self._settings = settings
-        self._served = served
-        self._last: SearchEngine | None = None
-        self._lock = Lock()
-
-    def engine_for(self, generation: str) -> SearchEngine:
-        """Return the engine over a generation.
-
-        Raises SnapshotMissingError, SnapshotCorruptError; StorageError if its files cannot be read.
-        """
-        with self._lock:
-            served = self._served()
-            for engine in (self._last, served):
-                if engine is not None and engine.snapshot.generation == generation:
-                    self._last = engine
-                    return engine
-            self._last = open_engine(self._settings, generation=generation, beside=served)
-            return self._last
-
-    def release_last(self) -> None:
-        """Release the engine used last."""
-        with self._lock:
-            self._last = None
 
 
 def open_engine(

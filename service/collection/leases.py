@@ -2,19 +2,23 @@
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
+from indexer.files.data_folder import DataFolder, numbered
 from indexer.snapshot.opening import lease_generation
 
 
 class GenerationLeases:
     """Generations of a data folder that are not cleared away as long as this process leases them.
 
-    A generation that is already gone is ignored. Raises StorageError if the folder cannot be read.
+    Nor are they for some days after it has ended: files in the folder name them, if it can be written to. A
+    generation that is already gone is ignored. Raises StorageError if the folder cannot be read.
     """
 
     def __init__(self, data: Path) -> None:
         self._data = data
+        self._needed = DataFolder(data).needed
         self._leases: dict[str, int] = {}
 
     def keep(self, generation: str) -> None:
@@ -23,10 +27,22 @@ class GenerationLeases:
             lease = lease_generation(self._data, generation)
             if lease is not None:
                 self._leases[generation] = lease
+        if generation in self._leases and not (self._needed / generation).exists():
+            with suppress(OSError):
+                self._needed.mkdir(exist_ok=True)
+                (self._needed / generation).touch()
 
     def keep_only(self, generations: Collection[str]) -> None:
-        """Keep these generations, and release all others."""
+        """Keep these generations, and release all others, also those that other processes have kept."""
         for generation in generations:
             self.keep(generation)
         for generation in self._leases.keys() - set(generations):
             os.close(self._leases.pop(generation))
+        for generation in {*numbered(self._needed)} - set(generations):
+            with suppress(OSError):
+                (self._needed / generation).unlink()
+
+    def release(self) -> None:
+        """Release all generations as this process ends; unfinished batches still need them."""
+        while self._leases:
+            os.close(self._leases.popitem()[1])

@@ -12,7 +12,7 @@ from service.background import RepeatedTask
 from service.batches.jobs import Jobs
 from service.batches.worker import ChunkWorker
 from service.collection.cursors import Cursors
-from service.collection.generations import PinnedEngines
+from service.collection.pinned import PinnedEngines
 from service.degradation import Degradation
 from service.observability.logging import configure_logging
 from service.secret import read_secret

@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import ShardAwayError
 from service.batches.jobs import MAX_ATTEMPTS
-from service.collection.generations import PinnedEngines
+from service.collection.pinned import PinnedEngines
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery
 from tests.support.clients import client_of

@@ -4,6 +4,7 @@ import csv
 import gc
 import io
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
+from indexer.collection.publishing import remove_old_generations
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
@@ -698,6 +700,27 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
         soon(is_cleared)
 
 
+def test_commands_keep_what_a_batch_needs_while_no_service_runs(
+    data: Path, hashing: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands keep the generation of a batch that waits for a service, unless it has waited for days."""
+    with monkeypatch.context() as held, batching(data, timings=PATIENT) as client:
+        hold(held)
+        path = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1}).headers["Location"]
+    del client
+    gc.collect()  # until then, the stopped service holds the generation open
+    build_quietly(write_corpus(tmp_path / "more.jsonl", many_papers(3)), data, hashing)
+    assert [] == remove_old_generations(data, keep=1)
+    needed = DataFolder(data).needed / "000001"
+    os.utime(needed, (0, 0))
+    assert [] == DataFolder(data).needed_generations()
+    with batching(data) as client:
+        assert "done" == finished(client, path)["state"]
+        soon(lambda: not needed.exists())
+    gc.collect()
+    assert ["000001"] == remove_old_generations(data, keep=1)
+
+
 def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch whose generation is gone fails; it is never answered from another generation."""
     with monkeypatch.context() as held, batching(data, timings=PATIENT) as client:
@@ -706,10 +729,13 @@ def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pyte
     with sqlite3.connect(data / CATALOG_FILE) as catalog:
         catalog.execute("UPDATE jobs SET generation = '000009'")
     catalog.close()
-    with batching(data) as client:
+    with capture_logs() as logs, batching(data) as client:
         failed = finished(client, path)
         assert "failed" == failed["state"]
         assert failed["error"].startswith("Generation 000009 no longer exists")
+    assert ["Generation 000009 was removed."] == [
+        each["error"] for each in logs if each["event"] == "generation_gone"
+    ]
 
 
 def degraded(client: TestClient) -> set[str]:
