@@ -20,7 +20,7 @@ from service.api.formats import Format
 from service.api.schemas.base import PaperOut, WarningOut
 from service.api.schemas.match import MatchedSubmissionOut
 from service.api.schemas.search.recommendations import RecommendationsOut
-from service.api.schemas.search.results import ResultOut, SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.batches.content import BatchResult, is_match, queries_of, read_results, shared_of
 from service.batches.job import StoredResults
 from service.batches.jobs import Jobs
@@ -145,7 +145,7 @@ def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
         ]
     else:
         ranked = () if result.answer is None else result.answer.results
-        rows = list(csv_rows([ResultOut.model_validate(each) for each in ranked]))
+        rows = list(csv_rows(ranked))
     n_empty = len(_columns([result])) - len(head)
     yield from ([*head, *row] for row in rows or [[""] * n_empty])
 
