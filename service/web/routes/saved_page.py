@@ -41,16 +41,20 @@ def page(request: Request, caller: CallerDep) -> Response:
 @router.get("/{query_id}")
 @requires(_OWN_PAGE)
 async def new_papers(
-    query_id: _QueryId, request: Request, engine: EngineDep, weak: bool = False, whole: bool = False
+    query_id: _QueryId,
+    request: Request,
+    engine: EngineDep,
+    caller: CallerDep,
+    weak: bool = False,
+    whole: bool = False,
 ) -> Response:
     """Show a search's new papers, best first; ``whole``: all that match, ``weak``: weak matches too."""
 
     def shown(saved: SavedQuery, news: News) -> Response:
         view = view_saved(saved.head, feed_path(request, saved.head))
         query = to_query(saved.head.kind, saved.body)
-        return render(
-            "news.html", news=view_news(engine, view, query, page_query_of_saved(saved), news), weak=weak
-        )
+        start, is_own = page_query_of_saved(saved), saved.head.owner == owner_of(caller)
+        return render("news.html", news=view_news(engine, view, query, start, news, is_own=is_own), weak=weak)
 
     return await with_news(request, engine, query_id, shown, limit=MAX_NEWS if whole else None, weak=weak)
 

@@ -81,9 +81,18 @@ def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
 
 
 def view_news(
-    engine: SearchEngine, saved: SavedView, query: SearchQuery, page_query: PageQuery | None, news: News
+    engine: SearchEngine,
+    saved: SavedView,
+    query: SearchQuery,
+    page_query: PageQuery | None,
+    news: News,
+    *,
+    is_own: bool,
 ) -> NewsView:
-    """Return the new papers of ``saved``; ``query`` is its query, ``page_query`` the same on the page."""
+    """Return the new papers of ``saved``; ``query`` is its query, ``page_query`` the same on the page.
+
+    Only if the caller's own key saved the query (``is_own``), the papers may be marked as seen.
+    """
     answer = news.answer
     start = page_query or PageQuery()
     linked = links_names(start)
@@ -95,7 +104,8 @@ def view_news(
         n_added=news.n_added,
         n_matching=news.n_matching,
         n_hidden=news.n_hidden,
-        may_be_marked=bool(news.n_added)
+        may_be_marked=is_own
+        and bool(news.n_added)
         and not news.n_hidden
         and answer.coverage == 1
         and answer.reason is not Reason.NO_SEED_RESOLVED,

@@ -340,6 +340,9 @@ def test_an_admin_leaves_the_mark_of_others_where_it_is(data: Path) -> None:
         seen = {"up_to": found["seen_up_to"]}
         assert 404 == client.post(f"{path}/seen", json=seen, headers=as_admin).status_code
         assert ["w/2"] == ids(client.get(f"{path}/new", headers=as_me).json())
+        page = path.replace("/v1/queries", "/saved")
+        for headers, may_mark in ((as_admin, False), (as_me, True)):
+            assert may_mark == ("Mark all as seen" in client.get(page, headers=headers).text)
         assert 200 == client.post(f"{path}/feed", headers=as_admin).status_code
         assert 204 == client.delete(f"{path}/feed", headers=as_admin).status_code
         assert 200 == client.post(f"{path}/seen", json=seen, headers=as_me).status_code
