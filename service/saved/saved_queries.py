@@ -229,6 +229,8 @@ def _comparable(value: Any, name: str = "") -> Any:
         return {key: _comparable(each, key) for key, each in value.items()}
     if isinstance(value, list):
         return {*value} if name in _UNORDERED else [_comparable(each) for each in value]
+    if name == "facet" and isinstance(value, str):
+        return {value}
     return value
 
 

@@ -202,6 +202,9 @@ def test_the_order_of_lists_that_are_sets_makes_no_other_query(client: TestClien
     again = client.post("/v1/queries", json={"name": "a", "recommendations": turned})
     assert (200, path) == (again.status_code, again.headers["Location"])
     assert body == client.get(path).json()["recommendations"]
+    one = save(client, {"name": "one", "search": {"query": {"text": "whales"}, "facet": "method"}})
+    same = {"name": "one", "search": {"query": {"text": "whales"}, "facet": ["method"]}}
+    assert one == client.post("/v1/queries", json=same).headers["Location"]
     for other in (
         {**body, "seeds": body["seeds"][::-1]},
         {**body, "seeds": [{**pasted, "abstract": pasted["abstract"][::-1]}, by_facet]},
