@@ -68,8 +68,9 @@ def remove_batches(connection: Connection) -> int:
 def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
     """Remove the saved queries that contain a title or a sentence of one of the papers; return how many.
 
-    Spacing and case are ignored. A title of fewer than 20 characters must be a whole text of the query, and a
-    shorter sentence does not count. A query that only names a paper by its id stays.
+    A query's name counts too. Spacing and case are ignored. A title of fewer than 20 characters must be a
+    whole text of the query, and a shorter sentence does not count. A query that only names a paper by its id
+    stays.
     """
     titles: set[str] = set()
     identifying: set[str] = set()
@@ -78,13 +79,14 @@ def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> 
         titles.update(map(_plain, connection.scalars(select(PaperRow.title).where(of_these))))
         identifying.update(_sentences(connection, of_these))
     identifying.update(title for title in titles if len(title) >= _MIN_IDENTIFYING_CHARS)
-    queries = connection.execute(select(SavedQueryRow.id, SavedQueryRow.body)) if titles else ()
+    columns = (SavedQueryRow.id, SavedQueryRow.name, SavedQueryRow.body)
+    queries = connection.execute(select(*columns)) if titles else ()
     holding = [
         key
-        for key, body in queries
+        for key, name, body in queries
         if any(
             text in titles or any(each in text for each in identifying)
-            for text in map(_plain, _texts(json.loads(body)))
+            for text in map(_plain, (name, *_texts(json.loads(body))))
         )
     ]
     for some in in_batches(holding):

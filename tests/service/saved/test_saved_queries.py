@@ -229,6 +229,15 @@ def test_a_purge_takes_the_queries_that_hold_the_text(
     assert stays == bool(saved.all(owner=None))
 
 
+def test_a_purge_takes_the_queries_named_after_a_paper(saved: SavedQueries, catalog: Catalog) -> None:
+    """A purge removes queries with the title in their name, a short title only if it is the whole name."""
+    catalog.add([paper("a", "The ice sheets of Greenland"), paper("b", "Ice")])
+    for name in ("As the ICE sheets of Greenland", "ice", "more ice"):
+        saved.save(replace(NEW, name=name))
+    assert 2 == catalog.purge(["a", "b"]).n_queries
+    assert ["more ice"] == [each.name for each in saved.all(owner=None)]
+
+
 def test_papers_of_an_older_catalog_are_no_news(catalog_place: str | Path) -> None:
     """After a migration, papers count as added at their last change."""
     with Catalog.open(catalog_place) as catalog:
