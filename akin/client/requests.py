@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 import httpx
 
 from akin.client.params import (
-    BatchMatch,
     BatchRequest,
     Draft,
     ListRequest,
@@ -101,11 +100,7 @@ def match(submissions: Iterable[SeedLike], profiles: Profiles, params: MatchRequ
     return Request("POST", "/v1/match", MatchAnswer, body)
 
 
-def _match_body(
-    submissions: Iterable[SeedLike],
-    profiles: Profiles,
-    params: MatchRequest | BatchMatch,
-) -> dict[str, Any]:
+def _match_body(submissions: object, profiles: object, params: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **params,
         "submissions": [_query(each) for each in parts_of(submissions)],
@@ -150,7 +145,7 @@ def vectors(name: PaperLike) -> Request[PaperVectorsAnswer]:
     return Request("GET", f"/v1/papers/{in_path(name)}/vectors?encoding=base64", PaperVectorsAnswer)
 
 
-def _profiles(given: Profiles) -> list[dict[str, Any]]:
+def _profiles(given: object) -> list[dict[str, Any]]:
     return [
         {"name": name} if papers is None else {"name": name, "papers": ids_of(papers)}
         for name, papers in mapping_of(given, _PROFILES).items()
@@ -278,8 +273,8 @@ def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
     if "profiles" in params:
         body["profiles"] = _profiles(params["profiles"])
     if "match" in params:
-        match = params["match"]
-        body["match"] = _match_body(match["submissions"], match["profiles"], match)
+        match = mapping_of(params["match"], "A match is a dictionary of submissions, profiles and options")
+        body["match"] = _match_body(match.get("submissions"), match.get("profiles"), match)
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Request("POST", "/v1/batches", Batch, body, key)
 

@@ -30,6 +30,9 @@ MISTAKES: dict[str, Callable[[Any], object]] = {
     "conflicts that are no pairs": lambda asked: asked.match(["."], {"p": ["."]}, conflicts=[1]),
     "a list of profiles": lambda asked: asked.match(["."], ["p"]),
     "quotas that are a list": lambda asked: asked.match(["."], {"p": ["."]}, quotas=["p"]),
+    "a text as a batched match": lambda asked: batch(asked, match="floods"),
+    "a batched match without submissions": lambda asked: batch(asked, match={"profiles": {"p": ["."]}}),
+    "a batched match without profiles": lambda asked: batch(asked, match={"submissions": ["."]}),
     "a text as a saved search": lambda asked: asked.save_query("x", search="floods"),
     "a text as saved recommendations": lambda asked: asked.save_query("x", recommendations="floods"),
     "a number as id": lambda asked: asked.paper(5),
@@ -49,6 +52,13 @@ MISTAKES: dict[str, Callable[[Any], object]] = {
     "half a character": lambda asked: asked.paper("\ud83d"),
     "half a character to delete": lambda asked: asked.delete("\ud83d"),
 }
+
+
+def batch(asked: Any, **given: Any) -> object:
+    """Start a batch; a collection has none."""
+    if isinstance(asked, Collection):
+        raise InputError("no batches")
+    return asked.batch(**given)
 
 
 @pytest.fixture(scope="module")
