@@ -34,13 +34,14 @@ class LibrarySeeds:
 
     ``n_known`` are papers of the collection, ``n_pasted`` have the text of the library. ``left_out`` are the
     titles of entries that are not in the collection and have no usable abstract, ``broken`` the rows that
-    cannot be parsed. ``past`` if there are more entries than the limit.
+    cannot be parsed. ``past`` if there are more than ``most`` entries, which are not read.
     """
 
     seeds: list[dict[str, Any]] = field(default_factory=list)
     n_known: int = 0
     n_pasted: int = 0
     left_out: list[str] = field(default_factory=list)
+    most: int = MAX_SEEDS
     past: bool = False
     broken: list[str] = field(default_factory=list)
 
@@ -56,7 +57,9 @@ class LibrarySeeds:
             )
         remarks += [f"skipped: {row}" for row in self.broken]
         if self.past:
-            remarks.append(f"Only the first {MAX_SEEDS} entries count; give the others in another search.")
+            remarks.append(f"Only the first {self.most} entries count; give the others in another search.")
+        if not (remarks or self.seeds):
+            remarks.append("no entry could be read; expected a library (.bib, .ris, .nbib ...) or a corpus")
         return remarks
 
 
@@ -65,7 +68,7 @@ def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> PaperLookup[L
     with needed("Reading a library", extra="local"):
         from indexer.corpus.read import CorpusReport, read_entries  # noqa: PLC0415 - clients do without it
         from indexer.corpus.rows import to_paper  # noqa: PLC0415
-    found, report = LibrarySeeds(), CorpusReport()
+    found, report = LibrarySeeds(most=most), CorpusReport()
     rows = chain.from_iterable(read_entries(file, report=report) for file in files)
     entries = list(islice(rows, most + 1))
     found.past = len(entries) > most
@@ -121,23 +124,26 @@ def with_libraries(params: Mapping[str, Any]) -> PaperLookup[dict[str, Any]]:
     """
     sent = dict(params)
     facet = sent.pop("facet", None)
-    for files, name in (("like", "seeds"), ("unlike", "negatives")):
+    seeds: dict[str, list[Any]] = {
+        name: list(seeds_of(sent.get(name) or ())) for name in ("seeds", "negatives")
+    }
+    for files, name in (("unlike", "negatives"), ("like", "seeds")):
         given = sent.pop(files, None)
-        seeds: list[Any] = list(seeds_of(sent.get(name) or ()))
         if isinstance(given, Mapping):
             raise InputError(
                 f"{files} of recommend takes library files, not a dictionary; papers that results should be "
                 "unlike are negatives, and a facet in which they should differ is unlike of search."
             )
         if given:
-            library = yield from read_seeds(_paths(given))
+            # Negatives are read first, and leave one seed at least.
+            left = MAX_SEEDS - sum(map(len, seeds.values())) - bool(sent.get("like"))
+            library = yield from read_seeds(_paths(given), most=max(0, left))
             if library.losses:
                 warn("; ".join([f"{files}={given}", *library.losses]), stacklevel=5)
-            seeds += library.seeds
-        if facet is not None and name == "seeds":
-            seeds = [_in_respect(seed, facet) for seed in seeds]
-        if seeds or name in sent:
-            sent[name] = seeds
+            seeds[name] += library.seeds
+    if facet is not None:
+        seeds["seeds"] = [_in_respect(seed, facet) for seed in seeds["seeds"]]
+    sent |= {name: each for name, each in seeds.items() if each or name in sent}
     if not sent.get("seeds"):
         raise InputError("Nothing to start from: give papers as seeds, or a library as like.")
     return sent

@@ -30,7 +30,7 @@ from akin.cli.options import (
 from akin.cli.output import print_answer
 from akin.cli.search.query import given, is_file, lasting, open_client, to_save
 from akin.cli.search.unresolved import expect_no_lost_file, left_out
-from akin.client.library import LibrarySeeds, looked_up, read_seeds
+from akin.client.library import MAX_SEEDS, LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
 from akin.client.responses.ranked import RecommendationsAnswer
 from models.errors import InputError
@@ -98,12 +98,15 @@ def recommend(
     """
     form = form_of(output, as_json)
     with open_client(url, data, key=key, device=device) as collection:
+        n_named = len(papers or ()) + len(text or ()) + bool(seeds)
+        negatives = _all(*_parted(unlike), collection, most=MAX_SEEDS - n_named)
+        left = MAX_SEEDS - len(negatives)
         request = cast(
             RecommendationsRequest,
             {
-                "seeds": _all(papers, seeds, collection, texts=text, facet=facet),
+                "seeds": _all(papers, seeds, collection, texts=text, facet=facet, most=left),
                 **given(
-                    negatives=_all(*_parted(unlike), collection),
+                    negatives=negatives,
                     filters=filters_of(year_from, year_to, author, venue, field, has_facet),
                     strategy=strategy,
                     negative_weight=negative_weight,
@@ -114,7 +117,8 @@ def recommend(
             },
         )
         if not request["seeds"]:
-            raise InputError("Nothing to start from: name papers, or give --like LIBRARY or --text WORDS.")
+            library = "another LIBRARY, as no entry of this one can be used," if seeds else "LIBRARY"
+            raise InputError(f"Nothing to start from: name papers, or give --like {library} or --text WORDS.")
         answer = collection.recommend(**request)
         lost = left_out(answer.unresolved, request)
         if answer.reason == "no_seed_resolved":
@@ -150,12 +154,16 @@ def _all(
     *,
     texts: list[str] | None = None,
     facet: list[Facet] | None = None,
+    most: int,
 ) -> list[dict[str, Any]]:
-    """Return named papers, texts, and the papers of files as seeds, each with the facets that count."""
+    """Return named papers, texts, and the papers of files as seeds, each with the facets that count.
+
+    Entries of files only count as long as there are at most ``most`` seeds.
+    """
     found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
     found += [{"text": text} for text in texts or ()]
     if files:
-        library = looked_up(read_seeds(files), collection.papers)
+        library = looked_up(read_seeds(files, most=max(0, most - len(found))), collection.papers)
         _tell(library, ", ".join(map(str, files)))
         found += library.seeds
     return [{**seed, **given(facet=[each.value for each in facet or ()])} for seed in found]

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from akin.client.client import Client
-from akin.client.library import looked_up, read_seeds
+from akin.client.library import looked_up, read_seeds, with_libraries
 from akin.local.collection import Collection
 from tests.support.builds import DEMO_CORPUS
 from tests.support.commands import flat, run
@@ -92,6 +92,33 @@ def test_a_long_library_counts_to_its_bound(data: Path, library: Path) -> None:
     with Collection(data, device="cpu") as collection:
         found = looked_up(read_seeds([library, library], most=4), collection.papers)
     assert (3, True) == (len(found.seeds), found.past)
+
+
+def test_likes_and_dislikes_are_no_more_than_are_allowed(
+    data: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries of a library count as long as there is room for them, next to dislikes and named papers."""
+    for place in ("akin.client.library.MAX_SEEDS", "akin.cli.search.recommend.MAX_SEEDS"):
+        monkeypatch.setattr(place, 3)
+    options = ("--data", data, "--like", library, "--unlike", DEMO[50]["id"])
+    assert [False, False, True] == [each["negative"] for each in answered(*options, DEMO[3]["id"])["seeds"]]
+    shown = run("recommend", *options, DEMO[3]["id"], "--limit", "1")
+    assert "Only the first 1 entries count; give the others in another search." in shown
+    params = {"seeds": [DEMO[3]["id"]], "like": library, "unlike": library}
+    with Collection(data, device="cpu") as collection, pytest.warns(UserWarning, match="Only the first 1"):
+        sent = looked_up(with_libraries(params), collection.papers)
+    assert [DEMO[3]["id"], {"paper_id": DEMO[5]["id"]}] == sent["seeds"]
+    assert [{"paper_id": DEMO[5]["id"]}] == sent["negatives"]
+
+
+def test_a_file_without_entries_is_named(data: Path, library: Path) -> None:
+    """If no entry of a library can be read, the output names the file, also next to named papers."""
+    library.write_text("garbage", encoding="utf-8")
+    told = f"{library}: 0 found in the collection, 0 used by their text. no entry could be read"
+    refused = run("recommend", "--data", data, "--like", library, status=1)
+    assert told in flat(refused)
+    assert "no entry of this one can be used" in flat(refused)
+    assert told in flat(run("recommend", "--data", data, "--like", library, DEMO[3]["id"]))
 
 
 def test_recommendations_are_those_of_the_interface(data: Path, address: str, library: Path) -> None:
