@@ -62,6 +62,12 @@ def to_save(request: _Request) -> _Request:
     return saved
 
 
+def expect_name(collection: "Client | Collection", name: str, **request: Any) -> None:
+    """Raise InputError or ServiceError now, before a search, if ``name`` is that of another saved query."""
+    if name and any(each.name == name for each in collection.saved_queries()):
+        collection.save_query(name, **request)
+
+
 def read_aspect(
     sentences: str,
     facets: Sequence[Facet] | None,

@@ -28,7 +28,7 @@ from akin.cli.options import (
     form_of,
 )
 from akin.cli.output import print_answer
-from akin.cli.search.query import given, is_file, lasting, open_client, to_save
+from akin.cli.search.query import expect_name, given, is_file, lasting, open_client, to_save
 from akin.cli.search.unresolved import expect_no_lost_file, left_out
 from akin.client.library import MAX_SEEDS, LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
@@ -119,6 +119,7 @@ def recommend(
         if not request["seeds"]:
             library = "another LIBRARY, as no entry of this one can be used," if seeds else "LIBRARY"
             raise InputError(f"Nothing to start from: name papers, or give --like {library} or --text WORDS.")
+        expect_name(collection, save, recommendations=to_save(request))
         answer = collection.recommend(**request)
         lost = left_out(answer.unresolved, request)
         if answer.reason == "no_seed_resolved":

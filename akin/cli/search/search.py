@@ -28,7 +28,16 @@ from akin.cli.options import (
     form_of,
 )
 from akin.cli.output import print_answer
-from akin.cli.search.query import given, is_file, lasting, open_client, read_aspect, read_query, to_save
+from akin.cli.search.query import (
+    expect_name,
+    given,
+    is_file,
+    lasting,
+    open_client,
+    read_aspect,
+    read_query,
+    to_save,
+)
 from akin.cli.search.unresolved import naming_lost
 from akin.client.params import ScorerName, SearchRequest
 from models.errors import InputError
@@ -108,6 +117,7 @@ def search(
         },
     )
     with open_client(url, data, key=key, device=device) as collection:
+        expect_name(collection, save, search=to_save(request))
         with naming_lost(collection, {"paper_id": paper} if paper else {}):
             answer = collection.search(**request)
         print_answer(form, lasting(answer, data))
