@@ -55,8 +55,8 @@ class CurrentRow(Base):
     No snapshot refers to these rows. Without a version, the paper is deleted. Transactions that change the
     collection are numbered: ``change`` is the last that changed this paper, ``added`` the one that added it,
     or added it again after a deletion or with the first text that is not in quarantine, and ``added_at`` the
-    time of that in Unix seconds, UTC. A rollback leaves ``added`` of the papers that it restores, unless it is
-    above the change of the restored generation, which it then becomes.
+    time of that in Unix seconds, UTC. A rollback leaves ``added`` of the papers that it restores, or lowers
+    it to the change of the restored generation.
     """
 
     __tablename__ = "current_papers"

@@ -47,7 +47,7 @@ def sampled(snapshot: Snapshot) -> list[int]:
 
 
 def shares(snapshot: Snapshot, query: int) -> np.ndarray:
-    """Return the single-match distances of all papers from one, divided by the mean of others in the sample."""
+    """Return the single-match distances of all papers from one, divided by the mean of the others sampled."""
     sample = [each for each in sampled(snapshot) if each != query]
     rows = snapshot.gather(snapshot.positions)[0]
     distances = -score_papers(snapshot.vectors(query), rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
