@@ -9,7 +9,7 @@ DATA is an indexed collection, OTHER a corpus of another field with "title" and 
 import argparse
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,60 +24,44 @@ from models.types import Facet
 
 SEED = 0
 LABELS = ("strong", "fair", "weak")
-Search = Callable[[], Any]
+FACETS = (None, Facet.BACKGROUND, Facet.METHOD, Facet.RESULT)
+Query = dict[str, Any]  # keywords of a search
 
 
-def own_queries(papers: akin.Collection, n_papers: int) -> Iterator[tuple[str, list[Search]]]:
-    """Yield searches from papers of the collection: whole, by facet, and by the title as a text."""
-    rng = random.Random(SEED)  # noqa: S311
+def own_queries(papers: akin.Collection, n_papers: int) -> Iterator[tuple[str, list[Query]]]:
+    """Yield searches from papers of the collection, and from their titles as texts, without the papers."""
     every = [each.id for each in papers.list_papers(limit=100_000).papers]
-    ids = rng.sample(every, min(n_papers, len(every)))
-    titles = {each.id: each.title for each in papers.papers(ids[:500]) if each is not None}
-    yield "own papers", [lambda name=name: papers.search(name, include=[]) for name in ids]
-    for facet in (Facet.BACKGROUND, Facet.METHOD, Facet.RESULT):
-        yield (
-            f"own papers, {facet}",
-            [lambda name=name, facet=facet: papers.search(name, facet=facet, include=[]) for name in ids],
-        )
+    ids = random.Random(SEED).sample(every, min(n_papers, len(every)))  # noqa: S311
+    yield "own papers", [{"paper_id": name} for name in ids]
     yield (
-        "their titles as texts, without the paper",
+        "titles of own papers",
         [
-            lambda name=name: papers.search(text=titles[name], filters={"exclude_ids": [name]}, include=[])
-            for name in ids
-            if len(titles.get(name, "").split()) > 3
+            {"text": paper.title, "filters": {"exclude_ids": [paper.id]}}
+            for paper in papers.papers(ids[:500])
+            if paper is not None and len(paper.title.split()) > 3
         ],
     )
 
 
-def other_queries(papers: akin.Collection, other: Path, n_others: int) -> Iterator[tuple[str, list[Search]]]:
+def other_queries(other: Path, n_others: int) -> Iterator[tuple[str, list[Query]]]:
     """Yield searches from papers of another field, from their titles as texts, and from invented words."""
     rng = random.Random(SEED)  # noqa: S311
     with other.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in islice(lines, 20_000)]
     chosen = rng.sample(rows, min(n_others, len(rows)))
-    yield (
-        "abstracts of another field",
-        [
-            lambda row=row: papers.search(title=row["title"], abstract=row["abstract"], include=[])
-            for row in chosen
-        ],
-    )
-    yield (
-        "titles of another field",
-        [lambda row=row: papers.search(text=row["title"], include=[]) for row in chosen],
-    )
+    yield "papers of another field", [{name: row[name] for name in ("title", "abstract")} for row in chosen]
+    yield "titles of another field", [{"text": row["title"]} for row in chosen]
     letters = "bcdfghjklmnprstvwxz"
     made = ["".join(rng.choice(letters) + rng.choice("aeiou") for _ in range(3)) for _ in range(8 * n_others)]
-    noise = [" ".join(made[start : start + 8]) for start in range(0, len(made), 8)]
-    yield "invented words", [lambda text=text: papers.search(text=text, include=[]) for text in noise]
+    yield "invented words", [{"text": " ".join(made[i : i + 8])} for i in range(0, len(made), 8)]
 
 
-def shares(searches: list[Search], name: str, console: Console) -> list[str]:
+def shares(papers: akin.Collection, queries: list[Query], name: str, console: Console) -> list[str]:
     """Return how many searches have a strength, the shares of its labels in percent, and its quartiles."""
     found = []
-    for search in track(searches, name, console=console, transient=True):
+    for query in track(queries, name, console=console, transient=True):
         try:
-            answer = search()
+            answer = papers.search(include=[], **query)
         except akin.AkinError:  # a paper may have no sentence of the facet
             continue
         if len(answer) and answer[0].strength:
@@ -105,9 +89,11 @@ def main() -> None:
     )
     with akin.open(given.data) as papers:
         table.title = f"{len(papers):,} papers"
-        for queries in (own_queries(papers, given.papers), other_queries(papers, given.other, given.others)):
-            for name, searches in queries:
-                table.add_row(name, *shares(searches, name, console))
+        for name, queries in (*own_queries(papers, given.papers), *other_queries(given.other, given.others)):
+            for facet in FACETS:
+                named = f"{name}, {facet}" if facet else name
+                of_facet = [{**query, "facet": facet} for query in queries]
+                table.add_row(named, *shares(papers, of_facet, named, console))
     Console().print(table)
 
 
