@@ -283,4 +283,4 @@ def _publish_rest(
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:
     """Open the catalog; it is only made if the collection does not exist yet."""
-    return Catalog.open_existing(place) if DataFolder(data).current.is_file() else Catalog.open(place)
+    return Catalog.open_existing(place) if DataFolder(data).has_collection else Catalog.open(place)

@@ -124,6 +124,7 @@ def purge_papers(
             discard_folder(folder.work(Work.MERGE))  # left by a purge that was killed after its merge
         forget(folder.lookups, [*wanted, *catalog.names(wanted)])
         purged = catalog.purge(wanted)
+        folder.remove_discarded()  # raises if a file cannot be removed
     leased = tuple(name for name in holding if name not in removed)
     counts = (purged.n_versions, purged.n_batches, purged.n_queries)
     unknown = tuple(key for key in deleted.unknown if key not in purged.known)

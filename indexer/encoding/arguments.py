@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from indexer.files.data_folder import DataFolder, Work
+from indexer.files.data_folder import DataFolder
 from indexer.files.notes import read_note, write_note
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
@@ -15,7 +15,6 @@ from models.types import EncoderSpec, Precision
 
 # The arguments that a collection keeps, however papers are added later.
 _OF_COLLECTION: Final = ("encoder", "backend", "dtype", "precision", "tagger", "functions")
-_BEGUN: Final = "arguments.json"  # those of a collection whose first build is not finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +41,24 @@ class BuildArguments:
 def built_with(data: Path) -> BuildArguments | None:
     """Return the arguments that the collection in ``data`` was built with; ``None`` if there is none yet.
 
-    Raises SnapshotCorruptError.
+    Raises SnapshotCorruptError; SnapshotMissingError if there is one, but CURRENT names no generation of it.
     """
-    try:
-        arguments = read_manifest(data, current_generation(data)).arguments
-    except SnapshotMissingError:
+    if not DataFolder(data).has_collection:
         return None
+    arguments = read_manifest(data, current_generation(data)).arguments
     return BuildArguments(**{**arguments, "precision": Precision(arguments["precision"])})
 
 
 def note_begun(data: Path, arguments: BuildArguments) -> None:
     """Store the arguments of a first build until it is finished, so that its repetition takes them too."""
-    folder = DataFolder(data).work(Work.CORPUS)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_note(folder / _BEGUN, {name: getattr(arguments, name) for name in _OF_COLLECTION})
+    begun = DataFolder(data).begun
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    write_note(begun, {name: getattr(arguments, name) for name in _OF_COLLECTION})
 
 
 def _begun_with(data: Path) -> dict[str, Any]:
     """Return the arguments of a first build that was interrupted; empty if there is none."""
-    note = read_note(DataFolder(data).work(Work.CORPUS) / _BEGUN)
+    note = read_note(DataFolder(data).begun)
     return {**note, "precision": Precision(note["precision"])} if note else {}
 
 
@@ -69,11 +67,12 @@ def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildAr
 
     If its first build was interrupted, those of that build complete them.
     A corpus that is to ``replace`` the collection takes its arguments too, unless the served generation is
-    damaged, which the corpus then repairs. Without ``replace``, raises SnapshotCorruptError in that case.
+    damaged or lost, which the corpus then repairs. Without ``replace``, raises SnapshotCorruptError or
+    SnapshotMissingError in that case.
     """
     try:
         usual = built_with(data)
-    except SnapshotCorruptError:
+    except (SnapshotCorruptError, SnapshotMissingError):
         if not replace:
             raise
         usual = None

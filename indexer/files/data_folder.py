@@ -109,6 +109,16 @@ class DataFolder:
         return self.building / "verified.json"
 
     @property
+    def begun(self) -> Path:
+        """The arguments of a first build, until it is finished."""
+        return self.work(Work.CORPUS) / "arguments.json"
+
+    @property
+    def has_collection(self) -> bool:
+        """Whether a generation was ever served, also if CURRENT is lost since."""
+        return self.current.is_file() or (bool(self.generations()) and not self.begun.is_file())
+
+    @property
     def needed(self) -> Path:
         """The folder of the files that name the generations that unfinished batches need."""
         return self.root / "needed"
@@ -160,9 +170,15 @@ class DataFolder:
         """
         with storage_errors(self.root), writer_lock(self.root / "LOCK", wait_s=wait_s):
             yield
+        with suppress(OSError):
+            self.remove_discarded()
+
+    def remove_discarded(self) -> None:
+        """Remove the folders that were discarded; raises OSError."""
         for folder in (self.snapshots, self.segments):
             for discarded in folder.glob(f"*{_DISCARDED}*"):
-                shutil.rmtree(discarded, ignore_errors=True)  # another process may do the same
+                with suppress(FileNotFoundError):  # another process may do the same
+                    shutil.rmtree(discarded)
 
     @contextmanager
     def working(self, work: Work, *, wait_s: float = 0.0) -> Iterator[None]:

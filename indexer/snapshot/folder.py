@@ -154,9 +154,9 @@ def compare_files(
 
 def compare_file(path: Path, expected: str, verified: ChecksumRecord | None, *, reread: bool) -> None:
     """Compare one file with its SHA-256 (hex); raises SnapshotCorruptError, StorageError."""
-    if not path.is_file():
-        raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
     with storage_errors(path):
+        if not path.is_file():
+            raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
         if verified is not None and not reread and verified.holds(path, expected):
             return
         stamp = stamp_of(path)

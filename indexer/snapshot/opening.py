@@ -80,8 +80,9 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
     """Return the served generation, to add to it, or ``None`` if nothing is indexed yet.
 
     It is ``beside`` if that is still served, else opened with ``open_snapshot`` without ``reread``.
+    Raises SnapshotMissingError if CURRENT is lost.
     """
-    if not DataFolder(data).current.is_file():
+    if not DataFolder(data).has_collection:
         return None
     if beside is not None and beside.generation == current_generation(data):
         return beside

@@ -12,7 +12,7 @@ from indexer.snapshot.snapshot import Snapshot
 from models.text.sentences import wording
 from models.text.words import plain
 from models.types import Candidate, Facet, Paper
-from service.context import check_deadline, stage
+from service.context import check_deadline
 from service.search.aspect import NO_ROWS, Part, Rows, is_single_seed
 from service.search.query import Strategy
 from service.search.words import WITHOUT_WORDS, QueryVectors, SharedWords
@@ -68,7 +68,6 @@ def depth_for(parts: Sequence[Part], limit: int, *, least: int, words: bool) -> 
     return n_papers + n_papers // _MORE_WITH_WORDS if words else n_papers
 
 
-@stage("candidates")
 def list_candidates(
     snapshot: Snapshot,
     parts: Sequence[Part],

@@ -184,17 +184,18 @@ class SearchEngine:
             return _Page(n_listed, reason=empty_page_reason(query.filters, page))
         shown = list(windows(page, min(page.offset + query.limit, n_listed)))
         omitted = [seed.used.paper for seed in seeds if query.omit_pasted and seed.position is None]
-        candidates = list_candidates(
-            snapshot,
-            parts,
-            strategy=query.strategy,
-            n_papers=shown[-1].stop,
-            first=first,
-            allowed=allowed,
-            words=words,
-            among=among,
-            omitted=omitted,
-        )
+        with stage("candidates"):
+            candidates = list_candidates(
+                snapshot,
+                parts,
+                strategy=query.strategy,
+                n_papers=shown[-1].stop,
+                first=first,
+                allowed=allowed,
+                words=words,
+                among=among,
+                omitted=omitted,
+            )
         counted = not omitted  # how many papers are omitted is only seen at the end of the list
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True

@@ -1,11 +1,12 @@
 """A purge removes the text of papers from the catalog, every generation and unfinished work, on disk too."""
 
+import errno
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
 
 import pytest
 from typer.testing import CliRunner
@@ -89,7 +90,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
 @pytest.fixture
 def data(made: Path, tmp_path: Path) -> Path:
     """Return a copy of ``made``."""
-    return copytree(made, tmp_path / "data")
+    return shutil.copytree(made, tmp_path / "data")
 
 
 def test_nothing_below_the_folder_has_the_text_any_more(data: Path) -> None:
@@ -248,6 +249,26 @@ def test_a_paper_that_comes_again_meanwhile_is_purged_too(
     assert fed
     assert [] == places(data)
     assert (29, None) == (done.manifest.n_papers, open_snapshot(data).find("p7"))
+
+
+def test_a_file_that_cannot_be_removed_is_an_error(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a discarded file stays, the purge names it, and says so again until it can be removed."""
+
+    removed = shutil.rmtree
+
+    def rmtree(folder: Path, **given: bool) -> None:
+        if folder.parent.name in {"segments", "snapshots"}:
+            raise PermissionError(errno.EACCES, "no", str(folder))
+        removed(folder, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", rmtree)
+        for _ in range(2):
+            with pytest.raises(StorageError, match=r"discarded.*permission denied"):
+                purge(data, "p7")
+    assert places(data)
+    purge(data, "p7")
+    assert [] == places(data)
 
 
 def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:

@@ -15,6 +15,7 @@ from indexer.collection.growth import Bounds
 from indexer.encoding.arguments import arguments_for
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
+from models.errors import SnapshotMissingError
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import (
     DEMO_CORPUS,
@@ -226,3 +227,24 @@ def test_a_build_without_news_removes_what_a_killed_publication_left(
     assert "000001" == build_quietly(corpus, data, hashing).manifest.generation
     assert ["000001"] == [path.name for path in (data / "segments").iterdir()]
     assert not (data / "building" / "snapshot").exists()
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_lost_pointer_begins_no_collection(
+    corpus: Path, tmp_path: Path, hashing: Encoder, content: str | None
+) -> None:
+    """Without CURRENT, `akin index` and `akin reindex` change nothing and name the remedy; --replace repairs."""
+    data = tmp_path / "data"
+    build_quietly(corpus, data, hashing)
+    current = data / "CURRENT"
+    current.unlink()
+    if content is not None:
+        current.write_text(content)
+    before = {path for path in (data / "snapshots").iterdir()}
+    with pytest.raises(SnapshotMissingError):
+        arguments_for(data)
+    for command in (("index", corpus), ("reindex",)):
+        assert "snapshot" in run(*command, "--data", data, status=1)
+    assert before == {path for path in (data / "snapshots").iterdir()}
+    run("index", corpus, "--data", data, "--replace", "--encoder", "hashing")
+    assert ids_of(open_snapshot(data))
