@@ -6,7 +6,7 @@ This module needs no optional package, so any module can use it to report a miss
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final, Literal
 
 from models.errors import MissingPackageError
@@ -43,7 +43,15 @@ def needed(what: str, *, extra: Extra | None = None) -> Iterator[None]:
 def _install_line(package: str, extra: str | None) -> str:
     distribution = _DISTRIBUTIONS.get(package, package).replace("_", "-")
     named = extra or _extras().get(distribution.lower())
-    return f'pip install "akin[{named}]"' if named else f"pip install {distribution}"
+    return f'pip install "akin[{named}]{_this_version()}"' if named else f"pip install {distribution}"
+
+
+def _this_version() -> str:
+    """Return ``==`` with the installed version, as "akin" is another project on PyPI; "" if not installed."""
+    try:
+        return f"=={version('akin')}"
+    except PackageNotFoundError:
+        return ""
 
 
 def _extras() -> dict[str, str]:

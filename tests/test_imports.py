@@ -4,6 +4,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,7 +56,8 @@ for name in sorted({*akin.__all__} - {"AkinError", "ServiceError"}):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     *missing, retries, index, opened = done.stdout.splitlines()
     assert ["akin.AsyncClient", "akin.Client", "akin.Collection"] == [line.split()[0] for line in missing]
-    assert all(line.endswith('pip install "akin[local]"') for line in (*missing, index, opened))
+    install = f'pip install "akin[local]=={version("akin")}"'
+    assert all(line.endswith(install) for line in (*missing, index, opened))
     assert "Retries" == retries  # needs the standard library alone
 
 

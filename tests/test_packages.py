@@ -5,7 +5,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import requires
+from importlib.metadata import requires, version
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +18,7 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.builds import ROOT
+from tests.support.documents import PAGES
 from tests.support.packages import PACKAGES, build, install, run
 from tests.support.servers.loopback import served
 
@@ -117,7 +118,7 @@ def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, t
     script.write_text(ALONE, encoding="utf-8")
     said = run(alone / "python", script, address).splitlines()
     assert ("<SearchAnswer: 3 of 99>", "3 None") == (said[0], said[4])
-    local = 'pip install "akin[local]"'
+    local = f'pip install "akin[local]=={version("akin")}"'
     assert [local] * 4 + ["pip install pandas"] == [line.split(": ")[-1] for line in said[5:]]
 
 
@@ -125,7 +126,8 @@ def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, t
 def test_the_command_line_says_what_it_needs(alone: Path) -> None:
     """The message comes without a traceback."""
     said = run(alone / "akin", "search", "--help", status=1)
-    assert re.fullmatch(r'error: The command line needs the package \'\w+\', .*"akin\[local\]"\n', said)
+    expected = r'error: The command line needs the package \'\w+\', .*"akin\[local\]==[\d.]+"\n'
+    assert re.fullmatch(expected, said)
 
 
 def test_every_package_ships_its_types() -> None:
@@ -144,26 +146,52 @@ def test_the_extras_are_those_of_the_project() -> None:
     assert {"anyio", "httpx", "pydantic"} == {Requirement(each).name for each in project["dependencies"]}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_install_this_version(page: Path) -> None:
+    """Every line that installs Akin by name has its version, as ``akin`` is another project on PyPI."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = re.findall(r"pip install [^`\n]*?(akin(?![/\w])[^\s`]*)", page.read_text(encoding="utf-8"))
+    end = f'=={project["version"]}"'
+    assert [] == [name for name in installed if not name.endswith(end)]
+
+
+def test_only_local_and_gpu_bring_a_library_of_indexes() -> None:
+    """All extras but those and what is made of them work beside either: both have the module ``faiss``."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    def names(extra: str) -> set[str]:
+        """Return the names of an extra's requirements, also of those it is made of."""
+        lines = [Requirement(line) for line in extras[extra]]
+        inner = (names(each) for line in lines if line.name == "akin" for each in line.extras)
+        return {line.name for line in lines}.union(*inner)
+
+    brought = {extra: {each for each in names(extra) if each.startswith("faiss")} for extra in extras}
+    both = {"local": {"faiss-cpu"}, "serve": {"faiss-cpu"}, "dev": {"faiss-cpu"}, "gpu": {"faiss-gpu"}}
+    assert both == {extra: found for extra, found in brought.items() if found}
+
+
 @pytest.mark.parametrize(
     ("package", "line"),
     [
-        ("faiss.contrib", '"akin[local]"'),
-        ("sqlalchemy", '"akin[local]"'),
-        ("sklearn", '"akin[evaluate]"'),
-        ("pytorch_metric_learning", '"akin[train]"'),
-        ("mcp.server", '"akin[mcp]"'),
+        ("faiss.contrib", '"akin[local]==7.8.9"'),
+        ("sqlalchemy", '"akin[local]==7.8.9"'),
+        ("sklearn", '"akin[evaluate]==7.8.9"'),
+        ("pytorch_metric_learning", '"akin[train]==7.8.9"'),
+        ("mcp.server", '"akin[mcp]==7.8.9"'),
         ("no_such.part", "no-such"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, package: str, line: str
 ) -> None:
-    """The extra is found in the project's metadata; a package in no extra is installed by its name."""
+    """The extra is found in the project's metadata, with its version; other packages have their own name."""
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = stated["optional-dependencies"].items()
     given = [f'{each}; extra == "{extra}"' for extra, lines in extras for each in lines]
     assert requires("akin")
     monkeypatch.setattr("models.extras.requires", lambda name: given)
+    monkeypatch.setattr("models.extras.version", lambda name: "7.8.9")
     with pytest.raises(MissingPackageError) as caught, needed("This"):
         raise ModuleNotFoundError(name=package)
     name = package.partition(".")[0]

@@ -356,7 +356,7 @@ def test_server_that_is_away_is_named_without_its_password() -> None:
 def test_missing_driver_names_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL without its driver raises an error that says what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingPackageError, match=r'pip install "akin\[postgres\]"'):
+    with pytest.raises(MissingPackageError, match=r'pip install "akin\[postgres\]=='):
         Catalog.open("postgresql://localhost/papers")
 
 

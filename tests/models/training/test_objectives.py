@@ -120,5 +120,5 @@ def test_without_the_library_of_losses_the_install_line_is_given(monkeypatch: py
     monkeypatch.setitem(sys.modules, "pytorch_metric_learning", None)
     monkeypatch.delitem(sys.modules, "pytorch_metric_learning.losses", raising=False)
     build_loss("softmax", n_functions=4, dim=DIM)
-    with pytest.raises(MissingPackageError, match=r'pip install "akin\[train\]"'):
+    with pytest.raises(MissingPackageError, match=r'pip install "akin\[train\]=='):
         build_loss("triplet", n_functions=4, dim=DIM)

@@ -224,7 +224,7 @@ def test_without_an_endpoint_nothing_is_imported() -> None:
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an endpoint but without OpenTelemetry, the error has the install command."""
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(MissingPackageError, match=r'pip install "akin\[telemetry\]"'):
+    with pytest.raises(MissingPackageError, match=r'pip install "akin\[telemetry\]=='):
         create_app(Settings(otlp_endpoint="http://127.0.0.1:4318"))
 
 
