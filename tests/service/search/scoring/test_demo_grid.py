@@ -22,7 +22,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed, Strategy
 from service.settings import Settings
 from tests.support.annotators import annotated
-from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
+from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
 from tests.support.trials.asked import tell
 
 N_RELEVANT = 9
@@ -204,6 +204,18 @@ def test_contrast_finds_analogies(
     assert wanted >= (plain_column if facet is Facet.METHOD else plain_row) - 0.01
     assert 0.03 > unwanted
     assert CONTRASTED[facet, unlike, scorer][step] == pytest.approx((row, column), abs=0.01)
+
+
+def test_the_tutorials_first_results_have_the_method_of_its_start(engine: SearchEngine) -> None:
+    """All papers that the tutorial finds by method are of the same column, as its text says."""
+    notebook = (ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8")
+    (title,) = re.findall(r"find_papers\(\\\"([^\\]+)", notebook)
+    rows = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+    (start,) = [row["id"] for row in rows if title in row["title"].lower()]
+    for unlike in (None, Contrast(facets=(Facet.BACKGROUND,))):
+        seed = Seed(start, aspect=Aspect(facets=(Facet.METHOD,), unlike=unlike))
+        results = engine.search(SearchQuery((seed,), limit=3)).results
+        assert [cell(start)[1]] * 3 == [cell(result.paper.id)[1] for result in results]
 
 
 @pytest.mark.parametrize(("facet", "unlike", "scorer"), list(PREDICTED))
