@@ -33,8 +33,8 @@ def watch(
         bool,
         typer.Option(
             "--seen",
-            help="Mark the papers shown as seen, so that they are no longer new. If more match than --limit "
-            "shows, nothing is marked.",
+            help="Mark all papers added until now as seen, also weak matches; they are no longer new. "
+            "If none is shown, or more match than --limit shows, nothing is marked.",
         ),
     ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the named saved queries.")] = False,
@@ -110,6 +110,8 @@ def _unread(news: News) -> str:
         return "a part of the collection could not be searched; watch it again later."
     if news.reason == "no_seed_resolved":
         return "none of its seeds can be used; add them to the collection again, or delete it with --forget."
+    if news.reason == "no_match_added":
+        return "no new paper was shown; --weak shows them."
     n_hidden = news.matching - len(news.results)
     if n_hidden <= 0:
         return ""
@@ -130,6 +132,8 @@ def _shown(query: SavedQueryHead, news: News) -> Group:
     shown += [Text(f"Left out: {lost_line(lost)}", style="yellow") for lost in news.unresolved]
     if news.results and news.coverage == 1 and (kept := _unread(news)):  # otherwise another line says so
         shown.append(Text(kept, style="yellow"))
-    if news.detail and news.reason != "nothing_added":
+    if news.reason == "no_match_added" and news.coverage == 1:
+        shown.append(Text("All of them are weak matches; --weak shows them.", style="yellow"))
+    elif news.detail and news.reason != "nothing_added":
         shown.append(Text(news.detail, style="yellow"))
     return Group(*shown, *notes(news.warnings), Text())

@@ -55,6 +55,18 @@ def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
     assert "nothing new" in run("watch", "--data", data)
 
 
+def test_weak_matches_are_not_marked_as_seen_if_nothing_else_is_new(data: Path) -> None:
+    """`watch --seen` leaves papers new if none of them was shown, and says that --weak shows them."""
+    run("search", "--data", data, "--text", "whales sing", "--save", "whales")
+    add_papers(data, ("z/1", "Zyx qwv", "Plm okn ijb."))
+    shown = flat(run("watch", "--data", data, "--seen"))
+    assert "whales: 0 of 1 paper" in shown
+    assert "All of them are weak matches; --weak shows them." in shown
+    assert "was not marked as seen: no new paper was shown; --weak shows them." in shown
+    assert "Zyx qwv" in run("watch", "--data", data, "--weak", "--seen")
+    assert "nothing new" in run("watch", "--data", data, "--weak")
+
+
 def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
