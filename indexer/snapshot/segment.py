@@ -88,8 +88,8 @@ class Segment:
         """The function vectors of the sentences, of unit length, by row; raises MissingVectorsError."""
         if not self.has_functions:
             raise MissingVectorsError(
-                "This collection has no function vectors; index the corpus again with an encoder that has a "
-                "function encoder, such as minilm."
+                "This collection has no function vectors; encode it with an encoder that has a function "
+                "encoder, such as minilm: `akin reindex --encoder minilm`."
             )
         vectors: np.ndarray = load_array(self._folder / FUNCTIONS, mmap_mode="r")
         return vectors

@@ -106,7 +106,7 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
         if aspect.chooses or unlike is not None:
             raise SentenceSelectionError(
                 "This collection has one vector per paper, so neither sentences nor a facet can be chosen; "
-                "leave them out, or index with a sentence encoder."
+                "leave them out, or encode it with a sentence encoder: `akin reindex --encoder minilm`."
             )
         return Selection(tuple(range(len(paper.sentences))))
     away = () if unlike is None else _chosen(unlike.sentences, unlike.facets, paper, n_vectors)

@@ -114,8 +114,8 @@ def _search(
     snapshot = engine.snapshot
     if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
         raise MissingVectorsError(
-            "This collection has one vector per paper and none for sentences; search for papers, or index "
-            "with a sentence encoder."
+            "This collection has one vector per paper and none for sentences; search for papers, or encode "
+            "it with a sentence encoder, such as minilm: `akin reindex --encoder minilm`."
         )
     index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
     resolved = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)

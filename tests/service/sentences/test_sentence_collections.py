@@ -101,7 +101,7 @@ def test_facets_the_tagger_gave_are_searched(tmp_path: Path, sentence_annotator:
 def test_without_function_vectors_there_is_no_search_by_function(plain_engine: SearchEngine) -> None:
     """Without function vectors, a search by function is refused with the remedy; by meaning it works."""
     for query in ({"text": "We aim high."}, {"paper_id": "demo:p03-m07", "sentence": 0}):
-        with pytest.raises(MissingVectorsError, match="index the corpus again"):
+        with pytest.raises(MissingVectorsError, match="`akin reindex --encoder minilm`"):
             search_sentences(plain_engine, SentenceQuery(by=Likeness.FUNCTION, **query))
         assert search_sentences(plain_engine, SentenceQuery(**query)).results
 
@@ -114,7 +114,7 @@ def test_an_encoder_of_whole_papers_has_no_sentences(tmp_path: Path, hashing: En
         [{"id": "a", "title": "A", "abstract": ["B.", "C."]}],
     )
     for by in Likeness:
-        with pytest.raises(MissingVectorsError, match="one vector per paper"):
+        with pytest.raises(MissingVectorsError, match=r"one vector per paper.*`akin reindex --encoder"):
             search_sentences(engine, SentenceQuery(text="A.", by=by))
 
 

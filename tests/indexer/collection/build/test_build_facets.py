@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.files.data_folder import CATALOG_FILE
 from indexer.collection.growth import Bounds
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
@@ -79,7 +79,7 @@ def test_rows_of_whole_papers_have_no_facet(tmp_path: Path) -> None:
     snapshot = open_snapshot(tmp_path / "data")
     assert Facet.METHOD is snapshot.paper(0).sentences[1].facet
     assert [NO_FACET] == snapshot.row_facets.tolist()
-    with pytest.raises(MissingVectorsError, match="index the corpus again"):
+    with pytest.raises(MissingVectorsError, match="`akin reindex --encoder minilm`"):
         _ = snapshot.function_index
 
 
