@@ -120,7 +120,7 @@ def stage_corpora(
     on_progress("Reading", n_rows, n_rows)
     staging.unresolved = note_unresolved(lookups, staging.refusals.unresolved, corpora)
     if not staging.n_papers and not staging.unchanged:
-        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(staging)})")
+        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(staging, read_by)})")
     staging.languages = dict(sorted(staging.languages.items(), key=lambda item: -item[1]))
     return staging
 
@@ -138,7 +138,9 @@ def _read_whole(
         ) from error
 
 
-def _why_none(staging: StagingReport) -> str:
+def _why_none(staging: StagingReport, read_by: BuildArguments) -> str:
+    if not staging.refusals.rows and read_by.format_name != "auto":
+        return f"no entry of the format {read_by.format_name}; without a format, the file tells it"
     refused = "; ".join(map(str, staging.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
     if not staging.refusals.unresolved:
         return refused

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.files.data_folder import CATALOG_FILE
 from indexer.collection.build import build
 from indexer.encoding.arguments import BuildArguments
-from indexer.files.data_folder import DataFolder
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
@@ -118,6 +117,13 @@ def test_the_catalog_holds_what_was_indexed(tmp_path: Path, hashing: Encoder) ->
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         assert 10 == catalog.count()
         assert snapshot.paper(7) == paper_in(catalog, snapshot.paper(7).id)
+
+
+@pytest.mark.parametrize("name", ["bibtex", "nbib", "ris"])
+def test_a_wrong_format_is_named(tmp_path: Path, hashing: Encoder, name: str) -> None:
+    """A file without an entry of the given format is refused with the format, not for its abstracts."""
+    with pytest.raises(CorpusError, match=f"no entry of the format {name}; without a format"):
+        build_quietly(DEMO_CORPUS, tmp_path, hashing, format_name=name)
 
 
 def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> None:
