@@ -45,7 +45,10 @@ class GenerationStatus:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Bytes on disk of all segments, of unfinished work, and of the catalog (0 if in PostgreSQL)."""
+    """Bytes on disk of all segments, of unfinished work, and of the catalog (0 if in PostgreSQL).
+
+    ``verified.json`` lies beside unfinished work, but does not count as such.
+    """
 
     segments: int
     building: int
@@ -90,6 +93,7 @@ def status_of(data: Path, catalog: Catalog, place: str | Path, *, named: int | N
     Reads manifests and sizes; files are compared with their checksums only if the catalog has changes that
     are not published. Raises SnapshotError; StorageError, also if ``catalog`` is of another collection.
     """
+    folder = DataFolder(data)
     with storage_errors(data):
         manifest = read_manifest(data, current_generation(data))
         expect_own_catalog(manifest, catalog)
@@ -101,8 +105,8 @@ def status_of(data: Path, catalog: Catalog, place: str | Path, *, named: int | N
             quarantine=catalog.quarantine(manifest.models_key, limit=named),
             generations=tuple(_generations(data)),
             disk=Disk(
-                segments=_size(DataFolder(data).segments),
-                building=_size(DataFolder(data).building),
+                segments=_size(folder.segments),
+                building=max(0, _size(folder.building) - _size(folder.verified)),
                 catalog=_catalog_size(place),
             ),
         )

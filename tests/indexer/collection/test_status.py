@@ -42,7 +42,8 @@ def status(data: Path) -> Status:
 
 
 def test_segments_generations_and_disk_are_those_there(data: Path) -> None:
-    """Papers and sizes match the files, and the share of deleted papers is what a merge would free."""
+    """Papers and sizes match the files, no work is unfinished, and a merge would free the deleted share."""
+    DataFolder(data).verified.write_bytes(b"{}")  # no work
     found = status(data)
     assert [("000001", 20, 1), ("000002", 5, 0)] == [
         (each.name, each.n_papers, each.n_deleted) for each in found.segments
@@ -52,6 +53,7 @@ def test_segments_generations_and_disk_are_those_there(data: Path) -> None:
     ]
     sizes = [file.stat().st_size for file in (data / "segments").rglob("*") if file.is_file()]
     assert sum(sizes) == found.disk.segments == sum(each.size_bytes for each in found.segments)
+    assert 0 == found.disk.building
     assert found.disk.catalog >= (data / CATALOG_FILE).stat().st_size > 0
     assert found.segments[0].size_bytes // 20 == found.reclaimable_bytes
     run("compact", "--data", data)
