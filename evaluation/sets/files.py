@@ -29,8 +29,8 @@ def locate(reader: CollectionReader, folder: Path, *names: str) -> Path:
                 return path
     wanted = " or ".join(names)
     raise CollectionMissingError(
-        f"{folder} holds no {wanted}. Expected is the layout of its publisher, {reader.publisher}:\n"
-        f"{reader.layout.strip()}\nFetch it there and name the folder."
+        f"{folder} holds no {wanted}. Expected is this layout:\n{reader.layout.strip()}\n"
+        f"The collection comes from {reader.publisher}; give the folder that holds it."
     )
 
 
@@ -74,7 +74,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield lines.number, line.decode()
             except UnicodeDecodeError as error:
                 raise CorpusFormatError(
-                    f"{path}:{lines.number}: no UTF-8 ({error}). Fetch it again."
+                    f"{path}:{lines.number}: no UTF-8 ({error}). Save it as UTF-8, or fetch it again."
                 ) from error
 
 

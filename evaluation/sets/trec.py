@@ -45,7 +45,7 @@ class TrecSet:
     judgements are left out.
     """
 
-    publisher = "yourself, or any of TREC's tracks (trec.nist.gov)"
+    publisher = "you, or any of TREC's tracks (trec.nist.gov)"
     layout = """
 <folder>/
   corpus.*     a corpus file that `akin index` reads; any file may be gzipped (.gz)

@@ -60,7 +60,7 @@ def test_a_missing_file_is_named_with_its_publisher_and_layout(name: str, file: 
         reader.load(tmp_path)
     message = str(caught.value)
     assert file in message
-    assert reader.publisher in message
+    assert f"The collection comes from {reader.publisher}" in message
     assert reader.layout.strip() in message
 
 

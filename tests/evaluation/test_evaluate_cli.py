@@ -58,15 +58,15 @@ def test_every_known_set_has_a_command() -> None:
 
 
 def test_help_says_where_a_collection_comes_from() -> None:
-    """The help says where to download a collection, unless it comes with Akin."""
-    assert "where to download it" in flat(run("evaluate", "relish", "--help"))
-    assert "where to download it" not in flat(run("evaluate", "demo", "--help"))
+    """The help says how to see where a collection comes from, unless it comes with Akin."""
+    assert "where it comes from" in flat(run("evaluate", "relish", "--help"))
+    assert "where it comes from" not in flat(run("evaluate", "demo", "--help"))
 
 
 @pytest.mark.parametrize("name", list(SETS))
 def test_a_missing_collection_says_where_it_is(tmp_path: Path, name: str) -> None:
     """For an empty folder, the error of each set shows the expected layout."""
-    assert "Expected is the layout" in flat(run("evaluate", name, tmp_path, status=1))
+    assert "Expected is this layout" in flat(run("evaluate", name, tmp_path, status=1))
 
 
 def test_a_number_format_is_measured_and_cached_by_itself(tmp_path: Path) -> None:
@@ -406,6 +406,15 @@ def test_known_items(hashed_data: Path, tmp_path: Path) -> None:
     assert re.search(r"the service's default 50\.0 \(", shown)
     assert "not found: zzz" in shown
     assert "find by title" not in shown
+
+
+@pytest.mark.parametrize("study", [("items", "--titles", "5"), ("candidates", "--queries", "5")])
+def test_a_study_reads_the_folder_of_the_environment(
+    hashed_data: Path, monkeypatch: pytest.MonkeyPatch, study: tuple[str, ...]
+) -> None:
+    """Without --data, the studies of a collection read AKIN_DATA, as other commands do."""
+    monkeypatch.setenv("AKIN_DATA", str(hashed_data))
+    assert ", percent" in run("evaluate", *study)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # takes seconds to import, and `akin --help` does not need it
 
 _DEMO = Path(__file__).parents[2] / "demo"
 # Added to a collection's description; the list of commands shows the description alone.
-_WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where to download it."
+_WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where it comes from."
 
 # Options that do not apply to labelled sentences, which rank no papers and are encoded anew.
 _OF_RANKINGS = ("scorer", "tau", "words", "specificity", "cache", "runs")

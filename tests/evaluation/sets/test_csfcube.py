@@ -287,7 +287,7 @@ def test_papers_may_be_gzipped(folder: Path) -> None:
 def test_a_missing_file_says_where_the_collection_is_offered(name: str, folder: Path) -> None:
     """The error for a missing file names it, the publisher and the expected layout."""
     (folder / name).unlink()
-    with pytest.raises(CollectionMissingError, match=rf"(?s){name}.*github.com/iesl/CSFCube.*test-pid2anns"):
+    with pytest.raises(CollectionMissingError, match=rf"(?s){name}.*test-pid2anns.*github.com/iesl/CSFCube"):
         CsfcubeSet().load(folder)
 
 
