@@ -9,7 +9,7 @@ import typer
 from akin.cli.consoles import stderr
 from akin.cli.evaluation.study_scores import candidate_table, facet_tables, item_tables, reviewer_tables
 from akin.cli.evaluation.tables import FigureFormat, Format, Json, show, write_json
-from akin.cli.options import Device
+from akin.cli.options import Data, Device
 from akin.cli.progress import create_parent_folders, show_progress
 from service.settings import settings_of
 
@@ -127,7 +127,7 @@ def authors(
 
 @app.command()
 def candidates(
-    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
+    data: Data,
     backend: Annotated[
         list[str] | None, typer.Option(help="Also build and measure this index backend; repeatable.")
     ] = None,
@@ -158,7 +158,7 @@ def candidates(
 
 @app.command()
 def items(
-    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
+    data: Data,
     questions: Annotated[
         Path | None,
         typer.Option(help="A file of questions: paper id, tab, question on each line.", dir_okay=False),
