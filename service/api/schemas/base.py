@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -127,16 +127,25 @@ def did_you_mean(unknown: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else "."
 
 
+# The names of all fields of requests.
+_FIELDS: Final = set[str]()
+
+
 class Strict(BaseModel):
     """A request without unknown fields, type conversion, NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
+        _FIELDS.update(field.alias or name for name, field in cls.model_fields.items())
+
     @model_validator(mode="before")
     @classmethod
     def _known(cls, given: object) -> object:
-        """Refuse unknown fields; the error does not repeat them, but suggests a known one like the first.
+        """Refuse unknown fields; the error suggests a known one like the first.
 
+        It repeats a field only if another part of a request has it: any other may be a text of the caller.
         An error for each of 100,000 unknown fields would take a second, in which nobody is answered.
         """
         known = [field.alias or name for name, field in cls.model_fields.items()]
@@ -144,7 +153,11 @@ class Strict(BaseModel):
         if unknown is None:
             return given
         meant = did_you_mean(str(unknown), known)
-        raise ValueError(f"has an unknown field{meant} The fields are {', '.join(known)}")
+        if unknown in _FIELDS:
+            problem = f"has no field {unknown}{meant if '?' in meant else ', which belongs elsewhere.'}"
+        else:
+            problem = f"has an unknown field{meant}"
+        raise ValueError(f"{problem} The fields are {', '.join(known)}")
 
 
 def kind_of(*keys: str, problem: str) -> Discriminator:

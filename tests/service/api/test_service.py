@@ -223,6 +223,12 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
             "unknown field; did you mean filters? The fields are",
         ),
         ({"query": SOME_PAPER, "filters": {"yearfrom": 2020}}, "body.filters", "did you mean year_from?"),
+        ({"query": SOME_PAPER, "filters": {"year": 2020}}, "body.filters", "has no field year; did you mean"),
+        (
+            {"query": {**SOME_PAPER, "facet": "method"}},
+            "body.query",
+            "has no field facet, which belongs elsewhere. The fields are paper_id",
+        ),
         ({"query": {**SOME_PAPER, "zzz": 1}}, "body.query", "has an unknown field. The fields are paper_id"),
         ({"query": SOME_PAPER, "x" * 100_000: 1}, "body", "has an unknown field. The fields are"),
         ({"query": SOME_PAPER, **{f"x{n}": 1 for n in range(9_000)}}, "body", "has an unknown field."),
@@ -238,7 +244,7 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
 def test_an_error_names_the_field(
     client: TestClient, body: dict[str, object], where: str, problem: str
 ) -> None:
-    """An error has the field's place, what was expected there, and a suggestion for an unknown field."""
+    """An error has the field's place and what was expected there; it names a field of another place."""
     answer = client.post("/v1/search", json=body)
     assert 422 == answer.status_code
     errors = [each for each in answer.json()["errors"] if problem in each["problem"]]

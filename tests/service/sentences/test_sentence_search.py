@@ -166,7 +166,7 @@ BAD_REQUESTS: list[tuple[Any, int, str]] = [
     ({"query": {"text": " \n "}}, 422, "blank"),
     ({"query": {"text": "x" * 2001}}, 422, "text"),
     ({"query": {**TEXT, "paper_id": "demo:p03-m07"}}, 422, "either text"),
-    ({"query": {**TEXT, "sentence": 0}}, 422, "query has an unknown field"),
+    ({"query": {**TEXT, "sentence": 0}}, 422, "query has no field sentence"),
     ({"query": {"paper_id": "demo:p03-m07"}}, 422, "query.sentence is missing"),
     ({"query": {"paper_id": "nope", "sentence": 0}}, 404, "No paper"),
     ({"query": {"paper_id": "demo:p03-m07", "sentence": 99}}, 422, "numbered 0 to"),
