@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for source, target in _PAGES.items()
     }
     pages["tutorial.md"] = _tutorial((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
-    pages["reference/commands.md"] = "\n".join(_commands())
+    pages["reference/commands.md"] = "\n".join(commands_page())
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
@@ -77,7 +77,7 @@ def _tutorial(content: str) -> str:
     return "\n\n".join(text if kind == "markdown" else f"```python\n{text}\n```" for text, kind in cells)
 
 
-def _commands() -> Iterator[str]:
+def commands_page() -> Iterator[str]:
     """Yield every command with its help, its arguments and its options."""
     yield "# Commands\n\n`akin` alone shows the five things people do; shells complete all of them after"
     yield "`akin --install-completion`.\n"
@@ -90,28 +90,55 @@ def _commands() -> Iterator[str]:
 
 def _command(line: str, command: Any) -> Iterator[str]:
     yield f"\n### `{line}`\n\n{_plain(inspect.cleandoc(command.help or ''))}\n"
-    named = [each for each in command.params if getattr(each, "help", None) and each.name != "help"]
+    named = [each for each in command.params if each.name != "help" and not each.hidden]
     if named:
         yield "| | |\n|---|---|"
     for each in named:
         is_option = each.opts[0].startswith("-")
-        shown = ", ".join([*each.opts, *each.secondary_opts]) if is_option else each.name.upper()
-        yield f"| `{shown}` | {_plain(' '.join(each.help.split()))}{_values(each)} |"
+        argument = each.metavar or each.name.upper()
+        shown = ", ".join([*each.opts, *each.secondary_opts]) if is_option else argument
+        yield f"| `{shown}` | {' '.join(_said_of(each))} |"
     for name, inner in getattr(command, "commands", {}).items():
         yield from _command(f"{line} {name}", inner)
 
 
-def _values(parameter: Any) -> str:
-    """Return the choices of a parameter, if it has any, and its default value, if it has one."""
-    kind = parameter.type_descriptor.annotation
+def _said_of(parameter: Any) -> Iterator[str]:
+    """Yield the help of a parameter, its values, whether it is required, its default and its variable."""
+    yield _plain(" ".join((parameter.help or "").split()))
+    if choices := _choices(parameter.type_descriptor.annotation):
+        yield f"One of {choices}."
+    least, most = (getattr(parameter.type_descriptor.parameter_info, end) for end in ("min", "max"))
+    if least is not None and most is not None:
+        yield f"{least} to {most}."
+    elif least is not None or most is not None:
+        yield f"At least {least}." if most is None else f"At most {most}."
+    if parameter.required:
+        yield "Required."
+    if default := _default(parameter):
+        yield f"Default: `{default}`."
+    if parameter.envvar:
+        yield f"Or in `{parameter.envvar}`."
+
+
+def _choices(kind: Any) -> str:
+    """Return the values that a parameter of this type may have, or "" if it may have any."""
     enums = [each for each in (kind, *get_args(kind)) if isinstance(each, EnumType)]
     values = (
         get_args(kind) if get_origin(kind) is Literal else [each.value for enum in enums for each in enum]
     )
-    choices = ", ".join(f"`{each}`" for each in values)
+    return ", ".join(f"`{each}`" for each in values)
+
+
+def _default(parameter: Any) -> str:
+    """Return the default value as ``--help`` shows it; "" if there is none, or it is of this machine."""
+    if isinstance(parameter.show_default, str):
+        return str(parameter.show_default)
     given = getattr(parameter.default, "value", parameter.default)
-    is_told = given not in {None, "", False} if isinstance(given, str | int | float) else False
-    return f"{f' One of {choices}.' if choices else ''}{f' Default: `{given}`.' if is_told else ''}"
+    if not parameter.show_default or (isinstance(given, Path) and given.is_absolute()):
+        return ""
+    if isinstance(given, bool):
+        return str((parameter.opts if given else parameter.secondary_opts or [""])[0])
+    return str(given) if isinstance(given, str | int | float | Path) else ""
 
 
 def _plain(text: str) -> str:

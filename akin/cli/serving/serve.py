@@ -43,7 +43,7 @@ _KEYLESS_NOTES: Final = {
 MIN_GRACE_S: Final = 5  # beyond a request's deadline, to finish requests in flight at shutdown
 
 
-Port = Annotated[int, typer.Option(min=0, max=65535)]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")]
 
 
 class _GracefulServer(uvicorn.Server):

@@ -13,6 +13,7 @@ import typer
 
 from akin.cli.app import app
 from akin.cli.commands import COMMANDS, FIRST
+from docs.site_pages import commands_page
 from service.search.aspect import DEFAULT_CONTRAST
 from service.search.query import DEFAULT_NEGATIVE_WEIGHT
 from tests.support.builds import ROOT, many_papers, write_corpus
@@ -45,6 +46,26 @@ def test_every_command_is_listed_with_what_its_own_help_says_first() -> None:
     help_of = {name: group.get_command(None, name).loaded().help for name in COMMANDS}
     first = {name: flat(inspect.cleandoc(text).split("\n\n")[0]) for name, text in help_of.items()}
     assert first == COMMANDS
+
+
+def test_the_page_of_commands_says_what_their_help_says() -> None:
+    """It has all options, with ranges, defaults and variables, and arguments by the names in the help."""
+    page = "\n".join(commands_page())
+    for line in (
+        "| `--out` | The folder to write. Required. |",
+        "| `--unlike-weight` | Weight of --unlike. 0.01 to 1. Default: `0.4`. |",
+        "| `--port` | Port to listen on. 0 to 65535. Default: `8000`. |",
+        "| `--key` | An API key for --url. Or in `AKIN_KEY`. |",
+        "| `--reviewers` | Reviewers to assign to each submission; 0: none. 0 to 1000. Default: `0`. |",
+    ):
+        assert line in page
+    assert "| `SUBMISSIONS PROFILES` | " in page
+    assert str(ROOT) not in page
+    of_commands = [context for _, context in helps() if context.parent]
+    given = [each for context in of_commands for each in context.command.params if each.name != "help"]
+    names = {each.opts[0] if "-" in each.opts[0] else str(each.metavar) for each in given}
+    assert len(names) > 100
+    assert [] == sorted(name for name in names if f"\n| `{name}" not in page)
 
 
 def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
