@@ -183,7 +183,7 @@ class SearchEngine:
         if page.offset >= n_listed:
             return _Page(n_listed, reason=empty_page_reason(query.filters, page))
         shown = list(windows(page, min(page.offset + query.limit, n_listed)))
-        omitted = [seed.used.paper for seed in seeds if query.omit_pasted and seed.position is None]
+        omitted = [seed.used.paper for seed in seeds if query.omit_pasted and seed.pasted]
         with stage("candidates"):
             candidates = list_candidates(
                 snapshot,

@@ -54,8 +54,8 @@ _NOTHING_TO_CHOOSE = (
 class ResolvedSeed:
     """A seed as it was understood, and its parts: none if no sentence has a chosen facet.
 
-    ``position`` is ``None`` for a pasted seed. ``missing`` is a message with the requested facets that the
-    seed lacks.
+    ``position`` is ``None`` for a text and for a pasted paper, which ``pasted`` tells apart. ``missing`` is a
+    message with the requested facets that the seed lacks.
     """
 
     used: UsedSeed
@@ -63,6 +63,7 @@ class ResolvedSeed:
     position: int | None
     warnings: tuple[AnswerWarning, ...] = ()
     missing: str = ""
+    pasted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class SeedReader:
         )
         if not selection.like:
             missing = facets_missing(aspect, read.paper, n_vectors=n_vectors)
-            return ResolvedSeed(used, (), read.position, warnings, missing)
+            return ResolvedSeed(used, (), read.position, warnings, missing, pasted=seed.paper is not None)
         parts = query_parts(
             aspect,
             selection,
@@ -170,7 +171,7 @@ class SeedReader:
         )
         if seed.text is not None:
             parts = [replace(part, beside=tuple(sorted(set(seed.aspect.facets)))) for part in parts]
-        return ResolvedSeed(used, tuple(parts), read.position, warnings)
+        return ResolvedSeed(used, tuple(parts), read.position, warnings, pasted=seed.paper is not None)
 
     def read(self, seed: Seed) -> EncodedSeed:
         """Return the paper of a seed with its vectors; a pasted paper or text is encoded.

@@ -157,6 +157,14 @@ def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
     assert 96 == answer["total"]
 
 
+def test_a_text_leaves_out_no_paper(client: TestClient) -> None:
+    """The paper whose title is given as a text comes first, as in a search; only pasted papers are left out."""
+    title = client.get(f"/v1/papers/{ID}").json()["paper"]["title"]
+    answer = recommend(client, {"text": title}, limit=100)
+    assert ID == found(answer)[0]
+    assert 100 == len(found(answer)) == answer["total"]
+
+
 def test_negatives_push_papers_down(client: TestClient) -> None:
     """The paper nearest to a negative falls in the list, and more so with a heavier negative weight."""
     near = found(recommend(client, *by_id("demo:p00-m03")))[0]
