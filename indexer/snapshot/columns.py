@@ -149,7 +149,12 @@ def _matches(column: Any, names: Sequence[str]) -> Any:
     # Names are lowered by Arrow, like the column: for some letters Python has another lower case. Stored
     # names may have composed accents or not.
     wanted = pa.array([*names, *(normalize("NFC", name) for name in names)], pa.string())
-    return pc.is_in(pc.utf8_lower(column), value_set=pc.utf8_lower(wanted))
+    return pc.is_in(_without_case(column), value_set=_without_case(wanted))
+
+
+def _without_case(names: Any) -> Any:
+    # Capitals have no ß of their own: STRASSE is Straße.
+    return pc.replace_substring(pc.utf8_lower(names), "ß", "ss")
 
 
 def _mask(flags: Any) -> Bool[np.ndarray, " n"]:

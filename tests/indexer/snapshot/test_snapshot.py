@@ -86,6 +86,8 @@ def test_papers_survive_their_columns() -> None:
         (Filters(venues=("acl",)), [True, False, False]),
         (Filters(fields=("BIOLOGY", "physics")), [False, True, True]),
         (Filters(authors=("o. khan", "ANN LEE")), [True, False, True]),
+        (Filters(authors=("JOST WEISS",)), [False, True, False]),
+        (Filters(venues=("Straßen",)), [False, True, False]),
         (Filters(year_from=1990, fields=("biology",)), [False, True, False]),
     ],
 )
@@ -98,7 +100,7 @@ def test_filters_select_papers(filters: Filters, expected: list[bool]) -> None:
     table = papers_to_table(
         [
             make("a", year=2001, venue="ACL", fields=("Linguistics",), authors=("Bo Li", "Ann Lee")),
-            make("b", year=2000, fields=("Biology", "Chemistry")),
+            make("b", year=2000, venue="STRASSEN", fields=("Biology", "Chemistry"), authors=("Jost Weiß",)),
             make("c", venue="PRL", fields=("Physics",), authors=("O. Khan",)),
         ]
     )
