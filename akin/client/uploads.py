@@ -72,18 +72,22 @@ def _is_missing(value: object) -> bool:
 
 
 def _prepared(paper: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Return a paper with the types that a service expects, as from a file; raises InputError for a field."""
+    """Return a paper with the types that a service expects and without other fields, as from a file.
+
+    Raises InputError for a field that seems to be one that the paper lacks, misspelt.
+    """
     known = NewPaper.__annotations__
-    if unknown := next((name for name in paper if name not in known), None):
-        near = get_close_matches(str(unknown), known, n=1)
-        meant = f"did you mean {near[0]!r}?" if near else "remove it."
-        raise InputError(
-            f"papers[{number}] has the unknown field {str(unknown)[:60]!r}; {meant} "
-            f"The fields are {', '.join(known)}."
-        )
+    for unknown in (str(name) for name in paper if name not in known):
+        near = get_close_matches(unknown[:60], known, n=1)
+        if near and near[0] not in paper:
+            raise InputError(
+                f"papers[{number}] has the unknown field {unknown[:60]!r}; did you mean {near[0]!r}? "
+                f"The fields are {', '.join(known)}; others, if they resemble none of these, are ignored."
+            )
     return {
         name: _typed(name, value.tolist() if hasattr(value, "tolist") else value)
         for name, value in without_missing(paper).items()
+        if name in known
     }
 
 

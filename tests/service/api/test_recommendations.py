@@ -158,7 +158,7 @@ def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
 
 
 def test_a_text_leaves_out_no_paper(client: TestClient) -> None:
-    """The paper whose title is given as a text comes first, as in a search; only pasted papers are left out."""
+    """A paper whose title is given as a text comes first, as in a search: it was not pasted."""
     title = client.get(f"/v1/papers/{ID}").json()["paper"]["title"]
     answer = recommend(client, {"text": title}, limit=100)
     assert ID == found(answer)[0]
