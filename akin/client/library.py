@@ -53,7 +53,7 @@ class LibrarySeeds:
             named = "; ".join(self.left_out[:_SHOWN]) + (" ..." if len(self.left_out) > _SHOWN else "")
             remarks.append(
                 f"left out {counted(len(self.left_out), 'entry', 'entries')} that the collection does not "
-                f"have and that have no usable abstract: {named}"
+                f"have, without a usable abstract: {named}"
             )
         remarks += [f"skipped: {row}" for row in self.broken]
         if self.past:

@@ -219,7 +219,7 @@ def _cleaned_abstract(text: str) -> str:
 def _labelled(sentences: Sequence[Sentence], labels: Sequence[Facet | None]) -> tuple[Sentence, ...]:
     if len(labels) != len(sentences):
         raise InputError(
-            f"{len(labels)} facets for an abstract that splits into {len(sentences)} sentences; "
+            f"facets has length {len(labels)}, but the abstract's number of sentences is {len(sentences)}; "
             "give the abstract as a list of sentences"
         )
     return tuple(replace(sentence, facet=label) for sentence, label in zip(sentences, labels, strict=True))

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import sentencex
 
+from models.counts import counted
 from models.errors import InputError
 from models.types import Facet, Sentence
 
@@ -99,7 +100,8 @@ def sentences_from_list(
     """
     if facets is not None and len(facets) != len(parts):
         raise InputError(
-            f"{len(facets)} facets for {len(parts)} sentences; give one facet for each sentence."
+            f"{counted(len(facets), 'facet')} for {counted(len(parts), 'sentence')}; give one facet for each "
+            "sentence."
         )
     sentences: list[Sentence] = []
     start = 0

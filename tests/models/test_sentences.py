@@ -167,7 +167,7 @@ def test_a_list_is_joined_by_single_spaces() -> None:
 
 def test_a_list_needs_one_facet_for_each_sentence() -> None:
     """A number of facets other than that of sentences is refused."""
-    with pytest.raises(InputError, match="1 facets for 2 sentences"):
+    with pytest.raises(InputError, match="1 facet for 2 sentences"):
         sentences_from_list(["One.", "Two."], [None])
 
 

@@ -159,7 +159,7 @@ def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) ->
     shown = run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--limit", "2")
     assert "my.bib: 3 found in the collection, 1 used by their text." in shown
     assert (
-        "left out 2 entries that the collection does not have and that have no usable abstract: "
+        "left out 2 entries that the collection does not have, without a usable abstract: "
         "Neither here nor there; Too long" in shown
     )
     assert "my.bib:6: not a valid BibTeX entry" in shown

@@ -322,7 +322,7 @@ def test_files_that_contradict_one_another_are_refused(
         ),
         (
             {"paper_id": "x", "title": "X", "abstract": ["One."], "pred_labels": []},
-            "0 facets for 1 sentences",
+            "0 facets for 1 sentence",
         ),
     ],
 )

@@ -55,10 +55,10 @@ def write(tmp_path: Path) -> WriteFn:
         (row("x", abstract=["A."] * (MAX_SENTENCES + 1)), "the abstract has 1,001 sentences"),
         (row("x", abstract=["x" * 10_001]), "the sentence has 10,001 characters"),
         (row("x", abstract=["x" * 9_999] * 11), "the abstract has 109,999 characters"),
-        (row("x", abstract=["A.", "B."], facets=["method"]), "1 facets for 2 sentences"),
+        (row("x", abstract=["A.", "B."], facets=["method"]), "1 facet for 2 sentences"),
         (
             row("x", abstract="One thing. Two things.", facets=["method"]),
-            "1 facets for an abstract that splits into 2",
+            "facets has length 1, but the abstract's number of sentences is 2",
         ),
         (row("x", facets=["methods"]), "unknown facet 'methods'; known: background"),
         (row("x", facets=[["method"]]), "unknown facet"),
