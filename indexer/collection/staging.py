@@ -140,7 +140,7 @@ def _read_whole(
 
 def _why_none(staging: StagingReport, read_by: BuildArguments) -> str:
     if not staging.refusals.rows and read_by.format_name != "auto":
-        return f"no entry of the format {read_by.format_name}; leave it out, as files are recognised by their content"
+        return f"no entry of the format {read_by.format_name}; without --format, Akin recognises it"
     refused = "; ".join(map(str, staging.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
     if not staging.refusals.unresolved:
         return refused
