@@ -44,6 +44,8 @@ def page(told: Mapping[str, Any]) -> str:
     place = f"Machine: {machine['processor']}, one thread"
     if told["gpu"] is not None:
         place = f"Trained on an {told['gpu']}, measured on: {machine['processor']}"
+        if here := [f"`{row['name']}`" for row in told["rows"] if "objective" in row and not row["gpu"]]:
+            place += f", which also trained {', '.join(here)}"
     figures = [Figure(**own) for own in told["figures"]]
     parts = [
         "# Every training objective on the same data",
