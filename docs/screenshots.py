@@ -20,7 +20,7 @@ from tests.support.servers.browser import HOW_TO_GET_ONE, find_chromium, launch_
 from tests.support.servers.processes import akin_process
 
 WIDE, NARROW = (1280, 860), (400, 860)
-RESULTS = "/?paper=demo%3Ap03-m07&facet=method"
+RESULTS = "/?paper=demo%3Ap09-m05&facet=method"
 MAX_BYTES = 150_000
 # Returns the pixels of a PNG as red, green, blue and opacity, one after another.
 PIXELS = """async (png) => {

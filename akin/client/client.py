@@ -3,7 +3,7 @@
 import akin
 
 with akin.Client("http://127.0.0.1:8000") as client:
-    for result in client.search(paper_id="demo:p03-m07", facet="method"):
+    for result in client.search(paper_id="demo:p09-m05", facet="method"):
         print(result.score, result.paper.title)
 """
 

@@ -33,6 +33,8 @@ def own_queries(papers: akin.Collection, n_papers: int) -> Iterator[tuple[str, l
     every = [each.id for each in papers.list_papers(limit=100_000).papers]
     ids = random.Random(SEED).sample(every, min(n_papers, len(every)))  # noqa: S311
     yield "own papers", [{"paper_id": name} for name in ids]
+    unlike = {"facet": Facet.BACKGROUND}
+    yield "own papers, unlike background", [{"paper_id": name, "unlike": unlike} for name in ids]
     yield (
         "titles of own papers",
         [
@@ -62,7 +64,7 @@ def shares(papers: akin.Collection, queries: list[Query], name: str, console: Co
     for query in track(queries, name, console=console, transient=True):
         try:
             answer = papers.search(include=[], **query)
-        except akin.AkinError:  # a paper may have no sentence of the facet
+        except akin.AkinError:  # a paper may have no sentence of the facet, or be unlike it
             continue
         if len(answer) and answer[0].strength:
             found.append(answer[0].strength)

@@ -16,12 +16,20 @@ from cachetools import LRUCache
 from jaxtyping import Float64
 
 from indexer.snapshot.snapshot import Snapshot
-from models.errors import ShardAwayError
+from models.errors import SentenceSelectionError, ShardAwayError
 from models.transport import SERVING, Scorer
 from models.types import EncoderSpec, Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
-from service.search.aspect import NO_ROWS, Aspect, Part, default_specificity, query_parts, select_sentences
-from service.search.candidates import list_candidates
+from service.search.aspect import (
+    NO_ROWS,
+    Aspect,
+    Contrast,
+    Part,
+    default_specificity,
+    query_parts,
+    select_sentences,
+)
+from service.search.candidates import depth_for, list_candidates
 from service.search.query import SearchQuery, Strategy
 from service.search.rerank import Comparison, default_tau
 from service.search.words import QueryVectors, QueryWords, default_weight
@@ -42,19 +50,21 @@ class Respect:
     """The respect in which a scale is measured: facets (empty: whole papers), scorer, and use of words.
 
     For a ``text``, the scale is measured from single sentences of the facets, and only to sentences of the
-    facets, because a text is compared with those.
+    facets, because a text is compared with those. With facets to be ``unlike``, the neighbours are those that
+    such a search finds, which are farther.
     """
 
     facets: tuple[Facet, ...]
     scorer: Scorer
     words: bool
     text: bool = False
+    unlike: Contrast | None = None
 
     @classmethod
     def of(
         cls, query: SearchQuery, spec: EncoderSpec, *, words: float, tau: float, specificity: float
     ) -> "Respect | None":
-        """Return the respect of a query: its facets if all seeds share them, ``text`` if all are texts.
+        """Return the respect of a query: facets that all seeds share, ``text`` if all are texts.
 
         ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity`` or the
         weight of ``words`` (unless 0) is not the default.
@@ -67,7 +77,9 @@ class Respect:
             return None
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
-        return cls(tuple(sorted(set(facets))), query.scorer, words > 0, text)
+        unlike = seeds[0].aspect.unlike if all(seed.aspect == seeds[0].aspect for seed in seeds) else None
+        unlike = unlike if unlike and unlike.facets else None
+        return cls(tuple(sorted(set(facets))), query.scorer, words > 0, text, unlike)
 
 
 def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
@@ -132,7 +144,7 @@ class Strengths:
         tau = default_tau(spec, text=text and weight > 0)
         having = [respect.facets] if respect.facets else []
         for position in snapshot.sample(_SAMPLE_PAPERS, *having).tolist():
-            parts = self._parts(position, respect.facets, text=text)
+            parts = self._parts(position, respect, text=text)
             if not parts:
                 continue
             allowed = snapshot.live.copy()
@@ -143,11 +155,12 @@ class Strengths:
                 snapshot.words if weight else None, [part.words for part in parts], weight=weight
             )
             beside = NO_ROWS if among is None else {respect.facets: among}
+            n_papers = depth_for(parts, 1, least=_CANDIDATES, words=weight > 0)
             near = list_candidates(
                 snapshot,
                 parts,
-                n_papers=_CANDIDATES,
-                first=_CANDIDATES,
+                n_papers=n_papers,
+                first=n_papers,
                 allowed=allowed,
                 words=words,
                 among=beside,
@@ -166,18 +179,22 @@ class Strengths:
                 ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=1)
                 yield float(ranked.reaches[0])
 
-    def _parts(self, position: int, facets: tuple[Facet, ...], *, text: bool) -> list[Part]:
+    def _parts(self, position: int, respect: Respect, *, text: bool) -> list[Part]:
         """Return a paper's parts as a query: its sentences of the facets, or only the longest for a ``text``.
 
         No parts if the paper has no such sentence.
         """
         paper, vectors = self._snapshot.paper(position), self._snapshot.vectors(position)
-        unit, aspect = self._snapshot.manifest.encoder.unit, Aspect(facets=facets)
-        selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=unit)
+        unit = self._snapshot.manifest.encoder.unit
+        aspect = Aspect(facets=respect.facets, unlike=respect.unlike)
+        try:
+            selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=unit)
+        except SentenceSelectionError:  # all sentences are to be unlike
+            return []
         if not selection.like:
             return []
         if text:
             longest = max(selection.like, key=lambda number: len(paper.sentences[number].text))
             words = QueryWords(paper, (longest,), 1.0)
-            return [Part(vectors[[longest]], (longest,), words=words, beside=facets)]
+            return [Part(vectors[[longest]], (longest,), words=words, beside=respect.facets)]
         return query_parts(aspect, selection, paper, vectors, unit=unit)

@@ -197,7 +197,7 @@ def demo(data: DemoData = Path(".demo"), port: Port = 8000) -> None:
 
 def _demo_hint(data: Path) -> str:
     program = "akin" if shutil.which("akin") else sys.argv[0]  # such as .venv/bin/akin
-    example = "--paper demo:p03-m07 --facet method --unlike background"
+    example = "--paper demo:p09-m05 --facet method --unlike background"
     return (
         "In another terminal, find papers with the same method as one paper but another background:\n"
         f"{program} search --data {shlex.quote(str(data))} {example}"

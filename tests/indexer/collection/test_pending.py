@@ -95,9 +95,11 @@ def test_a_first_build_does_not_replace_what_others_began(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first build fails if another process began the collection meanwhile; run again, it adds to it."""
-    current = DataFolder(data).current
+    current, begun = DataFolder(data).current, DataFolder(data).begun
     pointer = current.read_bytes()
     current.unlink()
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    begun.touch()  # without it, CURRENT is lost
     publish = Catalog.publish
 
     def then_others(catalog: Catalog, *given: object, **named: object) -> Change:

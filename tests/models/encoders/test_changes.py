@@ -51,7 +51,7 @@ def test_changed_weights_are_those_that_a_merged_checkpoint_holds(
     """Loading with changes gives the vectors of a checkpoint with the changes merged beforehand."""
     up, down = change(checkpoint)
     file = tmp_path / "changes.safetensors"
-    file.write_bytes(changes_content({WEIGHT: (up, down)}, share=0.5, told={}))
+    file.write_bytes(changes_content({WEIGHT: (up, down)}, share=0.5, metadata={}))
     changed = replace(checkpoint, changes=file)
     write_tiny_bert(tmp_path / "merged")
     tensors = load_file(checkpoint.folder / WEIGHTS)
@@ -67,7 +67,7 @@ def test_changes_are_part_of_the_fingerprint(checkpoint: LocalCheckpoint, tmp_pa
     prints = {ContextualEncoder(checkpoint, device="cpu").spec.fingerprint}
     for share in (0.5, 1.0):
         file = tmp_path / f"{share}.safetensors"
-        file.write_bytes(changes_content({WEIGHT: change(checkpoint)}, share=share, told={}))
+        file.write_bytes(changes_content({WEIGHT: change(checkpoint)}, share=share, metadata={}))
         prints.add(ContextualEncoder(replace(checkpoint, changes=file), device="cpu").spec.fingerprint)
     assert len(prints) == 3
 
@@ -78,9 +78,9 @@ def test_changes_that_do_not_fit_are_refused(checkpoint: LocalCheckpoint, tmp_pa
     file = tmp_path / "changes.safetensors"
     changed = replace(checkpoint, changes=file)
     for content, said in (
-        (changes_content({"absent.weight": (up, down)}, share=1, told={}), "absent.weight"),
-        (changes_content({WEIGHT: (up[:-1], down)}, share=1, told={}), "does not fit"),
-        (changes_content({WEIGHT: (up, down[:1])}, share=1, told={}), "does not fit"),
+        (changes_content({"absent.weight": (up, down)}, share=1, metadata={}), "absent.weight"),
+        (changes_content({WEIGHT: (up[:-1], down)}, share=1, metadata={}), "does not fit"),
+        (changes_content({WEIGHT: (up, down[:1])}, share=1, metadata={}), "does not fit"),
         (b"no tensors", "cannot be read"),
     ):
         file.write_bytes(content)

@@ -111,15 +111,38 @@ def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, fac
         assert result.strength.nearer_than == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_nearest_neighbours_are_found_as_a_search_finds_them(plain_engine: SearchEngine) -> None:
-    """The scale's neighbours are the first results of searches, by words too: half of these are strong."""
+@pytest.mark.parametrize(
+    "aspect",
+    [Aspect(), Aspect(facets=(Facet.METHOD,), unlike=Contrast(facets=(Facet.BACKGROUND,)))],
+    ids=["whole", "contrast"],
+)
+def test_the_nearest_neighbours_are_found_as_a_search_finds_them(
+    plain_engine: SearchEngine, aspect: Aspect
+) -> None:
+    """The scale's neighbours are the first results of searches, by words and with the unlike side too."""
     snapshot = plain_engine.snapshot
-    found = [
-        plain_engine.search(SearchQuery((Seed(snapshot.paper(position).id),), limit=1)).results[0].strength
-        for position in sampled(snapshot)
-    ]
+    sample = snapshot.sample(N_SAMPLED, aspect.facets) if aspect.facets else sampled(snapshot)
+    queries = (SearchQuery((Seed(snapshot.paper(int(each)).id, aspect=aspect),), limit=1) for each in sample)
+    found = [plain_engine.search(query).results[0].strength for query in queries]
     ranks = sorted(each.nearer_than for each in found if each is not None)
     assert np.arange(N_SAMPLED) / N_SAMPLED == pytest.approx(ranks)
+
+
+def test_papers_that_cannot_be_contrasted_are_not_in_the_scale(tmp_path: Path, hashing: Encoder) -> None:
+    """A sampled paper whose sentences are all to be unlike is left out of the scale."""
+    papers = [
+        {
+            "id": f"p{number}",
+            "title": f"Paper {number}",
+            "abstract": [f"Floods {number} rise.", f"We fit graph {number}."],
+            "facets": ["background", "background" if number % 4 == 0 else "method"],
+        }
+        for number in range(40)
+    ]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        results = search(client, query={"paper_id": "p1"}, unlike={"facet": "background"})["results"]
+    assert all(each["strength"] for each in results)
 
 
 def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
@@ -137,13 +160,16 @@ def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
 
 
 def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) -> None:
-    """The unlike side does not change the strength of a match."""
+    """With the unlike side a match is as strong or stronger, as the neighbours are farther."""
     found = []
     for unlike in (None, Contrast(facets=(Facet.BACKGROUND,))):
         seed = Seed(ID, aspect=Aspect(facets=(Facet.METHOD,), unlike=unlike))
         answer = plain_engine.search(SearchQuery((seed,), words=0.0, limit=99))
-        found.append({each.paper.id: each.strength for each in answer.results})
-    assert found[0] == found[1]
+        found.append({each.paper.id: each.strength.nearer_than for each in answer.results if each.strength})
+    plain, contrast = found
+    assert plain.keys() == contrast.keys()
+    assert all(plain[name] <= contrast[name] for name in plain)
+    assert plain != contrast
 
 
 @pytest.mark.parametrize(
