@@ -130,12 +130,13 @@ def _of_one(annotated: AnnotatedPaper, dtype: str) -> _Embedded:
 
 
 def _rounded(vectors: np.ndarray, dtype: str, paper: Paper) -> np.ndarray:
+    if not np.isfinite(vectors).all():
+        raise EncoderError(f"Paper {paper.id!r} got a vector that is not finite; check the encoder's weights")
     # Values that overflow are refused below; numpy would only warn.
     with np.errstate(over="ignore"):
         rounded = vectors.astype(dtype)
     if not np.isfinite(rounded).all():
         raise EncoderError(
-            f"Paper {paper.id!r} got a vector that {dtype} cannot hold; index with --dtype float32, "
-            "or check the encoder's weights"
+            f"Paper {paper.id!r} got a vector that {dtype} cannot hold; index with --dtype float32"
         )
     return rounded

@@ -140,7 +140,7 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
         )
     if name not in CHECKPOINTS:
         folder = Path(name)
-        if not folder.is_dir():
+        if not _is_folder(folder):
             raise UnknownNameError(
                 f"Unknown encoder {name!r}, and no folder of that name; known: "
                 f"{', '.join(sorted([*CHECKPOINTS, 'hashing']))}, or the path of a checkpoint folder."
@@ -154,6 +154,13 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
     require_files(folder)
     changes = None if checkpoint.changes is None else SHIPPED_WEIGHTS / checkpoint.changes
     return LocalCheckpoint(name, folder, checkpoint.pooling, checkpoint.sha256, changes)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # such as for a name that is too long for a path
+        return False
 
 
 def _from_hub(name: str, checkpoint: Checkpoint) -> Path:

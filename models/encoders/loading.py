@@ -13,6 +13,7 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING, AutoConfig,
 from transformers.utils import logging as transformers_logging
 
 from models.checkpoints.checkpoints import CONFIG, LAYER_MIX, WEIGHTS, LocalCheckpoint, read_json
+from models.counts import counted
 from models.encoders.changes import apply_changes
 from models.encoders.pooling import pad_batch
 from models.encoders.wordpieces import WordPieces
@@ -25,6 +26,8 @@ _BUFFERS = ("position_ids", "inv_freq")
 # The probe of a model: its number of tokens, and how far its states may differ, relative to the largest.
 _N_PROBED = 5
 _MAX_DIFFERENCE = 1e-3
+# The types of weights, in the words of safetensors.
+_TYPES = ("F64", "F32", "F16", "BF16")
 _LOADING = threading.Lock()
 
 
@@ -32,10 +35,12 @@ def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
     """Load the transformer of a checkpoint, with its low-rank changes, if any; raises WeightsError.
 
     It is in float32 on the CPU; its weights must have been verified before. Unless they have a pinned digest,
-    the model is probed, and refused if it gives a text other vectors in a batch.
+    the model is probed: it is refused if it gives a text other vectors in a batch, or has weights that are
+    integers, in 8 bits or not finite.
     """
     model = load_transformer(checkpoint.folder)
     if checkpoint.sha256 is None:
+        _expect_numbers(checkpoint.folder, model)
         _probe(model, checkpoint.folder)
     if checkpoint.changes is not None:
         apply_changes(model, checkpoint.changes)
@@ -69,8 +74,33 @@ def load_transformer(folder: Path) -> PreTrainedModel:
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
+    if wrong := sorted(name for name, *_ in report["mismatched_keys"]):
+        raise WeightsError(
+            f"{folder}/{WEIGHTS} and {CONFIG} disagree on the shapes of {counted(len(wrong), 'tensor')}, "
+            f"such as {wrong[0]}: they belong to different checkpoints."
+        )
     _expect_all_read(folder, model, layers, report["unexpected_keys"])
     return model
+
+
+def _expect_numbers(folder: Path, model: PreTrainedModel) -> None:
+    """Raise WeightsError if weights are stored as integers or in 8 bits, or are not finite."""
+    weights = dict(model.named_parameters())
+    prefix = f"{model.base_model_prefix}."
+    with safe_open(folder / WEIGHTS, framework="pt") as tensors:
+        for name in tensors.keys():  # noqa: SIM118 - not a mapping
+            stored = tensors.get_slice(name).get_dtype()
+            if name.removeprefix(prefix) in weights and stored not in _TYPES:
+                raise WeightsError(
+                    f"{folder}/{WEIGHTS} holds {name} as {stored}; expected one of {', '.join(_TYPES)}. "
+                    "Quantised weights mean nothing without their scales: give those that were quantised."
+                )
+    for name, weight in weights.items():
+        if not torch.isfinite(weight.sum()):  # takes half the time of asking each number
+            raise WeightsError(
+                f"{folder}/{WEIGHTS} holds numbers in {name} that are not finite; download it again, or "
+                "train it again."
+            )
 
 
 def _expect_all_read(
@@ -193,7 +223,7 @@ def _is_bidirectional(config: Any) -> bool:
 
 
 def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Return the model and the loading report, which lists its missing weights."""
+    """Return the model and the loading report, which lists weights that are missing or of other shapes."""
     model, report = AutoModel.from_pretrained(
         str(folder),
         config=config,
@@ -201,6 +231,7 @@ def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[s
         use_safetensors=True,
         local_files_only=True,
         trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # the caller refuses them; transformers would point to its own report
         output_loading_info=True,
     )
     return model, report

@@ -96,7 +96,8 @@ class Transformer:
 
         The first of the states is the encoder's output, of unit norm if the checkpoint says so; then follow
         the requested hidden ``layers``, not normalised. With layers, a row for the opening of each sentence
-        comes after all other rows. Raises EncoderError for a layer the model does not have.
+        comes after all other rows. Raises EncoderError for a layer the model does not have, and for a vector
+        that is not finite or cannot be normalised.
         """
         if not all(0 <= layer <= self.n_layers for layer in layers):
             raise EncoderError(
@@ -115,6 +116,11 @@ class Transformer:
         for paper, states in zip(tokens, pooled, strict=True):
             if pooling.normalise:
                 states[0] = unit_rows(states[0])
+            if not np.isfinite(states).all():
+                raise EncoderError(
+                    f"The encoder {self.checkpoint.name!r} gave a vector that is not finite or cannot be "
+                    "normalised; check its weights, or choose another encoder."
+                )
             yield paper, states
 
     def pool(
@@ -255,8 +261,10 @@ class Transformer:
 
 
 def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n_rows dim"]:
-    """Return ``rows`` divided by their L2 norms."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    """Return ``rows`` divided by their L2 norms; rows whose norm is not above 0 and finite become NaN."""
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    norms[~((norms > 0) & np.isfinite(norms))] = np.nan
     normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
     return normalised
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from shutil import copytree
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
@@ -118,24 +119,30 @@ def test_what_is_no_papers_fault_refuses_none(hashing: Encoder, kind: type[BaseE
         )
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "reason"),
+    [
+        (1e9, "float16", "float16 cannot hold; index with --dtype float32"),
+        (np.nan, "float16", "not finite; check the encoder's weights"),
+        (np.inf, "float32", "not finite; check the encoder's weights"),
+    ],
+)
 def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
-    hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+    hashing: Encoder, monkeypatch: pytest.MonkeyPatch, value: float, dtype: str, reason: str
 ) -> None:
-    """A vector that float16 cannot hold refuses only its paper, and the reason says so."""
+    """A vector that is not finite, or too large for the type, refuses its paper alone, and says which."""
     encode = hashing.encode
 
     def overflowing(papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> object:
         encoded = encode(papers, layers=layers)
         for own, one in zip(papers, encoded, strict=True):
-            one.sentences[:] = 1e9 if "POISON" in own.abstract else one.sentences
+            one.sentences[:] = value if "POISON" in own.abstract else one.sentences
         return encoded
 
     monkeypatch.setattr(hashing, "encode", overflowing)
-    embedded = embed(
-        [paper("a"), poison("b")], annotated(hashing), dtype="float16", on_progress=lambda _: None
-    )
+    embedded = embed([paper("a"), poison("b")], annotated(hashing), dtype=dtype, on_progress=lambda _: None)
     assert [1] == list(embedded.refused)
-    assert "float16 cannot hold" in embedded.refused[1]
+    assert embedded.refused[1].endswith(reason)
 
 
 @pytest.mark.parametrize("kind", [EncoderError, RuntimeError])

@@ -130,10 +130,11 @@ def test_conversion_needs_weights_configuration_and_an_empty_target(tiny, tmp_pa
         convert_checkpoint(tiny, tmp_path / "converted")
 
 
-def test_unknown_names_list_the_known_ones():
-    """The error about an unknown name lists the known ones, hashing included."""
+@pytest.mark.parametrize("name", ["minilmm", "x" * 5_000, "a\0b"], ids=["misspelt", "long", "null"])
+def test_unknown_names_list_the_known_ones(name):
+    """The error about an unknown name, also one that no file can have, lists the known ones with hashing."""
     with pytest.raises(UnknownNameError, match=r"hashing, minilm, .*or the path of a checkpoint folder"):
-        load_encoder("minilmm")
+        load_encoder(name)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,39 @@ def test_incomplete_weights_are_refused(tiny, load):
     with pytest.raises(WeightsError, match=r"lacks 1 tensors, such as encoder\.layer\.1\.output"):
         load(tiny)
     assert [tiny] == list(tiny.parent.iterdir())
+
+
+@pytest.mark.parametrize("prefix", ["", "bert."])
+@pytest.mark.parametrize("load", [serve, tune])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda weights: (weights * 100).to(torch.int8), r"embeddings\.weight as I8; expected one of F64"),
+        (lambda weights: weights.to(torch.float8_e4m3fn), "as F8_E4M3; expected one of F64"),
+        (lambda weights: weights.index_fill(0, torch.tensor([7]), torch.nan), "that are not finite"),
+        (lambda weights: weights[:20], "disagree on the shapes of 1 tensor, such as embeddings.word_emb"),
+    ],
+    ids=["int8", "float8", "nan", "cut"],
+)
+def test_weights_that_mean_nothing_are_refused(tiny, load, damage, message, prefix):
+    """Quantised weights, weights that are not finite and weights of another shape are refused by name."""
+    tensors = load_file(tiny / WEIGHTS)
+    tensors["embeddings.word_embeddings.weight"] = damage(tensors["embeddings.word_embeddings.weight"])
+    tensors["embeddings.position_ids"] = torch.arange(512)[None]  # integers that are no weights
+    renamed = {prefix + name: tensor for name, tensor in tensors.items()}
+    save_file(renamed, tiny / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(WeightsError, match=message):
+        load(tiny)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_weights_of_every_float_are_loaded(tiny, dtype):
+    """Weights in double, half and brain floats give almost the vectors of single floats."""
+    expected = load_encoder(str(tiny), device="cpu").encode([PAPER])[0].sentences
+    tensors = {name: tensor.to(dtype) for name, tensor in load_file(tiny / WEIGHTS).items()}
+    save_file(tensors, tiny / WEIGHTS, metadata={"format": "pt"})
+    found = load_encoder(str(tiny), device="cpu").encode([PAPER])[0].sentences
+    np.testing.assert_allclose(found, expected, atol=0.1)
 
 
 @pytest.mark.parametrize("load", [serve, tune])

@@ -143,6 +143,20 @@ def test_a_folder_may_ask_for_unit_vectors_and_a_mean(tiny, tmp_path):
     np.testing.assert_allclose(encoded.document, mean / np.linalg.norm(mean), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["contextual", "document"])
+@pytest.mark.parametrize(("value", "normalise"), [(np.nan, False), (np.inf, True), (1e30, True), (0.0, True)])
+def test_vectors_that_mean_nothing_are_refused(tiny, tmp_path, kind, value, normalise):
+    """A vector that is not finite, or that cannot be normalised, raises an error instead of leaving."""
+    folder = copy_of(tiny, tmp_path / "damaged")
+    write_pooling(folder, Pooling(kind=kind, normalise=normalise))
+    encoder = load_encoder(str(folder), device="cpu")
+    (model,) = encoder._transformer._models.values()
+    torch.nn.init.zeros_(model.encoder.layer[1].output.LayerNorm.weight)
+    torch.nn.init.constant_(model.encoder.layer[1].output.LayerNorm.bias, value)
+    with pytest.raises(EncoderError, match="damaged' gave a vector that is not finite or cannot be normal"):
+        encoder.encode(list(PAPERS.values()))
+
+
 def test_vocab_txt_alone_gives_the_same_vectors(tiny, tmp_path):
     """A folder without tokenizer.json is read from vocab.txt, lower-cased as BERT does."""
     folder = copy_of(tiny, tmp_path / "vocab", tokenizer_json=None)
