@@ -140,7 +140,16 @@ class SequenceTagger:
                 _member(tensors, number, Shape(**metadata["shape"]), len(names))
                 for number in range(metadata["n_members"])
             ]
-        except (OSError, EOFError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (
+            OSError,
+            EOFError,
+            SafetensorError,
+            KeyError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            AssertionError,  # of torch, for vectors of n-grams of a wrong shape
+        ) as error:
             raise WeightsError(
                 f"{path} does not hold the weights of a facet tagger ({error}); train them with: akin train "
                 "facets."

@@ -118,9 +118,15 @@ def train_tagger(
     The first half of the members learns only the first ``n_own`` papers, if given, the others all papers.
     ``states`` are those of ``hidden_states`` (empty for a tagger of text alone); ``targets`` are the
     probabilities to learn; ``encoder`` is the fingerprint of the encoder of the states. The loss is the cross
-    entropy of each sentence's marginal.
+    entropy of each sentence's marginal. Raises InputError for too few sentences to know any n-gram.
     """
     extractor = _feature_extractor(papers, states, settings)
+    if not extractor.vocabulary:  # the beginning of a sentence is an n-gram that every sentence has
+        n_sentences = sum(len(paper.sentences) for paper in papers)
+        raise InputError(
+            f"A tagger needs {settings.rarest} labelled sentences or more, and got {n_sentences}; give more "
+            "abstracts, hundreds for useful facets."
+        )
     shape = Shape(len(extractor.mean), settings.projected, settings.ngram_dim, settings.hidden)
     members = []
     with torch.random.fork_rng(devices=[]):

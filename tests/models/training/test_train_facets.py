@@ -165,6 +165,14 @@ def test_sentences_without_a_facet_cannot_teach() -> None:
         one_hot(replace(paper("", "One.", "Two."), id="p"))
 
 
+def test_too_few_sentences_teach_nothing() -> None:
+    """Sentences too few for any n-gram to be known are refused; one more makes weights that load."""
+    papers, settings = labelled(2), replace(QUICK, n_epochs=1)  # 9 sentences
+    with pytest.raises(InputError, match="needs 10 labelled sentences or more, and got 9"):
+        trained(papers, replace(settings, rarest=10))
+    assert trained(papers, replace(settings, rarest=9))
+
+
 def test_marginals_are_those_of_all_labellings() -> None:
     """The marginals are equal to those from summing over every labelling of a short abstract."""
     torch.manual_seed(0)
@@ -209,7 +217,14 @@ def test_shipped_taggers_were_made_with_the_default_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"shape": None}, {"layers": 3}, {"n_members": 9}, {"shape": {"hidden": 1}}]
+    "change",
+    [
+        {"shape": None},
+        {"layers": 3},
+        {"n_members": 9},
+        {"shape": {"hidden": 1}},
+        {"shape": {"n_inputs": 0, "projected": 64, "ngram_dim": 31, "hidden": 64}},
+    ],
 )
 def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     """Metadata that does not fit the tensors raises a WeightsError that names the file."""
