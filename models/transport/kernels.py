@@ -106,7 +106,8 @@ def _transport_plans(
     The gap of an exact plan is that of the linear programme. For an entropic plan, the final half-step is
     exact on one side, so concavity of the dual bounds the distance to the optimum by half the L1 marginal
     error times the sum of the spreads of the current and the optimal potentials. Both are soft c-transforms,
-    so their spreads are at most that of the cost.
+    so their spreads are at most that of the cost. A plan that did not converge may belong to a larger
+    epsilon; then the largest difference between any two plans is the bound.
     """
     query_weights, sentence_weights, spreads = marginals(cost, offsets, log_weights, settings.tau)
     problem = Problem(cost, offsets, query_weights, sentence_weights)
@@ -119,7 +120,9 @@ def _transport_plans(
     plans = _plans(cost, offsets, len(log_weights), outcome, _marginal_errors(problem, outcome.mass))
     if scorer is Scorer.EXACT_OT:
         return replace(plans, gaps=np.maximum(-plans.scores - duals, 0.0))
-    return replace(plans, gaps=plans.marginal_errors * spreads)
+    # The mean costs of two plans differ by the spread at most, their entropies by the log of their cells.
+    largest = spreads + settings.epsilon * np.log(len(log_weights) * np.diff(offsets))
+    return replace(plans, gaps=np.where(plans.converged, plans.marginal_errors * spreads, largest))
 
 
 def _solve_entropic(

@@ -53,7 +53,8 @@ class Plan:
     ``score`` is ``-sum(mass * cost)``; higher is better. ``mass`` sums to 1, ``cost`` has L2 distances. For
     the transport scorers, ``marginal_error`` is the L1 distance of the plan's row and column sums from the
     marginals, and ``gap`` is an upper bound of how far the plan's objective is from the optimum (primal -
-    dual, in units of distance). The other scorers have closed forms, and both are 0.
+    dual, in units of distance), a rough one if the plan did not converge. For the other scorers, which have
+    closed forms, both are 0.
     """
 
     mass: Float64[np.ndarray, "n_query n_sentence"]

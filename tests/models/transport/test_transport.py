@@ -2,12 +2,14 @@
 
 import inspect
 from contextvars import copy_context
+from dataclasses import replace
 
 import numpy as np
 import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import xlogy
 
 from models.errors import DeadlineError, InputError
 from models.interruption import set_interruption
@@ -130,6 +132,26 @@ def test_gap_bounds_the_distance_to_the_optimum() -> None:
         dual = split[:, 0] @ a + (split[0] - split[0, 0]) @ b
         optimum = (best.mass * (0.05 * np.log(best.mass) + best.cost)).sum()
         assert -1e-9 <= optimum - dual <= plan.gap + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5])
+@pytest.mark.parametrize(("tau", "n_steps"), [(0.5, 0), (5000.0, 3)])
+def test_gap_bounds_plans_that_are_stopped_early(epsilon: float, tau: float, n_steps: int) -> None:
+    """The objective of a plan that did not converge is within its finite gap of the optimum."""
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 9, 200))])
+    query, rows = (rng.normal(0.0, 10.0, (n, 3)).astype(np.float32) for n in (4, offsets[-1]))
+    papers = query, rows, offsets
+    stopped = TransportSettings(tau=tau, epsilon=epsilon, max_sweeps=2, max_newton_steps=n_steps)
+    plans = score_papers(*papers, settings=stopped)
+    best_plans = score_papers(*papers, settings=replace(REFERENCE, tau=tau, epsilon=epsilon))
+    assert not plans.converged.all()
+    assert np.isfinite(plans.gaps).all()
+    for plan, best in zip(plans, best_plans, strict=True):
+        reached, optimum = (
+            (each.mass * each.cost + epsilon * xlogy(each.mass, each.mass)).sum() for each in (plan, best)
+        )
+        assert abs(reached - optimum) <= plan.gap + 1e-9
 
 
 def test_exact_ot_equals_emd(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
