@@ -4,12 +4,12 @@ This is the only place that opens a pickle, on explicit request and with ``weigh
 plain containers are loaded, and no code runs.
 """
 
-import pickle
 import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import is_zipfile
 
 import torch
 from safetensors.torch import save_file
@@ -26,28 +26,21 @@ from models.checkpoints.checkpoints import (
     file_sha256,
     write_pooling,
 )
+from models.encoder import load_encoder
 from models.errors import UnknownNameError, WeightsError
 from models.new_folder import expect_new, new_folder
 
 COMPANIONS = (CONFIG, *TOKENIZERS, "tokenizer_config.json", SETTINGS)
-# The errors of torch.load for a pickle with calls in it, or for bytes that are not a pickle.
-UNREADABLE = (
-    pickle.UnpicklingError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-)
-# The prefix of the transformer in ASPIRE's training states; transformers requires none (semantics 3.12).
-WRAPPER = "bert_encoder."
+# The first bytes of the files that torch writes: archives, and pickles before 2020.
+_BEGINNINGS = (b"PK\x03\x04", b"\x80")
+# The prefix that torch's DataParallel adds, and that of the transformer in ASPIRE's training states;
+# transformers requires none (semantics 3.12).
+_WRAPPERS = ("module.", "bert_encoder.")
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The result of a conversion: all tensors of the source; ``renamed`` of them lost the prefix WRAPPER."""
+    """The result of a conversion: all tensors of the source; ``renamed`` of them lost a prefix."""
 
     target: Path
     n_tensors: int
@@ -64,9 +57,9 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
     ``akin.json``. Without it, the ``akin.json`` of ``source`` is kept; if there is none, a checkpoint with a
     layer mix becomes a document encoder, and any other has the default.
 
-    Raises WeightsError for a source without weights, configuration or tokenizer and for a pickle that holds
-    more than tensors; UnknownNameError for ``like``; StorageError if ``target`` has files or cannot be
-    written: nothing is left behind then.
+    The new folder is loaded once. Raises WeightsError if it cannot be, for a source without weights,
+    configuration or tokenizer and for a pickle that is damaged or holds more than tensors; UnknownNameError
+    for ``like``; StorageError if ``target`` has files or cannot be written: nothing is left behind then.
     """
     if like is not None and like not in CHECKPOINTS:
         raise UnknownNameError(f"Unknown checkpoint {like!r}; known: {', '.join(sorted(CHECKPOINTS))}.")
@@ -82,10 +75,10 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
     expect_new(target)
     state = _read_pickle(found[0])
     # Cloned, because safetensors refuses tensors that share memory, as tied embeddings do.
-    tensors = {name.removeprefix(WRAPPER): tensor.contiguous().clone() for name, tensor in state.items()}
+    tensors = {_unwrapped(name): tensor.contiguous().clone() for name, tensor in state.items()}
     if len(tensors) < len(state):
         raise WeightsError(
-            f"{found[0]} holds tensors with and without the prefix {WRAPPER!r}; remove one kind."
+            f"{found[0]} holds tensors with and without a prefix of {', '.join(_WRAPPERS)}; remove one kind."
         )
     with new_folder(target) as prepared:
         write_weights(prepared, tensors)
@@ -95,7 +88,8 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
             write_pooling(prepared, CHECKPOINTS[like].pooling)
         elif LAYER_MIX in tensors and SETTINGS not in copied:
             write_pooling(prepared, Pooling(kind="document"))
-    renamed = sum(name.startswith(WRAPPER) for name in state)
+        _expect_encoder(prepared, target)
+    renamed = sum(name not in tensors for name in state)
     return Conversion(target, len(tensors), renamed, copied, file_sha256(target / WEIGHTS))
 
 
@@ -108,11 +102,57 @@ def write_weights(folder: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     path.chmod(usual)
 
 
+def _unwrapped(name: str) -> str:
+    for wrapper in _WRAPPERS:
+        name = name.removeprefix(wrapper)
+    return name
+
+
+def _expect_encoder(prepared: Path, target: Path) -> None:
+    """Raise WeightsError if the encoder in ``prepared``, which is to become ``target``, cannot be loaded."""
+    try:
+        load_encoder(str(prepared), device="cpu")
+    except WeightsError as error:
+        reason = str(error).replace(str(prepared), str(target))
+        raise WeightsError(f"The converted folder cannot be loaded; nothing was written: {reason}") from error
+
+
 def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
+    _expect_whole(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except UNREADABLE as error:
-        raise WeightsError(f"{path} contains more than tensors and is not loaded: {error}") from error
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise WeightsError(f"{path} must hold a flat mapping of names to tensors (a state dict).")
+    except Exception as error:  # a damaged file can raise an error of any class
+        raise WeightsError(
+            f"{path} contains more than tensors, or is damaged, and is not loaded. Save the weights alone "
+            "(torch.save(model.state_dict(), PATH)), or download the file again."
+        ) from error
+    if not isinstance(state, dict) or not all(_is_plain(*item) for item in state.items()):
+        raise WeightsError(
+            f"{path} must hold a flat mapping of names to tensors (a state dict), each of them dense, not "
+            "quantised and with its numbers."
+        )
     return state
+
+
+def _expect_whole(path: Path) -> None:
+    """Raise WeightsError for a file that does not begin, or as an archive does not end, as torch's do."""
+    try:
+        with path.open("rb") as stream:
+            beginning = stream.read(len(_BEGINNINGS[0]))
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error}.") from error
+    if not beginning.startswith(_BEGINNINGS) or (beginning == _BEGINNINGS[0] and not is_zipfile(path)):
+        raise WeightsError(
+            f"{path} is not a whole file of torch: it is damaged, or a pointer of Git LFS. Download it again "
+            "(git lfs pull, in a clone)."
+        )
+
+
+def _is_plain(name: object, value: object) -> bool:
+    """Return whether safetensors can store ``value`` as the tensor ``name``."""
+    return (
+        isinstance(name, str)
+        and isinstance(value, torch.Tensor)
+        and value.layout is torch.strided
+        and not (value.is_quantized or value.is_meta)
+    )

@@ -77,6 +77,13 @@ def test_conversion_changes_no_vector(tiny, tmp_path):
     np.testing.assert_array_equal(actual.document, expected.document)
 
 
+@pytest.mark.parametrize("prefix", ["module.", "module.bert_encoder."])
+def test_conversion_removes_the_prefix_of_parallel_training(tiny, tmp_path, prefix):
+    """Weights that torch saved from several devices lose its prefix, and the folder can be loaded."""
+    conversion = convert_checkpoint(pickled(tiny, prefix=prefix), tmp_path / "converted")
+    assert conversion.renamed == conversion.n_tensors == len(load_file(tmp_path / "converted" / WEIGHTS))
+
+
 def test_conversion_keeps_the_layer_mix(tiny, tmp_path):
     """ASPIRE's training state loses its prefix, keeps its layer mix, and becomes a document encoder."""
     mix = torch.tensor([[0.3, -1.2, 0.9]])
@@ -111,11 +118,47 @@ def test_a_pickle_that_would_run_code_is_not_opened(tiny, tmp_path):
     with pytest.raises(WeightsError, match="more than tensors"):
         convert_checkpoint(tiny, tmp_path / "converted")
     (tiny / "pytorch_model.bin").write_bytes(pickle.dumps([1, 2, 3], protocol=2))
-    with pytest.raises(WeightsError):
+    with pytest.raises(WeightsError) as refused:
         convert_checkpoint(tiny, tmp_path / "converted")
-    (tiny / "pytorch_model.bin").write_bytes(b"no pickle at all")
-    with pytest.raises(WeightsError):
+    assert "weights_only" not in str(refused.value)  # torch's advice to run the code
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 90\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"no pickle at all", POINTER, None], ids=str)
+def test_a_damaged_pickle_is_called_damaged(tiny, tmp_path, content):
+    """An empty, a foreign and a truncated file and a pointer of Git LFS are to be downloaded again."""
+    file = pickled(tiny) / "pytorch_model.bin"
+    file.write_bytes(file.read_bytes()[:5_000] if content is None else content)
+    with pytest.raises(WeightsError, match=r"damaged, or a pointer of Git LFS\. Download it again"):
         convert_checkpoint(tiny, tmp_path / "converted")
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{1: torch.zeros(2)}, {"s": torch.eye(3).to_sparse()}, {"m": torch.empty(3, device="meta")}, {"n": 3}],
+    ids=["number as name", "sparse", "without numbers", "no tensor"],
+)
+def test_what_safetensors_cannot_store_is_refused(tiny, tmp_path, extra):
+    """Names that are no texts and tensors that are sparse or empty shells raise a WeightsError."""
+    torch.save({**load_file(tiny / WEIGHTS), **extra}, tiny / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match="flat mapping of names to tensors"):
+        convert_checkpoint(tiny, tmp_path / "converted")
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [("encoder.layer.0", r"lacks \d+ tensors"), ("", r"has shape \(1, 13\), expected \(1, 3\)")],
+)
+def test_a_conversion_that_cannot_be_loaded_leaves_nothing(tiny, tmp_path, kept, message):
+    """If the converted folder is no encoder, the error says why in terms of the target, which is not made."""
+    tensors = {name: tensor for name, tensor in load_file(tiny / WEIGHTS).items() if name.startswith(kept)}
+    torch.save({**tensors, "bert_layer_weights.weight": torch.zeros(1, 13)}, tiny / "pytorch_model.bin")
+    (tiny / WEIGHTS).unlink()
+    with pytest.raises(WeightsError, match=f"nothing was written: {tmp_path}/new/.*{message}"):
+        convert_checkpoint(tiny, tmp_path / "new")
+    assert [tiny] == list(tmp_path.iterdir())
 
 
 def test_conversion_needs_weights_configuration_and_an_empty_target(tiny, tmp_path):
