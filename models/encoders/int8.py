@@ -24,9 +24,10 @@ _EXAMPLE: Final = (3, 8)
 class Int8Model:
     """The states of ``model``, computed with 8-bit matrix products; everything else is in float32.
 
-    Weights have a scale per output, inputs one per token and 128 of its numbers, so rounding does not depend
-    on the other papers in a batch. ``model`` is not needed any more. Several threads may use it at once.
-    Raises MissingPackageError without OpenVINO, EncoderError for an architecture that it cannot read.
+    Weights have a scale per output, inputs one per token and 128 of its numbers. Rounding depends a little on
+    the other papers of a batch: they change the last digit of a sum, which can then round to the next
+    integer. ``model`` is not needed any more. Several threads may use it at once. Raises MissingPackageError
+    without OpenVINO, EncoderError for an architecture that it cannot read.
     """
 
     device: Final = torch.device("cpu")
