@@ -42,11 +42,15 @@ _FILES = tuple(f"{side}.{kind}" for kind in ("jsonl", "txt") for side in ("test"
 
 @dataclass(frozen=True, slots=True)
 class LabelledSentences:
-    """Abstracts by id with a label for each sentence; the bootstrap resamples ``clusters``."""
+    """Abstracts by id with a label for each sentence; the bootstrap resamples ``clusters``.
+
+    ``n_blank`` abstracts of the file had no sentence and are left out.
+    """
 
     papers: Mapping[str, Paper]
     labels: Mapping[str, tuple[str, ...]]
     clusters: Mapping[str, str]
+    n_blank: int
 
 
 class FunctionsSet:
@@ -209,10 +213,10 @@ def read_labelled_sentences(file: Path) -> LabelledSentences:
     for text, own, cluster in read(file):
         texts.append(text)
         labels[text.id], clusters[text.id] = tuple(own), cluster
-    papers, _ = to_papers(texts)
+    papers, blank = to_papers(texts)
     if not papers:
         raise InputError(f"{file} holds no labelled sentence; give a file with at least one.")
-    return LabelledSentences(papers, labels, clusters)
+    return LabelledSentences(papers, labels, clusters, len(blank))
 
 
 # A text, the labels of its sentences, its cluster.
@@ -224,6 +228,8 @@ def _csabstruct(path: Path) -> _Read:
         sentences, labels = record.get("sentences"), record.get("labels")
         if not isinstance(sentences, list) or not isinstance(labels, list) or len(sentences) != len(labels):
             raise BrokenRowError(str(path), line, "expected lists sentences and labels of equal length")
+        if odd := [number for number, each in enumerate(sentences, 1) if not isinstance(each, str)]:
+            raise BrokenRowError(str(path), line, f"sentence {odd[0]} is not a text")
         if unknown := {str(label) for label in labels} - set(Facet):
             raise BrokenRowError(str(path), line, f"unknown labels {', '.join(sorted(unknown))}")
         # The file numbers every abstract 0, so the line number is the id.
@@ -266,9 +272,9 @@ def _communicative_functions(path: Path) -> _Read:
 
 
 def _labelled(
-    name: str, sentences: Sequence[object], labels: Sequence[object], facets: Sequence[Facet | None]
+    name: str, sentences: Sequence[str], labels: Sequence[object], facets: Sequence[Facet | None]
 ) -> tuple[PaperText, list[str], str]:
     """Return a text without its empty sentences, which would have no vector."""
-    kept = [i for i, sentence in enumerate(sentences) if clean(str(sentence))]
-    text = PaperText(name, "", [str(sentences[i]) for i in kept], [facets[i] for i in kept])
+    kept = [i for i, sentence in enumerate(sentences) if clean(sentence)]
+    text = PaperText(name, "", [sentences[i] for i in kept], [facets[i] for i in kept])
     return text, [str(labels[i]) for i in kept], name

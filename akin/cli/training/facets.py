@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from akin.cli.consoles import stderr
 from evaluation.sets.files import locate
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.sections import labelled_by_sections
 from indexer.corpus.source import read_head
 from indexer.files.durable import replace_file, storage_errors
 from models.checksums import hash64
+from models.counts import counted
 from models.encoder import Encoder
 from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
@@ -52,19 +54,16 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
     """Read the abstracts of a folder of CSAbstruct or PubMed RCT (the training part), a file, or a corpus.
 
     A corpus's papers count if all sentences have a facet, as in PubMed's labelled sections, or if their text
-    has section labels. A share ``held_out`` is drawn by id; their section labels are removed.
+    has section labels; how many others were skipped is printed to stderr. A share ``held_out`` is drawn by
+    id; their section labels are removed.
     Raises CollectionMissingError, BrokenRowError, InputError (also if there are too few).
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
     from evaluation.sets.functions import FunctionsSet
 
-    reader = FunctionsSet()
-    file = path if path.is_file() else locate(reader, path, "train.jsonl", "train.txt")
-    if path.is_dir() or _has_labels(file):
-        found = {paper.id: (paper, paper) for paper in reader.load(file).papers.values()}
-    else:
-        found = dict(_of_corpus(file))
+    file = path if path.is_file() else locate(FunctionsSet(), path, "train.jsonl", "train.txt")
+    found = _of_set(file) if path.is_dir() or _has_labels(file) else _of_corpus(file)
     if not found or (held_out and len(found) < _MIN_PAPERS):
         raise InputError(
             f"{file} holds {len(found)} abstracts whose sentences are labelled. Give CSAbstruct's layout, or "
@@ -89,9 +88,37 @@ def _has_labels(file: Path) -> bool:
     return head.startswith("###") or (head.startswith("{") and '"labels"' in head and '"sentences"' in head)
 
 
-def _of_corpus(file: Path) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
-    """Yield each id with the paper to learn from, and the paper to measure on, without labels in its text."""
-    for paper in read_corpus(file, report=CorpusReport()):
+# Each id with the paper to learn from, and the paper to measure on, without labels in its text.
+_Found = dict[str, tuple[Paper, Paper]]
+
+
+def _of_set(file: Path) -> _Found:
+    from evaluation.sets.functions import read_labelled_sentences
+
+    labelled = read_labelled_sentences(file)
+    _warn_of_skipped(file, labelled.n_blank, "without a sentence")
+    return {name: (paper, paper) for name, paper in labelled.papers.items()}
+
+
+def _of_corpus(file: Path) -> _Found:
+    report = CorpusReport()
+    found = dict(_labelled_papers(file, report))
+    _warn_of_skipped(file, report.papers - len(found), "without labels on all sentences")
+    _warn_of_skipped(file, report.without_abstract, "without an abstract")
+    for first in report.broken_rows[:1]:
+        _warn_of_skipped(file, report.broken, f"that cannot be used, the first at {first}")
+    return found
+
+
+def _warn_of_skipped(file: Path, n: int, which: str) -> None:
+    if n:
+        text = f"{file}: skipped {counted(n, 'abstract')} {which}."
+        stderr.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _labelled_papers(file: Path, report: CorpusReport) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
+    """Yield the items of _Found."""
+    for paper in read_corpus(file, report=report):
         if all(sentence.facet is not None for sentence in paper.sentences):
             yield paper.id, (paper, paper)
         elif (plain := labelled_by_sections(paper)) is not None:

@@ -56,6 +56,24 @@ def test_papers_are_learnt_from_or_measured_on(corpus: Path) -> None:
     assert (41, 0) == (len(read_labelled(corpus).learnt), len(read_labelled(corpus).held_out))
 
 
+def test_what_is_skipped_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Abstracts without labels or sentences and rows that cannot be read are counted, with a reason."""
+    labelled = {"abstract": SECTIONS.format("lead"), "title": "T"}
+    plain = {"id": "b", "title": "T", "abstract": "Toxins kill. All know."}
+    rows = [{"id": "a", **labelled}, {"id": "a", **labelled}, plain, {**plain, "id": "c", "abstract": ""}]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert ["a"] == [paper.id for paper in read_labelled(path).learnt]
+    shown = flat(capsys.readouterr().err)
+    assert f"{path}: skipped 1 abstract without labels on all sentences." in shown
+    assert f"{path}: skipped 2 abstracts that cannot be used, the first at {path}:2: duplicate id" in shown
+    blank = {"sentences": [], "labels": []}
+    found = {"sentences": ["We count."], "labels": ["method"]}
+    path.write_text("".join(json.dumps(row) + "\n" for row in [blank, found]), encoding="utf-8")
+    assert 1 == len(read_labelled(path).learnt)
+    assert f"{path}: skipped 1 abstract without a sentence." in flat(capsys.readouterr().err)
+
+
 def test_pubmed_rct_is_learnt_from(tmp_path: Path) -> None:
     """A file of PubMed RCT is read by its path or by its folder, which stands for its train side."""
     (tmp_path / "train.txt").write_text("###1\nMETHODS\tWe count .\nCONCLUSIONS\tIt works .\n")

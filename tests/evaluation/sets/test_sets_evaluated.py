@@ -100,6 +100,14 @@ def test_functions_refuses_vectors_that_are_not_of_sentences(tmp_path: Path) -> 
         )
 
 
+@pytest.mark.parametrize("wrong", ["null", "7", '["B."]'])
+def test_functions_refuses_sentences_that_are_no_texts(tmp_path: Path, wrong: str) -> None:
+    """A sentence that is not a text is refused with its line, not read as the name of its value."""
+    write(tmp_path, "dev.jsonl", f'{{"sentences": ["A.", {wrong}], "labels": ["method", "method"]}}\n')
+    with pytest.raises(BrokenRowError, match=r"dev\.jsonl:1: sentence 2 is not a text"):
+        FunctionsSet().load(tmp_path)
+
+
 def test_functions_refuses_labels_it_does_not_know(tmp_path: Path) -> None:
     """An unknown label is refused with its line."""
     write(tmp_path, "dev.jsonl", '{"sentences": ["A."], "labels": ["mood"]}\n')
