@@ -121,12 +121,6 @@ def train_tagger(
     entropy of each sentence's marginal. Raises InputError for too few sentences to know any n-gram.
     """
     extractor = _feature_extractor(papers, states, settings)
-    if not extractor.vocabulary:  # the beginning of a sentence is an n-gram that every sentence has
-        n_sentences = sum(len(paper.sentences) for paper in papers)
-        raise InputError(
-            f"A tagger needs {settings.rarest} labelled sentences or more, and got {n_sentences}; give more "
-            "abstracts, hundreds for useful facets."
-        )
     shape = Shape(len(extractor.mean), settings.projected, settings.ngram_dim, settings.hidden)
     members = []
     with torch.random.fork_rng(devices=[]):
@@ -218,10 +212,18 @@ def _padded(
 def _feature_extractor(
     papers: Sequence[Paper], states: Sequence[States], settings: TaggerSettings
 ) -> FeatureExtractor:
-    """Return the extractor of training sentences: known n-grams, and mean and spread of the states."""
+    """Return the extractor of training sentences: known n-grams, and mean and spread of the states.
+
+    Raises InputError for too few sentences to know any n-gram.
+    """
     sentences = [sentence.text for paper in papers for sentence in paper.sentences]
     counts = Counter(ngram for text in sentences for ngram in ngrams(text))
     known = sorted(ngram for ngram, count in counts.items() if count >= settings.rarest)
+    if not known:  # the beginning of a sentence is an n-gram that every sentence has
+        raise InputError(
+            f"A tagger needs {settings.rarest} labelled sentences or more, and got {len(sentences)}, those "
+            "learnt twice included; give more abstracts, hundreds for useful facets."
+        )
     idf = np.log(len(sentences) / np.array([len(sentences), *(counts[ngram] for ngram in known)]))
     mean, spread = mean_and_spread(states)
     # The idf is rounded to float16, as in the file, so that training uses the values of the loaded tagger.
