@@ -1,5 +1,6 @@
 """Backups of a collection, which may be searched and changed meanwhile."""
 
+import errno
 import shutil
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -111,11 +112,16 @@ def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
-    """Copy the state of a catalog at one moment, while others may write to it; raises StorageError."""
+    """Copy the state of a catalog at one moment, while others may write to it.
+
+    Raises StorageError; OSError if there is no room for the copy.
+    """
     if not source.is_file():
         raise StorageError(f"{source}: there is no catalog here; name it with --catalog.")
     try:
         with closing(sqlite_connection(source)) as one, closing(sqlite3.connect(target)) as other:
             one.backup(other)
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, str(error), str(target)) from error
         raise StorageError(f"{source}: the catalog cannot be copied to {target} ({error})") from error

@@ -16,6 +16,7 @@ from models.errors import BuildLockedError, StorageError
 
 _LOCK_POLL_S = 0.02
 
+_TOO_LARGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space, then run the same command again to resume",
     errno.EDQUOT: "the disk quota is used up; free some space, then run the same command again to resume",
@@ -42,7 +43,9 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        named = error.filename or path
+        # A copy or a renaming fails for lack of space at its target, which is the second name.
+        target = error.filename2 if error.errno in _TOO_LARGE else None
+        named = target or error.filename or path
         remedy = _REMEDIES.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"{os.fsdecode(named)}: {remedy}") from error
 

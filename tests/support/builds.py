@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from contextlib import nullcontext
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import akin
@@ -200,3 +201,14 @@ def add_papers(data: Path, *papers: tuple[str, str, str]) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([*map(to_paper, given)])
         publish_pending(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+
+
+@contextmanager
+def small_files(most_bytes: int) -> Iterator[None]:
+    """Limit the size of files that this process writes."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)

@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -31,7 +33,7 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import hashing_annotator
-from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import build_quietly, many_papers, quiet, small_files, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import find_programs
 
@@ -173,6 +175,29 @@ def test_a_backup_goes_nowhere_else(data: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="--catalog"):
         back_up(data, tmp_path / "copy", catalog=tmp_path / "nowhere.sqlite3")
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_backup_without_room_names_the_copy(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the copy of a file or of the catalog finds no room, the error names that copy and what to do."""
+    target, unfinished = tmp_path / "copy", tmp_path / "copy.unfinished"
+    with pytest.raises(StorageError, match="size limit; raise") as refused, small_files(10_000):
+        back_up(data, target, catalog=data / CATALOG_FILE)
+    assert str(refused.value).startswith(f"{unfinished / 'segments'}")
+    connect = sqlite3.connect
+
+    def with_little_room(*given: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*given, **options)
+        connection.execute("PRAGMA max_page_count = 5")
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", with_little_room)
+        with pytest.raises(StorageError, match="disk is full") as refused:
+            back_up(data, target, catalog=data / CATALOG_FILE)
+    assert str(refused.value).startswith(f"{unfinished / CATALOG_FILE}: ")
+    back_up(data, target, catalog=data / CATALOG_FILE)
 
 
 @pytest.mark.parametrize("place", ["data/copy", "data", ".", "data/segments/copy"])

@@ -1,11 +1,8 @@
 """Builds: what they publish, what they refuse, and how they resume after an interruption."""
 
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
@@ -25,6 +22,7 @@ from tests.support.builds import (
     many_papers,
     published_files,
     write_corpus,
+    small_files,
 )
 from tests.support.commands import flat, run
 from tests.support.same_answers import assert_same_answers, ids_of
@@ -160,17 +158,6 @@ def test_a_first_index_begins_a_collection(corpus: Path, tmp_path: Path) -> None
     assert "the collection exists" in flat(run("index", more, *first))
     run("index", more, *first, "--again")
     assert 26 == len(open_snapshot(tmp_path / "data"))
-
-
-@contextmanager
-def small_files(most_bytes: int) -> Iterator[None]:
-    """Limit the size of files that this process writes."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, usual[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path, hashing: Encoder) -> None:
