@@ -1,8 +1,10 @@
 """The database under the catalog: SQLite or PostgreSQL, opened durably, one writer at a time."""
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -22,6 +24,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from indexer.catalog.sqlite import configure, execute_when_unlocked, is_frozen
 from indexer.files.data_folder import DataFolder
+from indexer.files.durable import storage_errors
 from models.errors import InputError, StorageError
 from models.extras import needed
 
@@ -47,6 +50,7 @@ _POOLS: Final[dict[str, dict[str, Any]]] = {
     "frozen": {"poolclass": NullPool},
 }
 
+_MEMORY_OF_READERS: Final = 32 * 1024  # bytes of the file -shm, without which SQLite cannot even read
 _LET_IT_END: Final = "another process is still writing; wait for it to end, then try again"
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first match is used.
 _REMEDIES: Final = {
@@ -58,6 +62,7 @@ _REMEDIES: Final = {
     "SQLITE_CORRUPT": "restore the file from a backup, or move it away and index the corpus again",
     "SQLITE_BUSY": _LET_IT_END,
     "SQLITE_IOERR": "check the disk and its mount, then try again",
+    "EACCES": "let this user read the file; to change the collection, also write to the file and its folder",
     "25006": "connect to a server that accepts writes",
     "28": "check the user and password in the URL",
     "3D": "create the database that the URL names",
@@ -76,8 +81,11 @@ def sqlite_file(url_or_path: str | Path) -> Path | None:
 def expect_existing(url_or_path: str | Path) -> None:
     """Raise StorageError if the database is a SQLite file that does not exist."""
     file = sqlite_file(url_or_path)
-    if file is None or file.is_file():
+    if file is None:
         return
+    with storage_errors(file):
+        if file.is_file():
+            return
     folder = DataFolder(file.parent)
     if file == folder.catalog and not folder.current.is_file():
         raise StorageError(
@@ -108,8 +116,8 @@ class Database:
 
     def __init__(self, url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self._busy_timeout_s = busy_timeout_s
-        url, file = _url(url_or_path), sqlite_file(url_or_path)
-        frozen = file if file is not None and is_frozen(file) else None
+        url, self._file = _url(url_or_path), sqlite_file(url_or_path)
+        frozen = self._file if _is_frozen(self._file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
         if url.get_backend_name() == "postgresql":
             pool = {**pool, "connect_args": {"options": _postgres_options(url, busy_timeout_s)}}
@@ -207,7 +215,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            raise StorageError(f"catalog {self.place}: {error.orig}; {_remedy(error)}") from error
+            raise StorageError(f"catalog {self.place}: {error.orig}; {_remedy(error, self._file)}") from error
 
 
 def _url(url_or_path: str | Path) -> URL:
@@ -256,11 +264,29 @@ def _configure_postgres(engine: Engine) -> None:
             cursor.close()
 
 
-def _remedy(error: DBAPIError) -> str:
+def _is_frozen(file: Path | None) -> bool:
+    if file is None:
+        return False
+    with storage_errors(file):
+        return is_frozen(file)
+
+
+def _remedy(error: DBAPIError, file: Path | None) -> str:
     if remedy := getattr(error.orig, "remedy", ""):
         return str(remedy)
     code = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
     if code is None:
         return "check that the database server runs and that the URL is right, then try again"
+    code = code if file is None else _cause(code, file)
     fitting = (remedy for start, remedy in _REMEDIES.items() if code.startswith(start))
     return next(fitting, f"look up {code} in the database's manual")
+
+
+def _cause(code: str, file: Path) -> str:
+    """Return the name of the error that caused the error ``code`` of SQLite, or ``code`` if none is known."""
+    if code.startswith("SQLITE_CANTOPEN") and os.access(file, os.F_OK) and not os.access(file, os.R_OK):
+        return "EACCES"
+    with suppress(OSError):
+        if code.startswith("SQLITE_IOERR") and shutil.disk_usage(file.parent).free < _MEMORY_OF_READERS:
+            return "SQLITE_FULL"
+    return code

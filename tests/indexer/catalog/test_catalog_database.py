@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from indexer.catalog.versions import changed_after
 from indexer.files.data_folder import CATALOG_FILE
 from models.errors import InputError, MissingPackageError, StorageError
 from models.types import Paper, Sentence
-from tests.support.builds import ROOT, paper_in
+from tests.support.builds import ROOT, paper_in, small_files
 
 
 def titled(paper_id: str, title: str = "") -> Paper:
@@ -233,6 +235,18 @@ def test_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
             catalog.add([titled(str(i), "A long title " * 20) for i in range(1000)])
         assert catalog.count() == 1
         assert paper_in(catalog, "a") == titled("a")
+
+
+def test_failed_writing_says_whether_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If SQLite cannot use the disk, the remedy is to free space if there is none, else to check the disk."""
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        for free, remedy in ((2**30, "check the disk"), (0, "free disk space")):
+            monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+            with pytest.raises(StorageError, match=f"I/O error; {remedy}"), small_files(4096):
+                catalog.add([titled(str(i), "A long title " * 20) for i in range(100)])
+        assert catalog.count() == 0
 
 
 def test_read_only_catalog_can_be_read(tmp_path: Path) -> None:

@@ -139,7 +139,15 @@ def test_a_collection_that_is_not_theirs_to_write_is_read(hashing: Encoder) -> N
         assert not done.returncode, done.stderr
 
 
-def test_a_catalog_that_is_in_use_is_read_by_who_may_not_write_it(hashing: Encoder) -> None:
+def counted_by_another_user(place: Path) -> str:
+    """Return the number of papers that a user without special rights reads in a catalog, or the error."""
+    command = [sys.executable, "-c", _COUNTED, str(place)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_catalog_that_is_in_use_is_read_by_who_may_not_write_it() -> None:
     """A user without write permission reads a catalog in use, with the latest papers from its log."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / CATALOG_FILE
@@ -148,25 +156,40 @@ def test_a_catalog_that_is_in_use_is_read_by_who_may_not_write_it(hashing: Encod
             catalog.add([Paper("one", "One", "One.", (Sentence("One.", 0, 4),))])
             for path in Path(folder).iterdir():
                 path.chmod(0o444)
-            done = subprocess.run(
-                [sys.executable, "-c", _COUNTED, str(place)],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert ("1", 0) == (done.stdout.strip(), done.returncode), done.stderr
+            assert "1" == counted_by_another_user(place)
+
+
+def test_a_catalog_that_may_not_be_read_says_so() -> None:
+    """If a user may not read the file or its folder, the error names the file and the missing permission."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / CATALOG_FILE
+        Catalog.open(place).close()
+        for rights_to_folder, rights_to_file, expected in (
+            (0o000, 0o444, f"{place}: permission denied; give the current user"),
+            (0o755, 0o000, "let this user read the file"),
+            (0o755, 0o444, "0"),
+        ):
+            place.chmod(rights_to_file)
+            Path(folder).chmod(rights_to_folder)
+            try:
+                assert expected in counted_by_another_user(place)
+            finally:
+                Path(folder).chmod(0o755)
 
 
 _COUNTED = """
 import os
 import sys
 from indexer.catalog.catalog import Catalog
+from models.errors import StorageError
 
 if not os.geteuid():
     os.setresuid(65534, 65534, 65534)
-with Catalog.open_existing(sys.argv[1]) as catalog:
-    print(catalog.count())
+try:
+    with Catalog.open_existing(sys.argv[1]) as catalog:
+        print(catalog.count())
+except StorageError as error:
+    print(error)
 """
 
 
