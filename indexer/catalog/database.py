@@ -51,6 +51,7 @@ _POOLS: Final[dict[str, dict[str, Any]]] = {
 }
 
 _MEMORY_OF_READERS: Final = 32 * 1024  # bytes of the file -shm, without which SQLite cannot even read
+_START_ANEW: Final = "use a backup, or index the corpus into a new folder with a new catalog"
 _LET_IT_END: Final = "another process is still writing; wait for it to end, then try again"
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first match is used.
 _REMEDIES: Final = {
@@ -58,8 +59,8 @@ _REMEDIES: Final = {
     "SQLITE_READONLY": "unless its file system is read-only, make the file and its folder writable",
     "SQLITE_PERM": "make the file and its folder writable for this user",
     "SQLITE_CANTOPEN": "name a file in a folder that exists and that this user may write to",
-    "SQLITE_NOTADB": "name another file, or move this one away and index the corpus again",
-    "SQLITE_CORRUPT": "restore the file from a backup, or move it away and index the corpus again",
+    "SQLITE_NOTADB": f"name the catalog's file; if this is it, {_START_ANEW}",
+    "SQLITE_CORRUPT": _START_ANEW,
     "SQLITE_BUSY": _LET_IT_END,
     "SQLITE_IOERR": "check the disk and its mount, then try again",
     "EACCES": "let this user read the file; to change the collection, also write to the file and its folder",
@@ -93,8 +94,8 @@ def expect_existing(url_or_path: str | Path) -> None:
             f"`akin index CORPUS --data {file.parent}` first"
         )
     raise StorageError(
-        f"{file}: there is no catalog here; name that of the collection (--catalog, AKIN_CATALOG_URL), "
-        "or index a corpus first."
+        f"{file}: there is no catalog here; name that of the collection (--catalog, AKIN_CATALOG_URL); "
+        f"if it is lost, {_START_ANEW}."
     )
 
 

@@ -89,7 +89,7 @@ def prepare(
         if not catalog.count():
             raise InputError(
                 "The catalog has no paper to encode; name that of the collection with --catalog, or index a "
-                "corpus."
+                "corpus into a new folder."
             )
         expect_catalog_of_served(data, catalog)
         like = new_manifest(annotator, arguments)

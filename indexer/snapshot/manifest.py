@@ -143,7 +143,8 @@ class Manifest:
             return
         raise StorageError(
             f"{wrong}. Name the collection's own (--catalog, AKIN_CATALOG_URL), or copy it there first; "
-            "if it is lost, make a new folder from this one with `akin reindex`."
+            "if it is lost, use a backup, or make a new folder from the catalog given (`akin reindex "
+            "--data NEW --catalog GIVEN --encoder NAME`) or from the corpus (`akin index CORPUS --data NEW`)."
         )
 
     def to_json(self) -> bytes:

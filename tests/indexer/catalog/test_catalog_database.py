@@ -281,8 +281,8 @@ def damaged(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (garbage, "not a database; name another file, or move this one away"),
-        (damaged, "malformed; restore the file from a backup"),
+        (garbage, "not a database; name the catalog's file; if this is it, use a backup"),
+        (damaged, "malformed; use a backup, or index the corpus into a new folder"),
         (lambda folder: folder, "unable to open database file; name a file in a folder that exists"),
         (lambda folder: folder / "missing" / CATALOG_FILE, "unable to open database file; name a file"),
     ],

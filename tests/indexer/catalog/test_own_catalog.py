@@ -95,6 +95,41 @@ def test_an_older_copy_of_the_catalog_is_refused(data: Path, tmp_path: Path, com
     assert "older copy" in refused(data, command, "--catalog", tmp_path / "older.sqlite3")
 
 
+@pytest.mark.parametrize("left", [None, b"", b"not a database " * 1000, 0.5])
+def test_no_remedy_for_a_lost_catalog_leads_to_another_error(data: Path, left: bytes | float | None) -> None:
+    """If the catalog is lost, empty, garbage or cut, each command that needs it says to make a new folder."""
+    file = data / CATALOG_FILE
+    whole = file.read_bytes()
+    file.unlink()
+    for command in ("delete", "index", "index --replace", "reindex"):
+        if left is not None:
+            file.write_bytes(whole[: int(len(whole) * left)] if isinstance(left, float) else left)
+        told = " ".join(refused(data, command).split())
+        assert "new folder" in told
+        assert "again" not in told
+    run(
+        "index",
+        data.parent / "c.jsonl",
+        "--encoder",
+        "hashing",
+        "--device",
+        "cpu",
+        "--data",
+        data.parent / "new",
+    )
+
+
+def test_an_older_copy_of_the_catalog_becomes_a_collection(data: Path, tmp_path: Path) -> None:
+    """The command that is named for an older copy of a lost catalog makes a new folder with its papers."""
+    older, new = tmp_path / "older.sqlite3", tmp_path / "new"
+    shutil.copy(data / CATALOG_FILE, older)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p4"], catalog, keep=KEEP)
+    assert "akin reindex --data NEW --catalog GIVEN" in refused(data, "delete", "--catalog", older)
+    run("reindex", "--data", new, "--catalog", older, "--encoder", "hashing", "--device", "cpu")
+    assert 19 == len(open_snapshot(new))
+
+
 def test_a_copy_of_the_catalog_is_the_collections_own(data: Path, tmp_path: Path) -> None:
     """A catalog can be moved to another file and used from there."""
     shutil.copy(data / CATALOG_FILE, tmp_path / "moved.sqlite3")
