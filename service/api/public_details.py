@@ -7,8 +7,9 @@ from models.errors import AkinError, BuildLockedError, EncoderError, SnapshotErr
 _SEE_LOG: Final = "The reason is in the log of the service, under the id of this request or batch."
 _DETAILS: Final[dict[type[AkinError], str]] = {
     BuildLockedError: f"Another process writes to the collection; try again later. {_SEE_LOG}",
-    StorageError: "The catalog or the data folder cannot be read or written, or belongs to another "
-    f"collection; try again later, or check AKIN_DATA and AKIN_CATALOG_URL. {_SEE_LOG}",
+    StorageError: "The catalog or the data folder cannot be read or written, its disk is full, or it belongs "
+    "to another collection; try again later, or check the disk, AKIN_DATA and AKIN_CATALOG_URL. "
+    f"{_SEE_LOG}",
     SnapshotError: f"The collection cannot be served in its current state. {_SEE_LOG}",
     EncoderError: f"The encoder cannot be loaded or run. {_SEE_LOG}",
 }

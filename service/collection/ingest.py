@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,13 +42,15 @@ CATALOG_NOT_WRITABLE: Final = Degradation(
     "writes",
     "The catalog or the data folder cannot be read or written: requests to add or delete papers get 503, "
     "and searches may not show stored changes yet. Searches work.",
-    "start the database, or see the log; writes resume within a second",
+    "see the log for the cause: free disk space if there is none, or start the database; writes resume "
+    "within a second",
 )
 NOT_MERGED: Final = Degradation(
     "merges",
     "Segments are not merged: searches take longer the more papers are added.",
     "see the log; `akin compact` merges all of them",
 )
+_REFUSAL_S: Final = 60.0  # how long a write that failed counts if none is tried again
 _NAMED: Final = 3  # of the papers in quarantine
 _log = structlog.get_logger(__name__)
 
@@ -68,6 +70,7 @@ class Ingest:
         self._shown = PublishedState(engines.current.snapshot.manifest, 0)
         self._last = 0  # the last change of the catalog, as of the last look at it
         self._quarantine = Quarantine()  # as of the last look, too
+        self._refusal: tuple[str, float] | None = None  # why the last write failed, and when
         self.n_waiting = 0  # in ``until_shown``
 
     def add(self, papers: Sequence[Paper]) -> Change:
@@ -75,7 +78,9 @@ class Ingest:
 
         See ``shows``. Raises InputError, StorageError.
         """
-        return self._catalog().add(papers)
+        catalog = self._catalog()
+        with self._noting_refusal():
+            return catalog.add(papers)
 
     def delete(self, paper_id: str) -> int | None:
         """Delete a paper; stored when this returns, out of every answer soon after: see ``shows``.
@@ -91,7 +96,8 @@ class Ingest:
                 own = engine.snapshot.paper(position, text=False).id
                 raise InputError(f"Papers are deleted by their ids, and the id of this one is {own}.")
             return None
-        return catalog.delete([paper_id]).number
+        with self._noting_refusal():
+            return catalog.delete([paper_id]).number
 
     def shows(self, change: int) -> bool:
         """Return whether answers of this process show a change of the catalog."""
@@ -165,6 +171,27 @@ class Ingest:
         self._engines.follow()
         self._shown = done
         with_deadline(BACKGROUND_TIMEOUT_S, self._look)
+
+    def keep_up(self) -> None:
+        """Call ``publish_pending``, then raise a StorageError if the last write failed.
+
+        It counts until a write succeeds, or for a minute: a full disk stops writes, but not publishing.
+        """
+        self.publish_pending()
+        refusal = self._refusal
+        if refusal is not None and time.monotonic() - refusal[1] < _REFUSAL_S:
+            raise StorageError(refusal[0])
+
+    @contextmanager
+    def _noting_refusal(self) -> Iterator[None]:
+        """Note whether a write to the catalog fails, unless its request is at an end."""
+        try:
+            yield
+        except StorageError as error:
+            if not is_interrupted():
+                self._refusal = str(error), time.monotonic()
+            raise
+        self._refusal = None
 
     def merge(self) -> None:
         """Merge segments if there are many of similar size, without a time limit.

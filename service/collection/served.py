@@ -63,7 +63,7 @@ class ServedCollection:
             failures={EncoderMismatchError: OTHER_ENCODER},
         )
         self.publishing = RepeatedTask(
-            self.ingest.publish_pending,
+            self.ingest.keep_up,
             every_s=timings.publish_every_s,
             failure=CHANGES_NOT_SERVED,
             failures={EncoderMismatchError: OTHER_MODELS, StorageError: CATALOG_NOT_WRITABLE},

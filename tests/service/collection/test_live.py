@@ -23,7 +23,7 @@ from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import BuildLockedError, ServiceError
+from models.errors import BuildLockedError, ServiceError, StorageError
 from models.types import Filters
 from service.access.queue import N_STORING
 from service.app import create_app
@@ -205,6 +205,31 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
     soon(lambda: "swap" in degraded())
     (data / "CURRENT").write_bytes(pointer)
     soon(lambda: degraded() == set())
+
+
+@pytest.mark.parametrize("tried_again", [True, False])
+def test_a_write_that_the_disk_has_no_room_for_is_reported(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, *, tried_again: bool
+) -> None:
+    """If a write fails, /readyz reports `writes` and the disk until one succeeds, or for a while."""
+
+    def degraded() -> list[str]:
+        return [each["part"] for each in client.get("/readyz").json()["degraded"]]
+
+    def full(*_: object) -> None:
+        raise StorageError("catalog /srv/catalog.sqlite3: database or disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.catalog.catalog.Catalog.add", full)
+        refused = client.post("/v1/papers", json={"papers": [WHALES]})
+        assert (503, True) == (refused.status_code, "disk" in refused.json()["detail"])
+        soon(lambda: degraded() == ["writes"])
+        assert "free disk space" in client.get("/readyz").text
+    if tried_again:
+        assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+    else:
+        monkeypatch.setattr("service.collection.ingest._REFUSAL_S", 0.0)
+    soon(lambda: degraded() == [])
 
 
 class DeletedMeanwhile:
