@@ -51,14 +51,14 @@ class Respect:
 
     For a ``text``, the scale is measured from single sentences of the facets, and only to sentences of the
     facets, because a text is compared with those. With facets to be ``unlike``, the neighbours are those that
-    such a search finds, which are farther.
+    such a search finds, which are farther; their weight is the default, so that there are few scales.
     """
 
     facets: tuple[Facet, ...]
     scorer: Scorer
     words: bool
     text: bool = False
-    unlike: Contrast | None = None
+    unlike: tuple[Facet, ...] = ()
 
     @classmethod
     def of(
@@ -77,9 +77,13 @@ class Respect:
             return None
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
-        unlike = seeds[0].aspect.unlike if all(seed.aspect == seeds[0].aspect for seed in seeds) else None
-        unlike = unlike if unlike and unlike.facets else None
-        return cls(tuple(sorted(set(facets))), query.scorer, words > 0, text, unlike)
+        contrast = seeds[0].aspect.unlike if all(seed.aspect == seeds[0].aspect for seed in seeds) else None
+        unlike = _distinct(contrast.facets) if contrast else ()
+        return cls(_distinct(facets), query.scorer, words > 0, text, unlike)
+
+
+def _distinct(facets: Sequence[Facet]) -> tuple[Facet, ...]:
+    return tuple(sorted(set(facets)))
 
 
 def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
@@ -186,7 +190,8 @@ class Strengths:
         """
         paper, vectors = self._snapshot.paper(position), self._snapshot.vectors(position)
         unit = self._snapshot.manifest.encoder.unit
-        aspect = Aspect(facets=respect.facets, unlike=respect.unlike)
+        contrast = Contrast(facets=respect.unlike) if respect.unlike else None
+        aspect = Aspect(facets=respect.facets, unlike=contrast)
         try:
             selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=unit)
         except SentenceSelectionError:  # all sentences are to be unlike
