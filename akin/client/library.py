@@ -57,7 +57,10 @@ class LibrarySeeds:
             )
         remarks += [f"skipped: {row}" for row in self.broken]
         if self.past:
-            remarks.append(f"Only the first {self.most} entries count; give the others in another search.")
+            counts = f"only the first {counted(self.most, 'entry counts', 'entries count')}"
+            remarks.append(
+                f"{counts if self.most else 'no entry counts'}; give the others in another search."
+            )
         if not (remarks or self.seeds):
             remarks.append("no entry could be read; expected a library (.bib, .ris, .nbib ...) or a corpus")
         return remarks

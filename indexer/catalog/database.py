@@ -226,7 +226,7 @@ def _url(url_or_path: str | Path) -> URL:
     if not kind.startswith("sqlite") and _may_split_password(url_or_path):
         raise InputError(
             f"the catalog's URL (of kind {kind!r}) cannot be used: expected no @ except before the host; "
-            "write @, / and ? of the user and password as %40, %2F and %3F"
+            "write @, / and ? of the user, password and parameters as %40, %2F and %3F"
         )
     try:
         url = make_url(url_or_path)

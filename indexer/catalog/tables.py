@@ -56,7 +56,7 @@ class CurrentRow(Base):
     collection are numbered: ``change`` is the last that changed this paper, ``added`` the one that added it,
     or added it again after a deletion or with the first text that is not in quarantine, and ``added_at`` the
     time of that in Unix seconds, UTC. A rollback leaves ``added`` of the papers that it restores, or lowers
-    it to the change of the restored generation.
+    it to the change of the restored generation; ``added_at`` stays.
     """
 
     __tablename__ = "current_papers"

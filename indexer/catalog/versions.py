@@ -153,8 +153,8 @@ def make_current(
 ) -> None:
     """Make ``versions`` (paper id, key) current as of ``change``, unless they already are.
 
-    A paper that is new, was deleted, or was never shown because of the quarantine, counts as added. If the
-    papers were there at an earlier change ``at``, none of them counts as added after it.
+    A paper that is new, was deleted, or was never shown because of the quarantine, counts as added. If all
+    papers have rows and were there at an earlier change ``at``, none of them counts as added after it.
     """
     added = {"added": change, "added_at": int(time.time())}
     numbers = [literal(number, BigInteger) for number in (change, *added.values())]

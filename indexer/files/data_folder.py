@@ -115,7 +115,7 @@ class DataFolder:
 
     @property
     def has_collection(self) -> bool:
-        """Whether a generation was ever served, also if CURRENT is lost since."""
+        """Whether a generation was published, unless that was by a first build before it wrote CURRENT."""
         return self.current.is_file() or (bool(self.generations()) and not self.begun.is_file())
 
     @property
@@ -174,11 +174,20 @@ class DataFolder:
             self.remove_discarded()
 
     def remove_discarded(self) -> None:
-        """Remove the folders that were discarded; raises OSError."""
+        """Remove the folders that were discarded, as far as possible; raises the first OSError."""
+        errors: list[OSError] = []
         for folder in (self.snapshots, self.segments):
             for discarded in folder.glob(f"*{_DISCARDED}*"):
-                with suppress(FileNotFoundError):  # another process may do the same
-                    shutil.rmtree(discarded)
+                while discarded.exists():
+                    try:
+                        shutil.rmtree(discarded)
+                    except FileNotFoundError:  # another process removes it too
+                        continue
+                    except OSError as error:
+                        errors.append(error)
+                        break
+        if errors:
+            raise errors[0]
 
     @contextmanager
     def working(self, work: Work, *, wait_s: float = 0.0) -> Iterator[None]:

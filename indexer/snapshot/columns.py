@@ -153,7 +153,7 @@ def _matches(column: Any, names: Sequence[str]) -> Any:
 
 
 def _without_case(names: Any) -> Any:
-    # Capitals have no ß of their own: STRASSE is Straße.
+    # Capitals are usually written without ß: STRASSE is Straße.
     return pc.replace_substring(pc.utf8_lower(names), "ß", "ss")
 
 

@@ -141,7 +141,7 @@ def _is_outage(error: Exception, chunk: LeasedChunk, number: int) -> bool:
 
 
 def _problem(error: Exception, chunk: LeasedChunk, number: int, engine: SearchEngine) -> AkinError:
-    """Return the problem of a query for an error that it causes, and log the error.
+    """Return the problem to store for a query that failed, and log the error.
 
     Raises ``error`` if it is the encoder's and the encoder fails on a plain paper too.
     """

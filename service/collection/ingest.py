@@ -173,9 +173,9 @@ class Ingest:
         with_deadline(BACKGROUND_TIMEOUT_S, self._look)
 
     def keep_up(self) -> None:
-        """Call ``publish_pending``, then raise a StorageError if the last write failed.
+        """Publish pending changes; raise StorageError if the last write failed less than a minute ago.
 
-        It counts until a write succeeds, or for a minute: a full disk stops writes, but not publishing.
+        A full disk stops writes, but not publishing.
         """
         self.publish_pending()
         refusal = self._refusal
@@ -184,7 +184,7 @@ class Ingest:
 
     @contextmanager
     def _noting_refusal(self) -> Iterator[None]:
-        """Note whether a write to the catalog fails, unless its request is at an end."""
+        """Remember the error of a failed write, unless its request has ended; forget it after a success."""
         try:
             yield
         except StorageError as error:

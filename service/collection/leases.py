@@ -6,14 +6,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from indexer.files.data_folder import DataFolder, numbered
+from indexer.files.durable import storage_errors
 from indexer.snapshot.opening import lease_generation
 
 
 class GenerationLeases:
     """Generations of a data folder that are not cleared away as long as this process leases them.
 
-    Nor are they for some days after it has ended: files in the folder name them, if it can be written to. A
-    generation that is already gone is ignored. Raises StorageError if the folder cannot be read.
+    They are also kept for seven days after it ended: files in the folder name them, if it can be written to.
+    A generation that is already gone is ignored. Raises StorageError if the folder cannot be read.
     """
 
     def __init__(self, data: Path) -> None:
@@ -27,18 +28,20 @@ class GenerationLeases:
             lease = lease_generation(self._data, generation)
             if lease is not None:
                 self._leases[generation] = lease
-        if generation in self._leases and not (self._needed / generation).exists():
+        if generation in self._leases:
             with suppress(OSError):
                 self._needed.mkdir(exist_ok=True)
                 (self._needed / generation).touch()
 
     def keep_only(self, generations: Collection[str]) -> None:
-        """Keep these generations, and release all others, also those that other processes have kept."""
+        """Keep these generations; release all others, including those that other processes keep."""
         for generation in generations:
             self.keep(generation)
         for generation in self._leases.keys() - set(generations):
             os.close(self._leases.pop(generation))
-        for generation in {*numbered(self._needed)} - set(generations):
+        with storage_errors(self._needed):
+            named = {*numbered(self._needed)}
+        for generation in named - set(generations):
             with suppress(OSError):
                 (self._needed / generation).unlink()
 

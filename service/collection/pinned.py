@@ -4,6 +4,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from indexer.files.data_folder import DataFolder
+from indexer.files.durable import storage_errors
 from models.errors import SnapshotMissingError
 from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
@@ -33,7 +34,9 @@ class PinnedEngines:
                 if engine is not None and engine.snapshot.generation == generation:
                     self._last = engine
                     return engine
-            if generation not in DataFolder(self._settings.data).generations():
+            with storage_errors(self._settings.data):
+                known = DataFolder(self._settings.data).generations()
+            if generation not in known:
                 raise SnapshotMissingError(f"Generation {generation} was removed.")
             self._last = open_engine(self._settings, generation=generation, beside=served)
             return self._last

@@ -247,7 +247,9 @@ class SearchEngine:
             specificity=specificity,
             apart_from=apart_from,
         )
-        respect = Respect.of(query, encoder, words=words.weight, tau=settings.tau, specificity=specificity)
+        respect = Respect.of(
+            query, parts, encoder, words=words.weight, tau=settings.tau, specificity=specificity
+        )
         for window in shown:
             positions = np.array(candidates[window.start : window.stop], dtype=np.int64)
             last = min(window.skip + window.limit, len(positions))

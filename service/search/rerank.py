@@ -277,7 +277,7 @@ class Comparison:
 
     @property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
-        """The mean distance of each part from a few sampled papers of others, by sentences and words."""
+        """The mean distance of each part from sampled papers, not the query's own, by sentences and words."""
         if self._kept_usual_reach is not None:
             return self._kept_usual_reach
         sample, gathered = self._sample(_REACH_PAPERS)

@@ -36,7 +36,7 @@ from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Sampled papers whose nearest neighbours make up a scale.
 _SAMPLE_PAPERS: Final = 32
-# The candidates of each sampled paper that are compared with it; of 5, the nearest is often none.
+# The candidates of each sampled paper that are compared with it; the nearest is often not among the first 5.
 _CANDIDATES: Final = 200
 # A scale of fewer papers says nothing.
 _MIN_SCALE_PAPERS: Final = 16
@@ -51,7 +51,7 @@ class Respect:
 
     For a ``text``, the scale is measured from single sentences of the facets, and only to sentences of the
     facets, because a text is compared with those. With facets to be ``unlike``, the neighbours are those that
-    such a search finds, which are farther; their weight is the default, so that there are few scales.
+    such a search finds: they are farther away. The weight of the facets to be unlike is the default.
     """
 
     facets: tuple[Facet, ...]
@@ -62,9 +62,16 @@ class Respect:
 
     @classmethod
     def of(
-        cls, query: SearchQuery, spec: EncoderSpec, *, words: float, tau: float, specificity: float
+        cls,
+        query: SearchQuery,
+        parts: Sequence[Part],
+        spec: EncoderSpec,
+        *,
+        words: float,
+        tau: float,
+        specificity: float,
     ) -> "Respect | None":
-        """Return the respect of a query: facets that all seeds share, ``text`` if all are texts.
+        """Return the respect of a query with these parts: facets of all seeds, ``text`` if all are texts.
 
         ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity`` or the
         weight of ``words`` (unless 0) is not the default.
@@ -78,7 +85,9 @@ class Respect:
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
         contrast = seeds[0].aspect.unlike if all(seed.aspect == seeds[0].aspect for seed in seeds) else None
-        unlike = _distinct(contrast.facets) if contrast else ()
+        # Without a sentence of the facets to be unlike, the search is a plain one.
+        contrasts = any(part.away and not part.negative for part in parts)
+        unlike = _distinct(contrast.facets) if contrast and contrasts else ()
         return cls(_distinct(facets), query.scorer, words > 0, text, unlike)
 
 

@@ -127,12 +127,16 @@ def _report(
 
 
 def _usual(data: Path, encoder: str) -> BuildArguments | None:
-    """Return the collection's settings; ``None`` if there are none, or damaged ones and an ``encoder``.
+    """Return the collection's settings; ``None`` without any, or if they are lost and ``encoder`` is given.
 
-    Raises SnapshotCorruptError if they are damaged and no encoder is given.
+    Raises SnapshotCorruptError or SnapshotMissingError if they are damaged or lost and no encoder is given.
     """
     try:
         return built_with(data)
+    except SnapshotMissingError:
+        if encoder:
+            return None
+        raise
     except SnapshotCorruptError as error:
         if encoder:
             return None

@@ -1,7 +1,8 @@
-"""HTTP connections whose heads and trailers are bounded in size and time, before any middleware sees them."""
+"""HTTP connections whose heads are bounded in size and time, and trailers in size."""
 
 import asyncio
 import resource
+from contextlib import suppress
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -42,8 +43,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._advanced = False
         super().data_received(data)
         self._n_pending = 0 if self._advanced else self._n_pending + len(data)
-        if self._n_pending > self.max_head_bytes and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._n_pending > self.max_head_bytes:
             self._refuse()
+        elif self._expiry is None and self.cycle is not None and self.cycle.response_complete:
+            self._expect_head()  # data ends the wait of uvicorn for another request, even a line break
 
     def on_message_begin(self) -> None:
         """Begin to wait for a head if this is not the first request."""
@@ -88,4 +93,5 @@ def allow_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        with suppress(ValueError, OSError):  # a kernel may allow fewer than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

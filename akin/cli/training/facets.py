@@ -117,7 +117,7 @@ def _warn_of_skipped(file: Path, n: int, which: str) -> None:
 
 
 def _labelled_papers(file: Path, report: CorpusReport) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
-    """Yield the items of _Found."""
+    """Yield the id of each labelled paper, with the paper to learn from and the paper to measure on."""
     for paper in read_corpus(file, report=report):
         if all(sentence.facet is not None for sentence in paper.sentences):
             yield paper.id, (paper, paper)

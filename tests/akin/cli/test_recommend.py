@@ -103,9 +103,9 @@ def test_likes_and_dislikes_are_no_more_than_are_allowed(
     options = ("--data", data, "--like", library, "--unlike", DEMO[50]["id"])
     assert [False, False, True] == [each["negative"] for each in answered(*options, DEMO[3]["id"])["seeds"]]
     shown = run("recommend", *options, DEMO[3]["id"], "--limit", "1")
-    assert "Only the first 1 entries count; give the others in another search." in shown
+    assert "only the first 1 entry counts; give the others in another search." in shown
     params = {"seeds": [DEMO[3]["id"]], "like": library, "unlike": library}
-    with Collection(data, device="cpu") as collection, pytest.warns(UserWarning, match="Only the first 1"):
+    with Collection(data, device="cpu") as collection, pytest.warns(UserWarning, match="only the first 1"):
         sent = looked_up(with_libraries(params), collection.papers)
     assert [DEMO[3]["id"], {"paper_id": DEMO[5]["id"]}] == sent["seeds"]
     assert [{"paper_id": DEMO[5]["id"]}] == sent["negatives"]

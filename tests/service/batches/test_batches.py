@@ -29,6 +29,7 @@ from models.errors import StorageError
 from service.access.api_keys import Keys, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
+from service.collection.leases import GenerationLeases
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.search.seeds import SeedReader
@@ -714,6 +715,10 @@ def test_commands_keep_what_a_batch_needs_while_no_service_runs(
     needed = DataFolder(data).needed / "000001"
     os.utime(needed, (0, 0))
     assert [] == DataFolder(data).needed_generations()
+    leases = GenerationLeases(data)  # the days count from the last look of a service
+    leases.keep("000001")
+    leases.release()
+    assert ["000001"] == DataFolder(data).needed_generations()
     with batching(data) as client:
         assert "done" == finished(client, path)["state"]
         soon(lambda: not needed.exists())

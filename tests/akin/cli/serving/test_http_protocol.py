@@ -106,7 +106,7 @@ def test_bodies_and_long_addresses_are_read(address: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("address", [Impatient], indirect=True)
 @pytest.mark.parametrize("whole", [b"", b"GET / HTTP/1.1\r\n\r\n"], ids=["first", "second"])
-@pytest.mark.parametrize("begin", [b"", b"GET / HT"])
+@pytest.mark.parametrize("begin", [b"", b"\r\n", b"GET / HT"])
 def test_a_head_that_does_not_come_ends_the_connection(
     address: tuple[str, int], whole: bytes, begin: bytes
 ) -> None:

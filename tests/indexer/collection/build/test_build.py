@@ -233,5 +233,7 @@ def test_a_lost_pointer_begins_no_collection(
     for command in (("index", corpus), ("reindex",)):
         assert "snapshot" in run(*command, "--data", data, status=1)
     assert before == {path for path in (data / "snapshots").iterdir()}
+    run("reindex", "--data", data, "--encoder", "hashing", "--sample", 0)
+    current.unlink()
     run("index", corpus, "--data", data, "--replace", "--encoder", "hashing")
     assert ids_of(open_snapshot(data))

@@ -122,7 +122,7 @@ def test_the_catalog_holds_what_was_indexed(tmp_path: Path, hashing: Encoder) ->
 @pytest.mark.parametrize("name", ["bibtex", "nbib", "ris"])
 def test_a_wrong_format_is_named(tmp_path: Path, hashing: Encoder, name: str) -> None:
     """A file without an entry of the given format is refused with the format, not for its abstracts."""
-    with pytest.raises(CorpusError, match=f"no entry of the format {name}; without a format"):
+    with pytest.raises(CorpusError, match=f"no entry of the format {name}; without --format"):
         build_quietly(DEMO_CORPUS, tmp_path, hashing, format_name=name)
 
 
