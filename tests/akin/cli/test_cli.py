@@ -197,8 +197,7 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     assert re.search(r"000002\W+cannot be read", listed)
 
 
-# The hashing encoder loads faster than the default, which `.ci/run` tests in the demo. The limit includes the
-# paper of the example.
+# The hashing encoder loads faster than the default, which `.ci/run` tests in the demo.
 DEMO = """
 import sys
 from functools import partial
@@ -206,7 +205,7 @@ import akin.cli.serving.serve
 from akin.cli.app import app
 
 serving = akin.cli.serving.serve
-serving.index = partial(serving.index, limit=38, encoder="hashing")
+serving.index = partial(serving.index, encoder="hashing")
 app(sys.argv[1:])
 """
 
