@@ -104,7 +104,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(scratch: Path) -> Iterator[str]:
     """Yield the address of a service over that collection."""
-    with served(client_of(scratch / "my-papers").app) as address:  # type: ignore[arg-type]
+    with served(client_of(scratch / "my-papers").app) as address:
         yield address
 
 

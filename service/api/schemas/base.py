@@ -121,10 +121,10 @@ def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
     return Paper(id="", title=title, abstract=text, sentences=sentences)
 
 
-def did_you_mean(unknown: str, known: Iterable[str]) -> str:
-    """Return how a sentence about an unknown name goes on: with the known one like it, or with its end."""
+def did_you_mean(unknown: str, known: Iterable[str], *, otherwise: str = ".") -> str:
+    """Return how a sentence about an unknown name goes on: with the known one like it, or ``otherwise``."""
     near = get_close_matches(unknown[:_MAX_NAME_CHARS], list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else "."
+    return f"; did you mean {near[0]}?" if near else otherwise
 
 
 # The names of all fields of requests.
@@ -152,12 +152,12 @@ class Strict(BaseModel):
         unknown = next((key for key in given if key not in known), None) if isinstance(given, dict) else None
         if unknown is None:
             return given
-        meant = did_you_mean(str(unknown), known)
         if unknown in _FIELDS:
-            problem = f"has no field {unknown}{meant if '?' in meant else ', which belongs elsewhere.'}"
+            problem, otherwise = f"has no field {unknown}", ", which belongs elsewhere."
         else:
-            problem = f"has an unknown field{meant}"
-        raise ValueError(f"{problem} The fields are {', '.join(known)}")
+            problem, otherwise = "has an unknown field", "."
+        meant = did_you_mean(str(unknown), known, otherwise=otherwise)
+        raise ValueError(f"{problem}{meant} The fields are {', '.join(known)}")
 
 
 def kind_of(*keys: str, problem: str) -> Discriminator:

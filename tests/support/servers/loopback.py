@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from tests.support.servers.patience import soon
 
@@ -20,10 +19,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(app: FastAPI, *, own_log: bool = False, root_path: str = "") -> Iterator[str]:
-    """Serve ``app`` with uvicorn in a thread and yield its address; ``own_log`` leaves logging unchanged."""
+def served(app: Any, *, own_log: bool = False, **config: Any) -> Iterator[str]:
+    """Serve an ASGI ``app`` with uvicorn in a thread and yield its address.
+
+    ``own_log`` leaves logging unchanged; ``config`` are further settings of uvicorn.
+    """
     logs: dict[str, Any] = {"log_config": None, "access_log": False} if own_log else {"log_level": "error"}
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, root_path=root_path, **logs))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, **logs, **config))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

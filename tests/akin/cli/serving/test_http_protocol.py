@@ -2,16 +2,14 @@
 
 import resource
 import socket
-import threading
 from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
 import pytest
-import uvicorn
 
 from akin.cli.serving.http_protocol import BoundedProtocol, allow_connections
-from tests.support.servers.patience import soon
+from tests.support.servers.loopback import served
 
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
 MOST = 64 * 1024 * 1024  # bytes; far more than the limits and the buffers of both sockets hold
@@ -41,18 +39,13 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 @pytest.fixture(scope="module", params=[BoundedProtocol, Impatient])
 def address(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
     """Yield the address of a server with this protocol."""
-    config = uvicorn.Config(app, port=0, http=request.param, lifespan="off", log_level="critical")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    soon(lambda: server.started)
-    yield server.servers[0].sockets[0].getsockname()[:2]
-    server.should_exit = True
-    thread.join(timeout=60)
+    with served(app, http=request.param, lifespan="off") as address:
+        host, _, port = address.removeprefix("http://").rpartition(":")
+        yield host, int(port)
 
 
-def sent(address: tuple[str, int], begin: bytes, more: bytes) -> tuple[int, bytes]:
-    """Send ``begin`` and then ``more`` many times; return the bytes sent until the end, and the answer."""
+def sent(address: tuple[str, int], begin: bytes, more: bytes) -> int:
+    """Send ``begin`` and then ``more`` many times; return the bytes sent until the connection ended."""
     with socket.create_connection(address, timeout=60) as connection:
         n_sent = 0
         try:
@@ -62,10 +55,7 @@ def sent(address: tuple[str, int], begin: bytes, more: bytes) -> tuple[int, byte
                 n_sent += len(each)
         except OSError:
             pass
-        try:
-            return n_sent, connection.recv(1_000)
-        except OSError:
-            return n_sent, b""
+        return n_sent
 
 
 @pytest.mark.parametrize("address", [BoundedProtocol], indirect=True)
@@ -82,8 +72,7 @@ def sent(address: tuple[str, int], begin: bytes, more: bytes) -> tuple[int, byte
 )
 def test_an_endless_head_ends_the_connection(address: tuple[str, int], begin: bytes, more: bytes) -> None:
     """A head, trailers and the head of a chunk that do not end are not read on."""
-    n_sent, _ = sent(address, begin, more)
-    assert n_sent < MOST / 2
+    assert sent(address, begin, more) < MOST / 2
 
 
 @pytest.mark.parametrize("address", [BoundedProtocol], indirect=True)
