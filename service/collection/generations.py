@@ -20,13 +20,7 @@ from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
-from models.errors import (
-    AkinError,
-    CursorExpiredError,
-    ShardAwayError,
-    SnapshotError,
-    StorageError,
-)
+from models.errors import AkinError, CursorExpiredError, ShardAwayError, SnapshotError, StorageError
 from models.types import Precision
 from service.cache.annotations import load_cached
 from service.cache.digests import generation_digest
