@@ -59,7 +59,7 @@ class Cache:
         self._memory: LRUCache[str, bytes] = LRUCache(
             memory_mib * _MIB, getsizeof=lambda value: len(value) + _ENTRY_BYTES
         )
-        self._flights = Flights()
+        self._flights: Flights[str, bytes] = Flights()
         self._lock = Lock()
         self._counts = {"memory_hits": 0, "memory_misses": 0, "redis_hits": 0, "redis_misses": 0}
         self._refused = 0

@@ -20,6 +20,7 @@ from models.errors import SentenceSelectionError, ShardAwayError
 from models.transport import SERVING, Scorer
 from models.types import EncoderSpec, Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
+from service.cache.single_flight import Flights
 from service.search.aspect import (
     NO_ROWS,
     Aspect,
@@ -103,16 +104,17 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
 
 # Keyed by the digest of a generation's content: if the same files are opened again for a cursor, or published
 # again, they are not measured again.
-_scales: Final[LRUCache[tuple[bytes, Respect], Float64[np.ndarray, " n_sampled"]]] = LRUCache(256)
+_Scale = Float64[np.ndarray, " n_sampled"]
+_scales: Final[LRUCache[tuple[bytes, Respect], _Scale]] = LRUCache(256)
 _scales_lock: Final = Lock()
+_measuring: Final[Flights[tuple[bytes, Respect], _Scale]] = Flights()
 
 
 class Strengths:
     """The scales of one snapshot, each measured when first needed, by a few searches without explanation.
 
     A scale is the same for the same files; this process keeps the scales of recent snapshots by the
-    ``digest`` of their content. Safe to share between threads: two that need a scale at once both measure it,
-    equally.
+    ``digest`` of their content. Safe to share between threads: if several need a scale, one measures it.
     """
 
     def __init__(self, snapshot: Snapshot, digest: bytes) -> None:
@@ -138,15 +140,19 @@ class Strengths:
                 raise ShardAwayError("A machine that holds a part of the collection went away; try again.")
             return None
         if scale is None:
-            scale = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
-            with _scales_lock:
-                _scales[key] = scale
+            scale = _measuring.run(key, lambda: self._measured(key))
         if len(scale) < _MIN_SCALE_PAPERS:
             return None
         nearer_than = 1 - float(np.searchsorted(scale, reach, side="right")) / len(scale)
         if nearer_than >= _STRONG:
             return Strength(StrengthLabel.STRONG, nearer_than)
         return Strength(StrengthLabel.FAIR if nearer_than >= _FAIR else StrengthLabel.WEAK, nearer_than)
+
+    def _measured(self, key: tuple[bytes, Respect]) -> _Scale:
+        scale: _Scale = np.sort(np.fromiter(self._reaches(key[1]), dtype=np.float64))
+        with _scales_lock:
+            _scales[key] = scale
+        return scale
 
     def _reaches(self, respect: Respect) -> Iterator[float]:
         """Yield the reaches from sampled papers that have the facets to their nearest neighbours."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,13 @@ from service.resolve.text_query import text_paper
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
-from service.search.strength import Respect, Strengths, no_good_match
+from service.search.strength import Respect, Strengths, _measuring, no_good_match
 from service.search.words import default_weight
 from tests.support.annotators import hashing_annotator
 from tests.support.answers import warned
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of, search
+from tests.support.servers.patience import soon
 
 ID = "demo:p03-m07"
 # Strength is measured on this many of the hundred papers.
@@ -249,6 +251,25 @@ def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> 
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: strengths.of(0.5, respect))
     assert strengths.of(0.5, respect) == Strengths(plain_engine.snapshot, b"again").of(0.5, respect)
+
+
+def test_a_scale_that_several_searches_need_is_measured_once(
+    plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If eight threads need a scale at once, one measures it and all use it."""
+    respect, measured, measure = Respect((), Scorer.OT, words=True), [], Strengths._reaches
+    joined = _measuring.n_joined
+
+    def reaches(strengths: Strengths, respect: Respect) -> Iterator[float]:
+        measured.append(respect)
+        soon(lambda: _measuring.n_joined == joined + 7)
+        return measure(strengths, respect)
+
+    monkeypatch.setattr(Strengths, "_reaches", reaches)
+    of = [Strengths(plain_engine.snapshot, b"at once").of] * 8
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda strength: strength(0.5, respect), of))
+    assert ([respect], 1) == (measured, len(set(found)))
 
 
 def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing: Encoder) -> None:
