@@ -92,10 +92,11 @@ _NAMED = ("venues", "fields", "authors", "has_facets")
 
 
 @spelt
-def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
+def open_collection(data: str | Path, *, device: str | None = None) -> "Collection":
     """Open the collection in the folder ``data``; raises SnapshotMissingError if there is none.
 
-    The encoder is loaded when it is first needed, to encode pasted text.
+    The encoder is loaded on ``device`` (default: AKIN_DEVICE, else ``auto``) when it is first needed, to
+    encode pasted text.
     """
     if not isinstance(data, str | Path):
         raise InputError(f"akin.open takes the path of a data folder, not {type(data).__name__}.")
@@ -205,13 +206,11 @@ class Collection(WithSavedQueries):
         be used are skipped with a warning.
 
         With ``wait``, the papers are searchable when this method returns, unless another process is
-        publishing and takes more than five seconds.
+        publishing and takes more than five seconds. Segments that are due are merged, which takes longer.
         """
         given = checked(_PAPERS, requests.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
-        self._ingest.publish_pending()
-        if wait:
-            self._ingest.wait_until_shown(change.number)
+        self._publish(change.number, wait=wait)
         out = PapersOut(
             accepted=len(given),
             unchanged=len(given) - change.n_changed,
@@ -229,8 +228,15 @@ class Collection(WithSavedQueries):
                     last = change
         finally:  # also for papers deleted before an invalid name
             if last is not None:
-                self._ingest.publish_pending()
-                self._ingest.wait_until_shown(last)
+                self._publish(last)
+
+    def _publish(self, change: int, *, wait: bool = True) -> None:
+        """Publish pending changes, until answers show ``change`` if this is to ``wait``; merge if due."""
+        if wait:
+            self._ingest.publish_until_shown(change)
+        else:
+            self._ingest.publish_pending()
+        self._ingest.merge()
 
     def paper(self, paper_id: PaperLike) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""

@@ -29,7 +29,7 @@ _Body = TypeVar("_Body")
 class OpenFolder:
     """The newest snapshot of the folder ``data``; use it in a ``with`` block, or ``close`` it."""
 
-    def __init__(self, data: Path, *, device: str = "auto") -> None:
+    def __init__(self, data: Path, *, device: str | None = None) -> None:
         self._settings = settings_of(data=data, device=device)
         self._saved: SavedQueries | None = None
 

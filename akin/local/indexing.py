@@ -22,6 +22,7 @@ from indexer.files.durable import storage_errors
 from models.counts import counted
 from models.errors import CorpusError, InputError
 from models.types import ProgressFn, ignore_progress
+from service.settings import settings_of
 
 _NAMED = 3  # papers not indexed that a warning names
 _FIRST_SEEN = re.compile(r"first seen at line (\d+)")
@@ -33,7 +34,7 @@ def index(
     data: str | Path,
     *,
     encoder: str = "",
-    device: str = "auto",
+    device: str | None = None,
     backend: str = "",
     format_name: str = "auto",
     limit: int | None = None,
@@ -49,19 +50,21 @@ def index(
     Papers replace those with the same ids; with ``replace``, they replace the whole collection. Papers that
     cannot be used are skipped with a warning, or with ``on_error="fail"`` nothing is added.
 
-    ``encoder`` and ``backend`` are as in ``akin index``; by default, those of an existing collection. At
+    ``encoder`` and ``backend`` are as in ``akin index``; by default, those of an existing collection, and
+    ``device`` is AKIN_DEVICE. The catalog is at AKIN_CATALOG_URL if that is set, else in ``data``. At
     most ``limit`` papers are read. ``on_progress`` receives a stage in words, the amount done and the total.
 
     Raises InputError, CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
     """
     _expect_usable(limit, on_error)
     limit = None if limit is None else int(limit)
-    folder = Path(data)
+    settings = settings_of(data=data, device=device)
+    folder = settings.data
     arguments = arguments_for(
         folder,
         replace=replace,
         encoder=encoder,
-        device=device,
+        device=settings.device,
         backend=backend,
         format_name=format_name,
         limit=limit,
@@ -83,7 +86,9 @@ def index(
                 annotator,
                 arguments=arguments,
                 on_progress=on_progress,
+                catalog=settings.catalog,
                 replace=replace,
+                keep=settings.keep,
                 encode=encoding(annotator, arguments),
             )
         except CorpusError as error:

@@ -103,18 +103,22 @@ class Ingest:
         """Return whether answers of this process show a change of the catalog."""
         return self._shown_up_to >= change
 
-    def wait_until_shown(self, change: int) -> bool:
-        """Wait a while until answers of this process show a change; return whether they do."""
+    def publish_until_shown(self, change: int) -> bool:
+        """Publish until answers of this process show a change, waiting a while for others that publish.
+
+        Returns whether they do. Raises as ``publish_pending``.
+        """
         for pause_s in _pauses():
+            self.publish_pending()
             if self.shows(change):
                 break
             time.sleep(pause_s)
         return self.shows(change)
 
     async def until_shown(self, change: int) -> bool:
-        """Do the same as ``wait_until_shown`` without holding a thread; only called on one event loop.
+        """Wait a while, without a thread, until answers show a change; only called on one event loop.
 
-        If MAX_WAITING requests are waiting already, this one does not wait.
+        Returns whether they do. If MAX_WAITING requests are waiting already, this one does not wait.
         """
         if self.n_waiting < MAX_WAITING:
             self.n_waiting += 1
@@ -146,31 +150,37 @@ class Ingest:
     def publish_pending(self) -> None:
         """Publish and serve the changes of the catalog that the served generation does not have, if any.
 
-        If another process is doing so, it is left to that one. Raises EncoderError, SnapshotError,
-        StorageError.
+        Changes that others store meanwhile are published too. If another process is publishing, it is left to
+        that one. Raises EncoderError, SnapshotError, StorageError.
         """
         if not self._engines.follows:
             return
-        catalog, engine = with_deadline(BACKGROUND_TIMEOUT_S, self._look), self._engines.current
-        if not self.pending:
-            return
-        try:
-            with limit_silence(BACKGROUND_TIMEOUT_S):
-                done = publish_pending(
-                    self._data,
-                    engine.annotator,
-                    catalog,
-                    on_progress=ignore_progress,
-                    keep=self._keep,
-                    base=engine.snapshot,
-                    since=self._shown_in(engine.snapshot.manifest),
-                    wait_s=0.0,
-                )
-        except BuildLockedError:
-            return
-        self._engines.follow()
-        self._shown = done
-        with_deadline(BACKGROUND_TIMEOUT_S, self._look)
+        catalog = with_deadline(BACKGROUND_TIMEOUT_S, self._look)
+        while self.pending:
+            before = self._shown_up_to
+            try:
+                self._shown = self._publish(catalog)
+            except BuildLockedError:
+                return
+            self._engines.follow()
+            with_deadline(BACKGROUND_TIMEOUT_S, self._look)
+            if self._shown_up_to == before:  # the new generation cannot be served here
+                return
+
+    def _publish(self, catalog: Catalog) -> PublishedState:
+        """Publish the changes of the catalog; raises as ``publish_pending``, and BuildLockedError."""
+        engine = self._engines.current
+        with limit_silence(BACKGROUND_TIMEOUT_S):
+            return publish_pending(
+                self._data,
+                engine.annotator,
+                catalog,
+                on_progress=ignore_progress,
+                keep=self._keep,
+                base=engine.snapshot,
+                since=self._shown_in(engine.snapshot.manifest),
+                wait_s=0.0,
+            )
 
     def keep_up(self) -> None:
         """Publish pending changes; raise StorageError if the last write failed less than a minute ago.

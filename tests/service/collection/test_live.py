@@ -398,7 +398,7 @@ def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, 
     ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["nobody"])
-    assert ingest.wait_until_shown(2)
+    assert ingest.publish_until_shown(2)
     with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as restored:
         restored.execute("DELETE FROM current_papers WHERE change > 1")
     client.post("/v1/papers", json={"papers": [WHALES]})
