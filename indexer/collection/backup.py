@@ -58,7 +58,7 @@ def _expect_apart(data: Path, target: Path, unfinished: Path) -> None:
     """Raise InputError if a folder would be copied into itself, or over files that are not of a backup."""
     if target.is_relative_to(data) or data.is_relative_to(target) or data.is_relative_to(unfinished):
         raise InputError(
-            f"The backup {target} and the collection {data} lie one in the other; name a folder beside it."
+            f"The backup {target} and the collection {data} are one in the other; name a folder elsewhere."
         )
     left = {child.name for child in unfinished.iterdir()} if unfinished.exists() else set()
     if strange := sorted(left - _OF_A_BACKUP):

@@ -179,8 +179,8 @@ def publish_changes(
         manifest = served.manifest
         if new and not manifest.is_made_like(read.manifest):
             raise EncoderMismatchError(
-                f"{data}: the collection was encoded anew meanwhile. The papers are in the catalog, and show "
-                "with the next publication."
+                f"{data}: the collection was encoded again meanwhile. The papers are in the catalog, and "
+                "appear with the next publication."
             )
         hidden = list(deleted)
         if catalog.last_change() != seen:

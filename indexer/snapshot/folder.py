@@ -40,8 +40,8 @@ def _nothing_served(data: Path) -> SnapshotMissingError:
     """Return the error for a folder without CURRENT: nothing was indexed, or only that file is gone."""
     if known := DataFolder(data).generations():
         return SnapshotMissingError(
-            f"{data}: CURRENT is missing, which names the generation to serve; run `akin snapshot rollback "
-            f"--to {known[-1]} --data {data}`, which serves one again (there are {', '.join(known)})"
+            f"{data}: CURRENT is missing, the file that names the generation to serve; run `akin snapshot "
+            f"rollback --to {known[-1]} --data {data}`, which serves one again (there are {', '.join(known)})"
         )
     return SnapshotMissingError(
         f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"

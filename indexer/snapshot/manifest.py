@@ -136,8 +136,8 @@ class Manifest:
             wrong = f"Generation {self.generation} was made from another catalog"
         elif last_change < self.change:
             wrong = (
-                f"Generation {self.generation} shows change {self.change} of its catalog, the one given has "
-                f"come to {last_change} only: it is another, or an older copy"
+                f"Generation {self.generation} shows change {self.change} of its catalog, but the given "
+                f"catalog ends at change {last_change}: it is another one, or an older copy"
             )
         else:
             return

@@ -47,14 +47,14 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "/v1/search": {
         "text": _example("A few words", {"query": _TEXT, "limit": 3}),
         "draft": _example(
-            "What uses the method of a draft", {"query": _DRAFT, "facet": "method", "limit": 3}
+            "Papers that use the method of a draft", {"query": _DRAFT, "facet": "method", "limit": 3}
         ),
         "contrast": _example(
-            "The method kept, the problem left",
+            "The same method, another problem",
             {"query": _DRAFT, "sentences": [1], "unlike": {"sentences": [0]}, "limit": 3},
         ),
         "filtered": _example(
-            "Of some years, and less of each result",
+            "Only some years, and fewer details of each result",
             {"query": _TEXT, "filters": {"year_from": 2015}, "include": ["highlights"]},
         ),
     },
@@ -94,7 +94,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "/v1/embed": {"draft": _example("A draft", {"papers": [_DRAFT]})},
     "/v1/papers": {
         "one": _example(
-            "A paper to add, or to put in the place of the one with its id",
+            "A paper to add, or to replace the one with the same id",
             {"papers": [{"id": "mine/1", **_DRAFT, "year": 2026, "authors": ["Ada Ann"]}]},
         )
     },
@@ -130,7 +130,7 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
             {"name": "graphs", "recommendations": {"seeds": ["demo:p03-m07"], "negatives": ["demo:p01-m07"]}},
         ),
     },
-    "/v1/queries/{query_id}/seen": {"all": _example("What was read up to change 12", {"up_to": 12})},
+    "/v1/queries/{query_id}/seen": {"all": _example("Papers up to change 12 were read", {"up_to": 12})},
     "/recommendations/v1/papers/": {
         "lists": _example("Two lists", {"positivePaperIds": ["demo:p03-m07"], "negativePaperIds": []})
     },

@@ -39,7 +39,7 @@ def form_parts(body: bytes, content_type: str) -> list[FormField]:
     """Return the fields of a form in order; raises InputError if it is not a form or has too many fields."""
     boundary = _BOUNDARY.match(content_type)
     if boundary is None:
-        raise InputError("What was sent is not the form of this page; send multipart/form-data.")
+        raise InputError("The request is not the form of this page; send multipart/form-data.")
     mark = b"\r\n--" + boundary[1].strip('"').encode()
     _, *parts = (b"\r\n" + body).split(mark, _MAX_PARTS + 1)
     if len(parts) > _MAX_PARTS:

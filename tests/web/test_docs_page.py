@@ -26,7 +26,7 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     assert line >= code
     search = page.locator("#operations-search-search_v1_search_post")
     search.get_by_role("button").first.click()
-    expect(search.get_by_role("option", name="The method kept, the problem left")).to_be_attached()
+    expect(search.get_by_role("option", name="The same method, another problem")).to_be_attached()
     alive = page.locator("#operations-operations-livez_livez_get")
     alive.get_by_role("button").first.click()
     alive.get_by_role("button", name="Try it out").click()

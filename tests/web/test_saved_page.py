@@ -145,7 +145,7 @@ def test_the_form_holds_what_is_asked(client: TestClient, asked: PageQuery) -> N
 def test_what_the_page_cannot_ask_is_said(client: TestClient, kept: dict[str, Any]) -> None:
     """A search saved by a program, which the page cannot ask, is not opened as another search."""
     path = f"/saved/{save(client, kept)}"
-    assert "asks more than the page can" in page_at(client, f"{path}/search", status=422).text
+    assert "with options that the page does not have" in page_at(client, f"{path}/search", status=422).text
     page = page_at(client, path)
     assert "A program saved this search" in page.text
     assert not page.all("a", class_="main")

@@ -122,9 +122,7 @@ def _unread(news: News) -> str:
 def _shown(query: SavedQueryHead, news: News) -> Group:
     """Render a query's name, then its new papers, or why there are none."""
     since = query.seen_at or query.created_at
-    summary = (
-        f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
-    )
+    summary = f"{len(news.results)} of {counted(news.added, 'paper')} added" if news.added else "nothing new"
     shown: list[Text | Hanging] = [
         Text.assemble((query.name, "bold"), f": {summary} since {since:%Y-%m-%d %H:%M} UTC")
     ]

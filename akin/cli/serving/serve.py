@@ -137,8 +137,8 @@ def _keyless_note(settings: Settings) -> str:
     if keys.known and not keys.any_usable() and not is_loopback(settings.host):
         raise InputError(
             f"Other machines can reach the address {settings.host}, and there is no API key: anybody could "
-            f"use the service. Make one first, `akin keys create NAME --data {settings.data}`, or listen on "
-            "127.0.0.1."
+            f"use the service. Create one first, `akin keys create NAME --data {settings.data}`, or listen "
+            "on 127.0.0.1."
         )
     return _KEYLESS_NOTES[settings.keyless] if keys.known and keys.empty else ""
 

@@ -191,8 +191,8 @@ class Out(BaseModel):
 TookMs = Annotated[
     float,
     Field(
-        description="Milliseconds of the work itself: reading the query, finding, comparing, explaining. Not "
-        "counted are waiting in a queue and writing the answer. Of an answer that was kept: of finding it."
+        description="Milliseconds of the work itself: reading the query, finding, comparing, explaining. "
+        "Waiting in a queue and writing the answer are not counted. For a cached answer: to find it."
     ),
 ]
 

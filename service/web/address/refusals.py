@@ -29,7 +29,7 @@ from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {
     CursorExpiredError: "The collection has changed since; start again from the first page.",
-    PaperNotFoundError: "This paper is not in this collection; paste its title and abstract to ask with it.",
+    PaperNotFoundError: "This paper is not in this collection; paste its title and abstract instead.",
     CursorError: "The link to this page of results is incomplete, or belongs to another search.",
 }
 _NO_KEY_SENT: Final = "A web page cannot send a key: use the API, or a proxy that adds the key."
@@ -52,7 +52,7 @@ def in_words(error: AkinError) -> str:
 def not_here(page_query: PageQuery) -> str:
     """Return the message that the collection lacks the query's paper, with its name."""
     named = short(page_query.paper)
-    return f"This paper is not in this collection: {named}. Paste its title and abstract to ask with it."
+    return f"This paper is not in this collection: {named}. Paste its title and abstract instead."
 
 
 def correction(page_query: PageQuery, error: InputError) -> Link | None:

@@ -76,5 +76,5 @@ def _pasted(title: str, abstract: str) -> Seed:
 def _named(given: str) -> Seed:
     name = given.strip()
     if not name or len(name) > _MAX_NAME_CHARS:
-        raise InputError("Two papers are compared: name both, by id, DOI, arXiv id, address or title.")
+        raise InputError("Name two papers to compare, by id, DOI, arXiv id, address or title.")
     return Seed(name)

@@ -66,7 +66,7 @@ def search(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> Response:
     page_query = page_query_of_saved(saved.get(query_id, owner=seen_by(caller)))
     if page_query is None:
         raise QueryError(
-            "This search was saved by a program and asks more than the page can; see what is new to it, or "
-            "ask it with a program."
+            "A program saved this search with options that the page does not have; look at its new papers, "
+            "or run it with a program."
         )
     return RedirectResponse(page_query.address(), 303)

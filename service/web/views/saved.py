@@ -18,7 +18,8 @@ from service.web.views.summary import Part, summarize
 
 _NO_START: Final = (
     "Nothing can be new to this search, because none of the papers that it starts from can be used. Papers "
-    "added meanwhile stay new until one is back. If none comes back, delete it, and save another search."
+    "added meanwhile stay new until one of those is back. If none comes back, delete this search and save "
+    "another."
 )
 
 

@@ -21,7 +21,7 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     assert "whales: nothing new since" in run("watch", "whales", "--data", data)
     add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."), ("z/1", "Zyx qwv", "Plm okn ijb."))
     shown = run("watch", "whales", "--data", data)
-    assert "whales: 1 of 2 papers that came since" in shown
+    assert "whales: 1 of 2 papers added since" in shown
     assert re.search(r"1\. Songs of whales  -\d\.\d{4}  \w+ match\n +w/1", shown)
     assert "graphs" not in shown
     both = run("watch", "--data", data, "--weak")
@@ -77,7 +77,7 @@ def test_nothing_is_marked_while_a_part_of_the_collection_is_away(
         patched.setattr(Snapshot, "away", property(lambda snapshot: {len(snapshot.segments) - 1}))
         shown = run("watch", "--data", data, "--seen")
         assert "was not marked as seen: a part of the collection could not be searched" in shown
-    assert "1 of 1 paper that came" in run("watch", "--data", data)
+    assert "1 of 1 paper added" in run("watch", "--data", data)
 
 
 def test_nothing_is_marked_while_no_seed_can_be_used(data: Path) -> None:

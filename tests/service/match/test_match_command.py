@@ -241,7 +241,7 @@ def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
     assert "Submissions left out, unreadable or without abstract 1 Reviewers" in flat(told)
     shown = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "could not be read or have no abstract: 1." in shown
-    assert "for they have no year: 1." in shown
+    assert "because they have no year: 1." in shown
 
 
 def test_a_document_encoder_is_refused_at_once(

@@ -489,7 +489,7 @@ def test_a_name_in_the_search_box_is_its_paper(tmp_path: Path, hashing: Encoder)
 def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
     """If no given paper is known, the page says so in its own words."""
     page = page_at(client, "/?like=none&like=neither")
-    assert "the reason stands next to each" in page.text
+    assert "the reason is next to each" in page.text
     body = orjson.loads(
         client.post("/v1/recommendations", json=PageQuery(like=(Further("none"),)).body()).content
     )

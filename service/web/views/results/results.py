@@ -19,7 +19,7 @@ from service.web.views.results.cards import Card, make_cards
 from service.web.views.results.rows import Row, make_rows
 from service.web.views.results.timeline import TimelineView, draw_timeline
 
-_NO_SEED: Final = "None of these papers can be used; the reason stands next to each."
+_NO_SEED: Final = "None of these papers can be used; the reason is next to each."
 _EXPORTS: Final = {"BibTeX": "bib", "RIS": "ris", "CSV": "csv"}
 _TABLES: Final = {"LaTeX": "tex", "Markdown": "md", "TSV": "tsv"}
 
