@@ -14,8 +14,9 @@ from typing import Any, Final
 
 Actions = Mapping[str, Callable[[], object]]
 OURS: Final = "Akin"
-# Marks rows about where the time of P5 and P6 goes, instead of a goal.
+# Marks rows about where the time of a whole goes, instead of a goal, and names that whole.
 STAGES: Final = "stages"
+WHOLE: Final = "the whole"
 _PACKAGES: Final = (
     *("akin", "torch", "numpy", "numba", "faiss-cpu", "transformers", "pyarrow", "fastapi"),
     *("POT", "geomloss", "sentence-transformers", "onnxruntime", "txtai"),

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -19,6 +20,7 @@ SECONDS = 4.0
 CLIENTS = (1, 4, 16, 64)
 _DEMO = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 _ROUNDS, _WINDOWS = 40, 3
+_AS_JSON = "the same as JSON"
 
 
 def rows(folder: Path) -> Iterator[Row]:
@@ -68,7 +70,9 @@ def _clients(address: str, ids: list[str]) -> Iterator[Row]:
 
 def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
     """Compare a whole answer with one of scores and metadata, and with the search time it reports."""
-    spent: dict[str, list[float]] = {OURS: [], "scores and metadata alone": [], "the search itself": []}
+    parts = ("scores and metadata alone", "the search itself", "a request that does nothing")
+    spent: dict[str, list[float]] = {name: [] for name in (OURS, *parts)}
+    pages: dict[str, list[float]] = {OURS: [], _AS_JSON: []}
     for name in ids[:_ROUNDS]:
         body = {"query": {"paper_id": name}, "limit": 20}
         for kind, asked in ((OURS, body), ("scores and metadata alone", {**body, "include": []})):
@@ -78,6 +82,9 @@ def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
             answer.raise_for_status()
             if kind == OURS:
                 spent["the search itself"].append(answer.json()["took_ms"] / 1000)
+        spent["a request that does nothing"].append(_seconds(client, "GET", "/livez"))
+        pages[OURS].append(_seconds(client, "GET", "/", params={"paper": name, "limit": 10}))
+        pages[_AS_JSON].append(_seconds(client, "POST", "/v1/search", json={**body, "limit": 10}))
     yield beside(
         spent,
         "the search itself",
@@ -86,7 +93,16 @@ def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
         inverted=True,
         note="by its took_ms, in which neither writing the answer nor the network counts",
     )
-    yield beside(spent, "scores and metadata alone", goal="", what="20 results over HTTP", inverted=True)
+    for part in ("scores and metadata alone", "a request that does nothing"):
+        yield beside(spent, part, goal="", what="20 results over HTTP", inverted=True)
+    yield beside(pages, _AS_JSON, goal="", what="10 results as a page over HTTP", inverted=True)
+
+
+def _seconds(client: httpx.Client, method: str, path: str, **given: Any) -> float:
+    """Return the time of a request; raises httpx.HTTPStatusError unless it succeeds."""
+    start = time.perf_counter()
+    client.request(method, path, **given).raise_for_status()
+    return time.perf_counter() - start
 
 
 @dataclass(slots=True)

@@ -15,9 +15,10 @@ import numpy as np
 import ot
 import torch
 
-from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
+from benchmarks.suite.rows import OURS, STAGES, WHOLE, Row, beside, in_turns, installed
 from models.transport import REFERENCE, SERVING, Scorer, best_papers, score_papers
-from models.transport.problem import distances
+from models.transport.kernels import plans_of
+from models.transport.problem import distances, marginals
 from models.transport.tensor import score_batch
 from tests.support.examples.models.vectors import clustered_vectors
 
@@ -202,12 +203,17 @@ def rows() -> Iterator[Row]:
             if not peer.package or installed(peer.package):
                 yield _beside_peer(peer, papers, goal, what, reference, errors)
         yield from _beside_floors(papers, goal, what)
+        yield from _stages(papers, what)
         if goal == "P2":
             yield from _of_the_best(papers, goal, what, reference)
         error = float(errors[Scorer.OT])
         if goal == "P1":
             yield Row(goal, f"largest error of a score, {regime}", "distance", error, most=2e-5)
         yield Row("P3", f"largest error of a score, {regime}", "distance", error, most=1e-4)
+        gaps = score_papers(papers.query, papers.rows, papers.offsets).gaps
+        yield Row(
+            "P3", f"largest bound of an error in an answer, {regime}", "distance", gaps.max(), most=1e-4
+        )
         yield Row(
             "P3", f"scores that depend on the batch, {regime}", "of 1,000", batch_dependent(papers), most=0
         )
@@ -263,6 +269,23 @@ def _beside_floors(papers: Papers, goal: str, what: str) -> Iterator[Row]:
         inverted=True,
         note="for eight sentences no fast way to distances",
     )
+
+
+def _stages(papers: Papers, what: str) -> Iterator[Row]:
+    """Yield the parts of our re-ranking, each as a share of the whole."""
+    weights, offsets = np.zeros(len(papers.query)), papers.offsets
+    cost = compiled_distances(papers)
+    parts = {
+        "distances": partial(compiled_distances, papers),
+        "marginals": partial(marginals, cost, offsets, weights, SERVING.tau),
+        "marginals, plans, their errors and scores": partial(
+            plans_of, cost, offsets, weights, Scorer.OT, SERVING
+        ),
+    }
+    spent = in_turns({WHOLE: partial(ours, papers), **parts}, rounds=15, clock=time.process_time)
+    for part in parts:
+        shares = {OURS: spent[part], WHOLE: spent[WHOLE]}
+        yield beside(shares, WHOLE, goal=STAGES, what=f"{what}: {part}", inverted=True)
 
 
 def _of_the_best(

@@ -26,8 +26,10 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 
 _PAPERS_READ: Final = 1_000
 _ROUNDS: Final = 5
+_HEADER: Final = 1.01  # a file of vectors may be longer than they by its header
 _PAPERS, _SENTENCES, _DIM = 250_000, 8, 384  # of the file that is read: 1.5 GB
 _TOUCH: Final = "np.memmap, paper by paper"
+_BARE: Final = "posix_fadvise and pread alone"
 # Runs in a separate process: prints its memory after opening a collection and one search by id.
 _FRESH: Final = """
 import sys
@@ -47,12 +49,13 @@ def on_disk(engine: SearchEngine, data: Path) -> Iterator[Row]:
     """Yield the bytes per sentence and per paper in the files of a collection."""
     snapshot = engine.snapshot
     files = [path for path in data.rglob("*") if path.is_file()]
-    for kind, unit, of in (
-        ("vectors.npy", "bytes a sentence", snapshot.n_rows),
-        ("", "bytes a paper", len(snapshot)),
+    float16 = 2 * snapshot.manifest.encoder.dim * _HEADER
+    for kind, unit, of, most in (
+        ("vectors.npy", "bytes a sentence", snapshot.n_rows, float16),
+        ("", "bytes a paper", len(snapshot), None),
     ):
         size = sum(path.stat().st_size for path in files if path.name.startswith(kind))
-        yield Row("P8", f"on disk: {kind or 'all files of a collection'}", unit, size / of)
+        yield Row("P8", f"on disk: {kind or 'all files of a collection'}", unit, size / of, most=most)
 
 
 def in_memory(engine: SearchEngine, data: Path) -> Iterator[Row]:
@@ -96,7 +99,7 @@ def cold_reads() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(dir=build) as folder:
         file = Path(folder) / "vectors.npy"
         _make(file)
-        actions = {OURS: _gathered, _TOUCH: _touched}
+        actions = {OURS: _gathered, _TOUCH: _touched, _BARE: _read}
         spent: dict[str, list[float]] = {name: [] for name in actions}
         read: dict[str, list[int]] = {name: [] for name in actions}
         rng = np.random.default_rng(1)
@@ -119,6 +122,7 @@ def _rows(spent: dict[str, list[float]], read_mb: dict[str, float]) -> Iterator[
     note = told if cold else f"not cold, so without a goal: {told}"
     what = f"vectors of {_PAPERS_READ:,} random papers of {_PAPERS:,} that are not in memory"
     yield beside(spent, _TOUCH, goal="P8", what=what, least=50.0 if cold else None, note=note)
+    yield beside(spent, _BARE, goal="P8", what=what, inverted=True, note="what the disk takes, at least")
     yield Row("P8", what, "ms", 1000 * statistics.median(spent[OURS]), most=25.0 if cold else None)
 
 
@@ -151,6 +155,18 @@ def _gathered(file: Path, papers: np.ndarray) -> None:
     """Read the vectors as ``Snapshot.gather`` does."""
     offsets = np.arange(_PAPERS + 1) * _SENTENCES
     widened(np.load(file, mmap_mode="r"), rows_of(offsets, papers)[0])
+
+
+def _read(file: Path, papers: np.ndarray) -> None:
+    """Read the bytes of the vectors, all announced before the first is read, and do nothing with them."""
+    size = _SENTENCES * _DIM * 2
+    with file.open("rb") as stream:
+        descriptor, header = stream.fileno(), os.fstat(stream.fileno()).st_size - _PAPERS * size
+        places = (header + papers * size).tolist()
+        for place in places:
+            os.posix_fadvise(descriptor, place, size, os.POSIX_FADV_WILLNEED)
+        for place in places:
+            os.pread(descriptor, size, place)
 
 
 def _touched(file: Path, papers: np.ndarray) -> None:

@@ -45,6 +45,16 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
             means = np.array([states[0, 0] for states in each.pool(sequences, windows)])
             notes[f"the same in {each.precision}"] = _difference(own, sequences, means)
         spent = in_turns(actions, rounds=ROUNDS, warm=False)
+    bfloat16 = f"the same in {Precision.BFLOAT16}"
+    yield beside(
+        {OURS: spent[bfloat16], "torch, float32, the same batches": spent[OURS]},
+        "torch, float32, the same batches",
+        goal="P7",
+        what=f"encode {n_papers} abstracts, bfloat16, {threads} thread{'s' * (threads > 1)}",
+        scale=1000 / n_papers,
+        unit="ms a paper",
+        least=1.9,
+    )
     for peer in list(actions)[1:]:
         yield beside(
             spent,
