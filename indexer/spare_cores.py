@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 _Found = TypeVar("_Found")
 # The cores that this process may use, or all cores if the system does not report them.
-_N_CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-_idle: Final = Semaphore(_N_CORES)
+N_CORES: Final = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_idle: Final = Semaphore(N_CORES)
 _counted: ContextVar[bool] = ContextVar("counted", default=False)  # whether a thread has its core
 
 

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from indexer.corpus.read import read_corpus
 from indexer.snapshot.opening import open_snapshot
+from indexer.spare_cores import N_CORES
 from models.annotator import load_annotator
 from models.types import Paper
 from service.match.assignment import Aim
@@ -77,9 +78,7 @@ def _matched(program: Program, data: Path, stop_after: int | None = None) -> Mat
         if stop_after is not None and stage == "comparing" and done >= stop_after:
             os.kill(os.getpid(), 9)
 
-    return Match(
-        program, open_snapshot(data), data=data, n_threads=len(os.sched_getaffinity(0)), on_progress=stop
-    )
+    return Match(program, open_snapshot(data), data=data, n_threads=N_CORES, on_progress=stop)
 
 
 def main() -> None:

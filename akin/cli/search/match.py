@@ -1,6 +1,5 @@
 """``akin match``: reviewers for submissions."""
 
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, EncoderName, refuse_options
 from akin.cli.progress import show_progress
 from indexer.files.durable import folder_lock, replaced_together, storage_errors
+from indexer.spare_cores import N_CORES
 from models.annotator import load_annotator
 from models.counts import counted
 from models.errors import BuildLockedError, InputError
@@ -129,7 +129,7 @@ def match(
             snapshot,
             data=data,
             n_nearest=nearest,
-            n_threads=len(os.sched_getaffinity(0)),
+            n_threads=N_CORES,
             on_progress=on_progress,
         )
         # Assigned before anything is written: if there are not enough reviewers, no file changes.

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -129,6 +130,13 @@ def test_the_same_match_again_computes_nothing(matched: Path, files: Path) -> No
     )
     assert [rows] == list((matched / "collection/match").glob("*.npy"))
     assert before == rows.stat().st_mtime_ns
+
+
+def test_a_match_needs_no_linux(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that does not report the cores of a process, such as macOS, can match."""
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    _match(files, tmp_path)
+    assert (tmp_path / "report.html").exists()
 
 
 def _names(folder: Path) -> list[str]:
