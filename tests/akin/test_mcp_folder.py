@@ -19,7 +19,7 @@ from service.access.api_keys import Keys, Scope
 from service.batches.job import ChunkContent, NewJob
 from service.batches.jobs import Jobs
 from service.search.engine import SearchEngine
-from service.settings import Settings
+from service.settings import Keyless, Settings
 from tests.support.servers.patience import soon
 
 PAPER = "demo:p03-m07"
@@ -31,7 +31,7 @@ def paper(paper_id: str) -> NewPaper:
 
 
 def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
-    """A folder with keys is searched without a key, and no file in it changes."""
+    """A folder is searched without a key, also if its service requires one, and no file in it changes."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
     made = CliRunner().invoke(app, ["keys", "create", "someone", "--data", str(data)])
@@ -39,7 +39,7 @@ def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
 
     async def ask() -> str:
-        async with in_process(Settings(data=data, device="cpu")) as client:
+        async with in_process(Settings(data=data, device="cpu", keyless=Keyless.OFF)) as client:
             return (await client.paper(PAPER)).id
 
     assert anyio.run(ask) == PAPER

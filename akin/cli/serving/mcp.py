@@ -28,7 +28,7 @@ from service.app import create_app
 from service.cache.store import open_cache
 from service.collection.generations import Engines, open_warm_engine
 from service.search.engine import SearchEngine
-from service.settings import Settings, settings_of
+from service.settings import Keyless, Settings, settings_of
 
 
 def mcp(
@@ -78,7 +78,7 @@ async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
     with tempfile.TemporaryDirectory() as elsewhere, _removed_at_sigterm(elsewhere):
         # An empty folder instead of the data folder: who can read that needs no key, and this process shares
         # no batches, rate limits or cached answers with the folder's service.
-        alone = {"data": Path(elsewhere), "catalog_url": None, "redis_url": None}
+        alone = {"data": Path(elsewhere), "catalog_url": None, "redis_url": None, "keyless": Keyless.READ}
         own = settings.model_copy(update=alone)
         cache = open_cache(own)
         engines = _UnpagedEngines.of(settings, open_warm_engine(settings, cache), cache)
