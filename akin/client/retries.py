@@ -7,6 +7,7 @@ from random import uniform
 from models.errors import InputError, ServiceError
 
 _RETRIED = frozenset({429, 503})
+_MAX_DOUBLED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Retries:
             return None
         if error.retry_after_s is not None:
             return error.retry_after_s if error.retry_after_s <= self.max_wait_s else None
-        return self.draw(0, min(self.backoff_s * 2 ** (attempt - 1), self.max_wait_s))
+        # From some power on, an integer is too large to be multiplied with a float.
+        return self.draw(0, min(self.backoff_s * 2 ** min(attempt - 1, _MAX_DOUBLED), self.max_wait_s))
 
     def next_wait_s(self, attempt: int, error: ServiceError, *, repeatable: bool = True) -> float:
         """Return ``wait_s``, or raise ``error`` to give up, also if an unrepeatable request may have run."""

@@ -274,6 +274,11 @@ class TestPatience:
             asking(Scripted(*[httpx.ConnectError] * 4), waits)
         assert (None, "urn:akin:problem:unreachable") == (caught.value.status, caught.value.type)
 
+    def test_patience_may_last_for_days(self, asking: Ask, waits: list[float]) -> None:
+        """The doubled wait stays the longest allowed one, however many attempts there are."""
+        asking(Scripted(*[busy(503)] * 1_100, found()), waits, retries=Retries(5_000, 0.5, 60, PATIENT.draw))
+        assert {60} == {*waits[7:]}
+
     @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
     def test_what_will_not_pass_is_not_repeated(self, asking: Ask, waits: list[float], status: int) -> None:
         """Other problems are raised without a retry."""
