@@ -1,13 +1,13 @@
 """Pagination: requests for pages until the list has as many entries as the caller requested."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from akin.client.params import as_sent
 from akin.client.requests import Request
-from akin.client.responses.papers import PaperList
+from akin.client.responses.papers import AnswerWarning, PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
 PAGE: Final = 100  # entries, the largest page of a service
@@ -55,7 +55,31 @@ class Pages(Generic[_List]):
             "total": first.total if last.total is None else last.total,
         }
         if not isinstance(first, PaperList):
-            of_pages = [each for page in self._pages for each in page.warnings]
-            joined["warnings"] = tuple(dict.fromkeys(of_pages))
-            joined["took_ms"] = sum(page.took_ms for page in self._pages)
+            ranked = [page for page in self._pages if not isinstance(page, PaperList)]
+            joined["coverage"] = min(page.coverage for page in ranked)
+            joined["warnings"] = _joined_warnings(ranked, joined["coverage"])
+            joined["took_ms"] = sum(page.took_ms for page in ranked)
         return replace(first, **joined)
+
+
+def _joined_warnings(
+    pages: Sequence[SearchAnswer | RecommendationsAnswer], coverage: float
+) -> tuple[AnswerWarning, ...]:
+    """Return each warning once: inexact results are counted over all pages, the ``coverage`` is the least."""
+    found: dict[object, AnswerWarning] = {}
+    for page in pages:
+        for each in page.warnings:
+            if each.code == "not_converged":
+                found[each.code] = _counted_together(found.get(each.code), each)
+            elif each.code != "partial_coverage" or page.coverage == coverage:
+                found[each] = each
+    return tuple(found.values())
+
+
+def _counted_together(before: AnswerWarning | None, added: AnswerWarning) -> AnswerWarning:
+    """Return the warning about the results of both, if there is one ``before``."""
+    if before is None:
+        return added
+    one, other = int(before.about[0]), int(added.about[0])
+    message = added.message.replace(f"{other:,}", f"{one + other:,}", 1)
+    return replace(added, message=message, about=(str(one + other),))

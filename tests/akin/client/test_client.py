@@ -15,12 +15,15 @@ import pytest
 from pydantic import BaseModel
 
 import akin
-from akin.client import params
+from akin.client import params, requests
+from akin.client.pagination import Pages
 from akin.client.responses import papers as paper_answers
 from akin.client.responses import ranked
 from akin.client.responses import sentences as sentence_answers
+from akin.client.responses.papers import AnswerWarning
 from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
+from service.answer_warnings import WarningCode, coverage_warning, warning
 from service.api.schemas import base, papers
 from service.api.schemas.search import filters, query, recommendations, results, search, sentences
 from service.app import create_app
@@ -154,6 +157,23 @@ def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> Non
             return await asking.papers(names), await asking.list_papers(limit=60)
 
     assert (client.papers(names), page) == anyio.run(ask)
+
+
+def test_a_list_of_several_pages_warns_as_one_answer(client: akin.Client) -> None:
+    """Its inexact results are those of all pages, and its coverage, with the warning, is the least of all."""
+    page = client.search(paper_id="demo:p03-m07", limit=3)
+
+    def answered(inexact: int, coverage: float) -> ranked.SearchAnswer:
+        told = [warning(WarningCode.LIST_ENDS_AT, 10_000), warning(WarningCode.NOT_CONVERGED, inexact)]
+        told += coverage_warning(coverage)
+        warnings = tuple(AnswerWarning(each.code.value, each.message, each.about) for each in told)
+        return dataclasses.replace(page, warnings=warnings, coverage=coverage)
+
+    pages = Pages(requests.search, {"limit": 2_000})
+    for shown in (answered(3, 0.9), answered(3, 0.75), answered(1_000, 1.0)):
+        pages.take(shown)
+    assert answered(1_006, 0.75).warnings == pages.answer().warnings
+    assert 0.75 == pages.answer().coverage
 
 
 def test_a_problem_is_one_error(client: akin.Client) -> None:
