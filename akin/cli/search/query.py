@@ -62,9 +62,13 @@ def to_save(request: _Request) -> _Request:
     return saved
 
 
-def expect_name(collection: "Client | Collection", name: str, **request: Any) -> None:
+def expect_name(collection: "Client | Collection", name: str, *, data: Path | None, **request: Any) -> None:
     """Raise InputError or ServiceError now, before a search, if ``name`` is that of another saved query."""
-    if name and any(each.name == name for each in collection.saved_queries()):
+    if not name:
+        return
+    # A folder has the queries of all keys, but one saved here belongs to no key; a service lists one's own.
+    own = [each for each in collection.saved_queries() if data is None or not each.owner]
+    if any(each.name == name for each in own):
         collection.save_query(name, **request)
 
 

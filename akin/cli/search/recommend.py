@@ -119,7 +119,7 @@ def recommend(
         if not request["seeds"]:
             library = "another LIBRARY, as no entry of this one can be used," if seeds else "LIBRARY"
             raise InputError(f"Nothing to start from: name papers, or give --like {library} or --text WORDS.")
-        expect_name(collection, save, recommendations=to_save(request))
+        expect_name(collection, save, data=data, recommendations=to_save(request))
         answer = collection.recommend(**request)
         lost = left_out(answer.unresolved, request)
         if answer.reason == "no_seed_resolved":

@@ -117,7 +117,7 @@ def search(
         },
     )
     with open_client(url, data, key=key, device=device) as collection:
-        expect_name(collection, save, search=to_save(request))
+        expect_name(collection, save, data=data, search=to_save(request))
         with naming_lost(collection, {"paper_id": paper} if paper else {}):
             answer = collection.search(**request)
         print_answer(form, lasting(answer, data))

@@ -110,6 +110,16 @@ def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
     assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
 
 
+def test_a_search_that_fails_is_not_saved_beside_that_of_a_key(data: Path) -> None:
+    """A failed search is not saved under a name that a key's query has, so the corrected one can be."""
+    with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
+        saved.save(NewSavedQuery("k1", "whales", "search", '{"query":{"text":"whales"}}', 1))
+    run("search", "--paper", "nobody", "--data", data, "--save", "whales", status=1)
+    with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
+        assert ["k1"] == [each.owner for each in saved.all(owner=None)]
+    assert "Saved as 'whales'." in run("search", "--text", "whales sing", "--data", data, "--save", "whales")
+
+
 @pytest.mark.parametrize("command", [("search", "--text"), ("recommend", "--text")])
 def test_a_long_list_is_saved_too(data: Path, command: tuple[str, ...]) -> None:
     """A query with more results than a page holds is saved with a full page, unless its name is taken."""
