@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 from akin.client.requests import batch_path
 from akin.client.responses.batches import BatchResult, Problem
 from akin.client.responses.matches import MatchedSubmission
+from akin.client.responses.papers import AnswerWarning
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from models.counts import counted
 from models.errors import ServiceError
@@ -16,6 +17,7 @@ from models.errors import ServiceError
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
 _RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
 _MATCHED = TypeAdapter(MatchedSubmission)
+_WARNINGS = TypeAdapter(tuple[AnswerWarning, ...])
 
 
 class ResultsReader:
@@ -72,7 +74,9 @@ def _batch_result(line: bytes) -> BatchResult:
         if "problem" in answer:
             return BatchResult(seed, paper_id, None, Problem(**answer["problem"]), name)
         if "match" in answer:
-            return BatchResult(seed, paper_id, _MATCHED.validate_python(answer["match"]), None)
+            matched = _MATCHED.validate_python(answer["match"])
+            warnings = _WARNINGS.validate_python(answer.get("warnings", ()))
+            return BatchResult(seed, paper_id, matched, None, warnings=warnings)
         shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
         return BatchResult(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:

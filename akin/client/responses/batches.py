@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from akin.client.responses.matches import MatchedSubmission
+from akin.client.responses.papers import AnswerWarning
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
 
@@ -43,7 +44,8 @@ class BatchResult:
     """The result of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
 
     Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``. The answer of
-    a match is a submission with its profiles.
+    a match is a submission with its profiles, and ``warnings`` are about its text; other answers have their
+    own.
     """
 
     seed: int
@@ -51,3 +53,4 @@ class BatchResult:
     answer: SearchAnswer | RecommendationsAnswer | MatchedSubmission | None
     problem: Problem | None
     name: str | None = None
+    warnings: tuple[AnswerWarning, ...] = ()

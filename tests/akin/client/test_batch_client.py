@@ -81,10 +81,11 @@ def test_recommendations_for_many_readers(address: str) -> None:
 
 
 def test_a_match_of_many_submissions(address: str) -> None:
-    """A batched match gives each submission profiles that a match of it alone has."""
+    """A batched match gives each submission profiles and warnings that a match of it alone has."""
     reviewers = {"ada": SEEDS[:3], "bo": SEEDS[4:6]}
     with akin.Client(address) as client:
-        submissions: list[Any] = [SEEDS[7], {"abstract": "Rivers flood. We forecast floods."}, "nobody"]
+        draft = {"abstract": "Der Fluss tritt über die Ufer. Wir sagen Hochwasser in den Städten vorher."}
+        submissions: list[Any] = [SEEDS[7], draft, "nobody"]
         asked: params.BatchMatch = {
             "submissions": submissions,
             "profiles": reviewers,
@@ -96,10 +97,14 @@ def test_a_match_of_many_submissions(address: str) -> None:
         for number, result in enumerate((first, second)):
             alone = client.match(submissions[number : number + 1], reviewers, limit=2)
             (expected,) = alone.submissions
+            assert alone.warnings == result.warnings
             assert isinstance(result.answer, MatchedSubmission)
             assert number == result.answer.submission == result.seed
             (own,) = result.answer.profiles
             assert own in expected.profiles
+        assert [(), ("abstract_not_english",)] == [
+            tuple(warned.code for warned in each.warnings) for each in (first, second)
+        ]
         assert isinstance(first.answer, MatchedSubmission)
         assert ["ada"] == [each.profile for each in first.answer.profiles]
         assert (None, 404) == (third.answer, third.problem and third.problem.status)
