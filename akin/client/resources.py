@@ -63,9 +63,11 @@ class Resources(BaseClient):
         search: SearchRequest | None = None,
         recommendations: RecommendationsRequest | None = None,
     ) -> SavedQuery:
-        """Save a query under a name: the keywords of ``search`` or of ``recommend``, without ``cursor``.
+        """Save a query under a name, with a ``limit`` of at most 100 and without ``cursor``.
 
-        Saving the same query under the same name again changes nothing.
+        ``search`` has the keywords of that method. ``recommendations`` has those of ``recommend`` except
+        libraries (``like``, ``unlike``) and ``facet``, which each seed can have; ``seeds`` and ``negatives``
+        are lists. Saving the same query under the same name again changes nothing.
         """
         return self._send(requests.save_query(name, search, recommendations))
 
