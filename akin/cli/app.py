@@ -32,6 +32,11 @@ def _leave_output() -> None:
         os.close(nowhere)
 
 
+def _print_error(message: str) -> None:
+    stderr.print("error:", style="bold red", end=" ")
+    stderr.print(message, soft_wrap=True)
+
+
 class _Command(TyperCommand):
     """A command with its name and summary; its module is imported when the command is used.
 
@@ -91,15 +96,14 @@ class _Commands(TyperGroup):
             error.message = sentence("", plain(error.message))
             raise
         except AkinError as error:
-            stderr.print("error:", style="bold red", end=" ")
-            stderr.print(str(error), markup=False, soft_wrap=True)
+            _print_error(str(error))
             raise typer.Exit(1) from error
         except OSError as error:
             if error.errno not in _UNWRITABLE or error.filename is not None:
                 raise
             _leave_output()
             reason = (error.strerror or "").lower()
-            stderr.print(f"[bold red]error:[/] cannot write the output: {reason}", soft_wrap=True)
+            _print_error(f"cannot write the output: {reason}")
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             kept = " What was done so far is kept; run the same command again to resume."

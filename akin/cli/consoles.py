@@ -11,7 +11,8 @@ class _AsWideAsNeeded(Console):
     """A console that wraps lines only on a terminal or if COLUMNS is set: programs read whole lines."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(highlight=False, stderr=stderr)
+        # Names and titles may have brackets and colons: text is never read as markup or emoji codes.
+        super().__init__(highlight=False, markup=False, emoji=False, stderr=stderr)
         # Read COLUMNS when something is printed, not when this module is imported.
         self._width = self._height = None
 

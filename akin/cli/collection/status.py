@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.filesize import decimal
-from rich.markup import escape
 from rich.table import Table
 
 from akin.cli.collection.index import catalog_place
@@ -41,7 +40,7 @@ def _overview(found: Status) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_row("generation", f"{manifest.generation}, made {manifest.created} (UTC)")
-    table.add_row("encoder", escape(manifest.encoder.name))
+    table.add_row("encoder", manifest.encoder.name)
     table.add_row("papers", f"{manifest.n_papers:,}")
     waiting = f"{found.pending:,}, not yet searchable" if found.pending else "0"
     table.add_row("pending", waiting, style="yellow" if found.pending else "")
@@ -50,7 +49,7 @@ def _overview(found: Status) -> Table:
     quarantined = found.quarantine
     table.add_row("quarantined", f"{quarantined.n_papers:,}", style="yellow" if quarantined.n_papers else "")
     for paper in quarantined.first:
-        table.add_row("", escape(f"{paper.paper_id}: {paper.reason}"))
+        table.add_row("", f"{paper.paper_id}: {paper.reason}")
     if others := quarantined.n_papers - len(quarantined.first):
         table.add_row("", f"and {others:,} more: --json lists all")
     table.add_row(

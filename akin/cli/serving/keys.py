@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from akin.cli.collection.index import catalog_place
@@ -72,7 +71,7 @@ def list_keys(
         state = "usable" if key.usable(now) else "expired"
         state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
         dates = (_day(key.created_at), _day(key.expires_at))
-        table.add_row(key.id, escape(key.name), key.scope, *dates, state)
+        table.add_row(key.id, key.name, key.scope, *dates, state)
     stdout.print(
         table
         if table.row_count

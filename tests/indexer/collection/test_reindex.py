@@ -411,14 +411,17 @@ def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: 
 
 
 def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
-    """`akin reindex` compares two generations; with --compare-only the old one stays served."""
+    """`akin reindex` compares two generations; with --compare-only the old one stays served.
+
+    The name of a model folder may have brackets.
+    """
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200"})
         assert 0 == result.exit_code, result.output
         return result.output
 
-    data, folder = str(tmp_path / "data"), str(write_tiny_bert(tmp_path / "tiny"))
+    data, folder = str(tmp_path / "data"), str(write_tiny_bert(tmp_path / "run[v2]"))
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
     run("index", str(corpus), "--data", data, "--encoder", "hashing", "--device", "cpu")
     again = ("reindex", "--data", data, "--encoder", folder, "--device", "cpu", "--sample", "3")
@@ -426,7 +429,10 @@ def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
     assert "000001" == current_generation(Path(data))
     for said in ("hashing", "30 papers are prepared", "first 10 in common", "3 papers asked", "MiB", "ms"):
         assert said in shown
+    assert "run[v2]" in shown
     shown = run(*again)
+    assert "run[v2])." in shown
+    assert "run[v2]" in run("snapshot", "list", "--data", data)
     assert "Generation 000002 with 30 papers is served" in shown
     assert "30 papers were encoded by an earlier run" in shown
     assert folder == open_snapshot(Path(data)).manifest.arguments["encoder"]

@@ -81,16 +81,16 @@ def test_a_generation_that_cannot_be_read_is_named(data: Path) -> None:
 def test_the_command_prints_tables_and_json(data: Path) -> None:
     """Table and JSON agree, and show quarantined papers with their reasons, with markup unchanged."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        catalog.add([paper("[red]bad")])
-        digest = catalog.changed_since(0)["[red]bad"]
-        refused = [QuarantinedPaper("[red]bad", str(digest), "too [bold]odd")]
+        catalog.add([paper("[red]bad:x:")])
+        digest = catalog.changed_since(0)["[red]bad:x:"]
+        refused = [QuarantinedPaper("[red]bad:x:", str(digest), "too [bold]odd")]
         catalog.note_encoding(status(data).manifest.models_key, [], refused)
     shown = flat(run("status", "--data", data))
-    assert "[red]bad: too [bold]odd" in shown
+    assert "[red]bad:x:: too [bold]odd" in shown
     assert "would make 1 segment of 2" in shown
     told = json.loads(run("status", "--data", data, "--json"))
     assert (24, 0, "000003") == (told["papers"], told["pending"], told["generation"])
-    assert [{"id": "[red]bad", "reason": "too [bold]odd"}] == told["quarantine"]["listed"]
+    assert [{"id": "[red]bad:x:", "reason": "too [bold]odd"}] == told["quarantine"]["listed"]
     assert ["000001", "000002"] == [each["name"] for each in told["segments"]]
     assert 1 == told["merge"]["segments"]
 
