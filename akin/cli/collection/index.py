@@ -125,10 +125,10 @@ def index(
     """
     if first and _is_begun(data):
         note = "the collection exists, so nothing was indexed; leave out --first to add papers"
-        stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
+        stdout.print(f"{data}: {note}.", soft_wrap=True)
         return
     for limit_there in limits_of(data if data.exists() else data.absolute().parent).values():
-        stderr.print(f"{data}: {limit_there}.", markup=False, soft_wrap=True)
+        stderr.print(f"{data}: {limit_there}.", soft_wrap=True)
     own_device = _beside_cluster(device) if ray else device
     arguments = arguments_for(
         data,
@@ -175,7 +175,7 @@ def index(
     stderr.print(retitled_papers(report.staging))
     stderr.print(quarantined_papers(report.quarantined))
     stdout.print(_build_summary(report))
-    stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+    stdout.print(f"Serve it with: akin serve --data {data}", soft_wrap=True)
 
 
 def _beside_cluster(device: str) -> str:

@@ -46,7 +46,7 @@ def delete(
     with Catalog.open_existing(catalog_place(data, catalog)) as opened:
         done = delete_papers(data, wanted, opened, keep=keep)
     for paper_id in done.unknown:
-        stderr.print(f"not in the collection: {paper_id}", markup=False, soft_wrap=True)
+        stderr.print(f"not in the collection: {paper_id}", soft_wrap=True)
     if not done.n_deleted:
         stdout.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
         return
@@ -75,7 +75,7 @@ def purge(
     with show_progress(stderr) as on_progress, Catalog.open_existing(place) as opened:
         done = purge_papers(data, wanted, opened, on_progress=on_progress)
     for paper_id in done.unknown:
-        stderr.print(f"not in the collection: {paper_id}", markup=False, soft_wrap=True)
+        stderr.print(f"not in the collection: {paper_id}", soft_wrap=True)
     if done.found_nothing and len(done.unknown) == len(set(wanted)):
         raise InputError("The collection never had a paper with such an id; nothing was purged.")
     stdout.print(
@@ -155,7 +155,6 @@ def backup(
     stdout.print(
         f"Copied generation {manifest.generation} with {counted(manifest.n_papers, 'paper')}. "
         f"Serve the copy with: akin serve --data {target}",
-        markup=False,
         soft_wrap=True,
     )
     if sqlite_file(place) is None:

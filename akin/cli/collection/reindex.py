@@ -123,7 +123,7 @@ def _report(
         f"Generation {manifest.generation} with {counted(manifest.n_papers, 'paper')} is served from now on "
         f"(encoder {manifest.encoder.name})."
     )
-    stdout.print(f"Undo it with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
+    stdout.print(f"Undo it with: akin snapshot rollback --data {data}", soft_wrap=True)
 
 
 def _usual(data: Path, encoder: str) -> BuildArguments | None:

@@ -39,7 +39,7 @@ def list_snapshots(
         if not found:
             raise
         served = ""
-        stderr.print(str(error), markup=False, soft_wrap=True, style="yellow")
+        stderr.print(str(error), soft_wrap=True, style="yellow")
     if as_json:
         typer.echo(orjson.dumps([_as_json(name, manifest, served) for name, manifest in found]))
     else:

@@ -56,7 +56,7 @@ def show(
             "comparisons": [asdict(each) for each in compared],
             "notes": list(notes),
         }
-        stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), markup=False, soft_wrap=True)
+        stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), soft_wrap=True)
         return
     from evaluation.report.tables import FORMATS, comparison_table, figure_tables
 
@@ -64,7 +64,7 @@ def show(
     comment = "% " if form is FigureFormat.LATEX else ""
     remarks = [f"{comment}Note: {note}" for note in notes]
     text = "\n\n".join([*(FORMATS[form](table) for table in written), *remarks])
-    stdout.print(text, markup=False, soft_wrap=True)
+    stdout.print(text, soft_wrap=True)
 
 
 def write_json(path: Path | None, rows: Sequence[dict[str, Any]]) -> None:

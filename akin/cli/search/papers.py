@@ -81,13 +81,13 @@ def papers(
             found = collection.list_papers(limit=1, **filters)
             typer.echo(found.total)
             if found.detail:
-                stderr.print(found.detail, style="yellow", markup=False)
+                stderr.print(found.detail, style="yellow")
             return
         found = _listed(collection, filters, first=first, limit=limit)
     if not found.papers and form is not Output.JSON:  # which shows that it is empty
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
         none = found.detail or "No paper matches."
-        stderr.print(page_is_past if found.total else none, style="yellow", markup=False)
+        stderr.print(page_is_past if found.total else none, style="yellow")
     if form not in {Output.TEXT, Output.TITLES}:
         print_data(format_answer(form, found))
         return

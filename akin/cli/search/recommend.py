@@ -127,7 +127,7 @@ def recommend(
         print_answer(form, lasting(answer, data), lost=lost)
         if save:
             saved = collection.save_query(save, recommendations=to_save(request))
-            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+            stderr.print(f"Saved as {saved.name!r}.")
 
 
 def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) -> NoReturn:
@@ -135,7 +135,7 @@ def _expect_seeds(form: Output, answer: RecommendationsAnswer, lost: list[str]) 
     if form is Output.JSON:
         print_answer(form, answer)
     for line in lost:
-        stderr.print(f"Left out: {line}", style="yellow", markup=False, soft_wrap=True)
+        stderr.print(f"Left out: {line}", style="yellow", soft_wrap=True)
     raise InputError("None of the papers to start from can be used.")
 
 
@@ -174,4 +174,4 @@ def _tell(library: LibrarySeeds, files: str) -> None:
     """Print how many entries of a library were found or used by their text, and which were left out."""
     known = f"{library.n_known:,} found in the collection, {library.n_pasted:,} used by their text."
     for line in (f"{files}: {known}", *library.losses):
-        stderr.print(line, markup=False, soft_wrap=True)
+        stderr.print(line, soft_wrap=True)

@@ -123,4 +123,4 @@ def search(
         print_answer(form, lasting(answer, data))
         if save:
             saved = collection.save_query(save, search=to_save(request))
-            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+            stderr.print(f"Saved as {saved.name!r}.")

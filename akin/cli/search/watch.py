@@ -55,13 +55,11 @@ def watch(
         if forget:
             _expect_one_each(wanted, names or ())
         if not wanted:
-            stderr.print(
-                "There is no saved query; save one with `akin search ... --save NAME`.", markup=False
-            )
+            stderr.print("There is no saved query; save one with `akin search ... --save NAME`.")
         for query in wanted:
             if forget:
                 collection.delete_query(query.id)
-                stdout.print(f"Deleted {query.name!r}.", markup=False)
+                stdout.print(f"Deleted {query.name!r}.")
                 continue
             news = collection.new_papers(query.id, limit=limit, weak=weak)
             if as_json:
@@ -69,7 +67,7 @@ def watch(
             else:
                 stdout.print(_shown(query, news))
             if seen and (kept := _unread(news)):
-                stderr.print(f"{query.name!r} was not marked as seen: {kept}", markup=False)
+                stderr.print(f"{query.name!r} was not marked as seen: {kept}")
             elif seen:
                 collection.mark_seen(query.id, news.seen_up_to)
 

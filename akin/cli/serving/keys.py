@@ -34,7 +34,6 @@ def create(
     if not DataFolder(data).current.is_file():
         stderr.print(
             f"Nothing is indexed in {data} yet: check the folder, or go on with `akin index`.",
-            markup=False,
             soft_wrap=True,
         )
     with Keys.open(catalog_place(data, catalog)) as keys:
@@ -47,7 +46,6 @@ def create(
         f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
         "shown again. Send it as `Authorization: Bearer KEY`; the service now requires a key for every "
         "request.",
-        markup=False,
         soft_wrap=True,
     )
     typer.echo(made.token)
@@ -90,7 +88,7 @@ def revoke(
     """Revoke a key, or all keys of one name; a running service refuses them within seconds."""
     with Keys.open_existing(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
-    stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
+    stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", soft_wrap=True)
 
 
 def _as_json(key: ApiKey, now: float) -> dict[str, Any]:

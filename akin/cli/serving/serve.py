@@ -107,7 +107,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
     def announce() -> None:
         console.print(f"Serving {counted(n_papers, 'paper')} on http://{host}:{port} (stop with Ctrl-C)")
         for note in notes:
-            console.print(note, markup=False, soft_wrap=True)
+            console.print(note, soft_wrap=True)
 
     app = create_app(settings, engine, cache=cache)
     del engine  # the application releases it too when another generation is served

@@ -20,6 +20,4 @@ def convert(
     from models.checkpoints.conversion import convert_checkpoint
 
     done = convert_checkpoint(source, target, like=like or None)
-    stdout.print(
-        f"Converted {done.n_tensors} tensors. Use it with: --encoder {target}", markup=False, soft_wrap=True
-    )
+    stdout.print(f"Converted {done.n_tensors} tensors. Use it with: --encoder {target}", soft_wrap=True)

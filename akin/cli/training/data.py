@@ -291,6 +291,5 @@ def _write(
     write_set(out, training_set(out.name, examples, texts), report, apart)
     stdout.print(
         f"{len(examples):,} examples in {out}, {len(kept):,} held out. {left_out(guard.counts, guard.named)}",
-        markup=False,
         soft_wrap=True,
     )

@@ -113,7 +113,7 @@ def _of_corpus(file: Path) -> _Found:
 def _warn_of_skipped(file: Path, n: int, which: str) -> None:
     if n:
         text = f"{file}: skipped {counted(n, 'abstract')} {which}."
-        stderr.print(text, style="yellow", markup=False, soft_wrap=True)
+        stderr.print(text, style="yellow", soft_wrap=True)
 
 
 def _labelled_papers(file: Path, report: CorpusReport) -> Iterator[tuple[str, tuple[Paper, Paper]]]:

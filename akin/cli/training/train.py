@@ -76,7 +76,7 @@ def run(
         running.train(on_progress=on_progress)
     given = ("--device", device) * (device != "auto") + ("--threads", str(threads)) * (threads is not None)
     commands = [_train_command(config, out, *given)]
-    stdout.print(running.finish(commands=commands), markup=False, soft_wrap=True)
+    stdout.print(running.finish(commands=commands), soft_wrap=True)
     _write_heads(heads, out / ENCODER, device=device)
 
 
@@ -105,14 +105,14 @@ def export(
     with show_progress(stderr) as on_progress:
         heads = Heads(read, on_progress=on_progress)
     message = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
-    stdout.print(message, markup=False, soft_wrap=True)
+    stdout.print(message, soft_wrap=True)
     _write_heads(heads, to, device="cpu")
 
 
 def _warn(running: "Run") -> None:
     """Print overlaps of training sets and held-out pairs to stderr, which make held-out figures too good."""
     for overlap in running.overlaps:
-        stderr.print(f"Warning: {overlap}", style="yellow", markup=False, soft_wrap=True)
+        stderr.print(f"Warning: {overlap}", style="yellow", soft_wrap=True)
 
 
 def _write_heads(heads: "Heads", encoder: Path, *, device: str) -> None:
@@ -237,7 +237,7 @@ def functions(
                 cache=cache,
                 on_progress=on_progress,
             )
-    stdout.print(message, markup=False, soft_wrap=True)
+    stdout.print(message, soft_wrap=True)
 
 
 @app.command()
@@ -295,6 +295,5 @@ def facets(
     size = f"{out.stat().st_size / 1e6:.2f} MB"
     stdout.print(
         f"Learnt from {len(papers.learnt):,} abstracts. Wrote {out} ({size}).{advice}",
-        markup=False,
         soft_wrap=True,
     )
