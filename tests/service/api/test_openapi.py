@@ -55,6 +55,14 @@ def test_errors_are_described_once(document: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("result", ["ResultOut", "RecommendationOut"])
+def test_a_missing_strength_is_explained(document: dict[str, Any], result: str) -> None:
+    """The description of ``strength`` says which queries, and which collections, have none."""
+    strength = document["components"]["schemas"][result]["properties"]["strength"]["description"]
+    for reason in ("16 papers", "`focus`", "`tau`", "`specificity`", "`words`", "`coverage`"):
+        assert reason in strength
+
+
 @pytest.mark.parametrize(
     ("request_body", "part", "kinds"),
     [

@@ -104,7 +104,11 @@ class ResultOut(Out):
         description="Upper bound on the distance of the plan's objective from its minimum, in units of "
         "distance; 0 for scorers without transport."
     )
-    strength: StrengthOut | None = Field(description="Null if the collection is too small to estimate it.")
+    strength: StrengthOut | None = Field(
+        description="Null if the query sets `focus`, or a `tau`, `specificity` or weight of `words` (except "
+        "0) that is not the default; if fewer than 16 papers of a sample of the collection have the query's "
+        "facets; and sometimes if `coverage` is below 1."
+    )
 
 
 class QuerySentenceOut(SentenceOut):
