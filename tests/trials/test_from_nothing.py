@@ -1,22 +1,27 @@
-"""Tests of the way from an empty environment to results in a notebook: wheel, packages, 300 real papers.
+"""Tests of the way from an empty environment to results: wheel, packages, a notebook, a library.
+
+All papers are real ones.
 
 docs/measured/measurements.md keeps the table that this prints.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from tests.support.builds import ROOT
+from indexer.corpus.read import read_corpus
+from service.api.exports import to_bibtex
+from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.outside_data import outside_data
 from tests.support.packages import build, install, run
 from tests.support.trials.asked import tell
 
 N_PAPERS = 300
+N_ENTRIES = 200
 # Execute a notebook in a kernel of the same environment.
 EXECUTE = """
 import sys
@@ -41,6 +46,13 @@ def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> s
     return "\n".join(shown)
 
 
+def write_library(corpus: Path, file: Path) -> list[str]:
+    """Write the first papers of a corpus as entries of BibTeX with abstracts, and return their titles."""
+    papers = list(islice(read_corpus(corpus), N_ENTRIES))
+    file.write_text(to_bibtex(papers), encoding="utf-8")
+    return [paper.title for paper in papers]
+
+
 def table(steps: Sequence[tuple[str, float]]) -> Iterator[str]:
     """Yield a Markdown table of each step's seconds and the seconds since the first, which is the start."""
     yield "| step | s | s since the start |"
@@ -55,10 +67,25 @@ def test_the_table_has_a_line_for_each_step() -> None:
     assert ["| install | 10 | 10 |", "| search | 20 | 30 |"] == lines[2:]
 
 
+def test_a_library_has_the_papers_of_its_corpus(tmp_path: Path) -> None:
+    """Titles and abstracts that were written as BibTeX are read unchanged."""
+    titles = write_library(DEMO_CORPUS, tmp_path / "my.bib")
+    read = list(read_corpus(tmp_path / "my.bib"))
+    assert titles == [paper.title for paper in read]
+    assert [paper.abstract for paper in islice(read_corpus(DEMO_CORPUS), N_ENTRIES)] == [
+        paper.abstract for paper in read
+    ]
+
+
 @pytest.mark.trial
-def test_a_search_in_a_notebook_from_nothing(tmp_path: Path) -> None:
-    """A new environment indexes, searches and runs the tutorial; the time of each step is printed."""
+def test_a_search_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new environment searches in a notebook, runs the tutorial, and makes a table from a library.
+
+    The time of each step is printed.
+    """
     corpus = outside_data("corpus.jsonl.gz")
+    library, data = tmp_path / "my.bib", tmp_path / "library"
+    title, *_ = write_library(corpus, library)
     built = build(tmp_path)
     steps = [("start", time.monotonic())]
     programs = install(built, tmp_path / "venv", "local", beside=("ipykernel", "nbclient", "pandas"))
@@ -78,4 +105,13 @@ def test_a_search_in_a_notebook_from_nothing(tmp_path: Path) -> None:
     steps.append(("the tutorial", time.monotonic()))
     assert tutorial.count('<article class="card"') == 3 + 3 + 2 + 2
     assert "@article{" in tutorial
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))  # compile anew, as after installing
+    told = run(programs / "akin", "index", library, "--data", data)
+    steps.append((f"`akin index my.bib`, {N_ENTRIES} entries", time.monotonic()))
+    assert f"Indexed {N_ENTRIES} papers" in told
+    asked = ("--paper", title, "--facet", "method", "--output", "markdown")
+    found = run(programs / "akin", "search", "--data", data, *asked)
+    steps.append(("`akin search` prints a table of problems, methods and results", time.monotonic()))
+    head, _, *rows = [line for line in found.splitlines() if line.startswith("| ")]
+    assert ("| Paper | Problem | Method | Result |", 10) == (head, len(rows))
     tell("\n".join(table(steps)))
