@@ -199,13 +199,13 @@ class PageQuery:
 
         It shows the first page and opens no card, unless ``changes`` sets a cursor or ``opened``.
         """
-        changed = replace(self, **{"cursor": "", "opened": None, **changes})
-        return f"{path}?{urlencode(list(changed.parameters()))}"
+        parameters = self.parameters(**{"cursor": "", "opened": None, **changes})
+        return f"{path}?{urlencode(list(parameters))}"
 
-    def parameters(self) -> Iterator[tuple[str, str]]:
-        """Yield the names and values of the address's parameters."""
+    def parameters(self, **changes: Any) -> Iterator[tuple[str, str]]:
+        """Yield the names and values of the address's parameters, with ``changes``."""
         for part in parts_of(self):
-            value = getattr(self, part.name)
+            value = changes[part.name] if part.name in changes else getattr(self, part.name)
             if value == part.default:
                 continue
             for each in value if isinstance(value, tuple) else (value,):
