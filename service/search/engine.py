@@ -1,7 +1,7 @@
 """The search engine: takes one query paper or several, returns ranked and explained papers."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Thread
@@ -28,6 +28,7 @@ from service.search.query import (
     SearchAnswer,
     SearchQuery,
     Seed,
+    UnresolvedSeed,
     Window,
     empty_page_reason,
     health_warnings,
@@ -128,7 +129,8 @@ class SearchEngine:
     def _search(self, query: SearchQuery, reachable: ReachablePapers) -> SearchAnswer:
         started = time.perf_counter()
         seeds, unresolved = self.reader.resolve(query)
-        page = self._answer(query, seeds, reachable)
+        own = _positions([*seeds, *unresolved])
+        page = self._answer(query, seeds, own, reachable)
         return SearchAnswer(
             seeds=tuple(seed.used for seed in seeds),
             unresolved=tuple(unresolved),
@@ -137,7 +139,7 @@ class SearchEngine:
             next_page=page.next,
             generation=self.snapshot.generation,
             reason=page.reason,
-            detail=_reason_detail(page.reason, seeds, self.snapshot, query),
+            detail=self._detail(query, page.reason, seeds, own),
             warnings=tuple(self._warnings(query, seeds, page, reachable)),
             took_ms=(time.perf_counter() - started) * 1000,
             coverage=reachable.coverage,
@@ -158,15 +160,20 @@ class SearchEngine:
             yield from no_good_match(page.results)
         yield from coverage_warning(reachable.coverage)
 
-    def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed], reachable: ReachablePapers) -> _Page:
-        """Return one page of the list: candidates, re-ranked one window at a time, and explained."""
+    def _answer(
+        self,
+        query: SearchQuery,
+        seeds: Sequence[ResolvedSeed],
+        own: Sequence[int],
+        reachable: ReachablePapers,
+    ) -> _Page:
+        """Return a page of the list without the query's ``own`` papers: candidates, re-ranked, explained."""
         snapshot = self.snapshot
         parts = [part for seed in seeds for part in seed.parts]
         if all(part.away for part in parts):
             unheard = Reason.NO_SENTENCE_OF_THAT_FACET if seeds and not parts else Reason.NO_SEED_RESOLVED
             return _Page(0, reason=unheard)
         allowed = reachable.within(snapshot.allowed_papers(query.filters)).copy()
-        own = [seed.position for seed in seeds if seed.position is not None]
         allowed[own] = False
         among = {part.beside: snapshot.rows_of_facets(part.beside) for part in parts if part.beside}
         for having in map(snapshot.papers_of_facets, among):
@@ -183,7 +190,7 @@ class SearchEngine:
         if page.offset >= n_listed:
             return _Page(n_listed, reason=empty_page_reason(query.filters, page))
         shown = list(windows(page, min(page.offset + query.limit, n_listed)))
-        omitted = [seed.used.paper for seed in seeds if query.omit_pasted and seed.pasted]
+        omitted = query.pasted if query.omit_pasted else []
         with stage("candidates"):
             candidates = list_candidates(
                 snapshot,
@@ -199,9 +206,9 @@ class SearchEngine:
         counted = not omitted  # how many papers are omitted is only seen at the end of the list
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
-        whole = reachable.papers is None
+        whole, used = reachable.papers is None, _positions(seeds)
         results = tuple(
-            self._results(query, parts, words, among, candidates, shown, apart_from=own, whole=whole)
+            self._results(query, parts, words, among, candidates, shown, apart_from=used, whole=whole)
         )
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
@@ -273,16 +280,19 @@ class SearchEngine:
                         strength=self.strengths.of(float(ranked.reaches[place]), respect, whole=whole),
                     )
 
+    def _detail(
+        self, query: SearchQuery, reason: Reason | None, seeds: Sequence[ResolvedSeed], own: Sequence[int]
+    ) -> str | None:
+        """Return the ``reason`` in words, or ``None`` without a reason."""
+        if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
+            return seeds[0].missing
+        if reason is Reason.FILTERED_OUT and (unknown := no_such_name(self.snapshot, query.filters)):
+            return unknown
+        if reason is Reason.FILTERED_OUT and self.snapshot.allowed_papers(query.filters)[own].any():
+            return "Only papers of the query itself match the filters, and these are left out; widen them."
+        return None if reason is None else REASON_DETAILS[reason]
 
-def _reason_detail(
-    reason: Reason | None, seeds: Sequence[ResolvedSeed], snapshot: Snapshot, query: SearchQuery
-) -> str | None:
-    """Return the ``reason`` in words, or ``None`` without a reason."""
-    if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
-        return seeds[0].missing
-    if reason is Reason.FILTERED_OUT and (unknown := no_such_name(snapshot, query.filters)):
-        return unknown
-    own = [seed.position for seed in seeds if seed.position is not None]
-    if reason is Reason.FILTERED_OUT and own and snapshot.allowed_papers(query.filters)[own].any():
-        return "Only papers of the query itself match the filters, and these are left out; widen them."
-    return None if reason is None else REASON_DETAILS[reason]
+
+def _positions(seeds: Iterable[ResolvedSeed | UnresolvedSeed]) -> list[int]:
+    """Return the positions of the seeds that are papers of the collection."""
+    return [seed.position for seed in seeds if seed.position is not None]

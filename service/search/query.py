@@ -115,7 +115,7 @@ class SearchQuery:
     encoder's default. ``limit`` counts the papers after ``page.offset`` of the ranked list.
     ``skip_unresolved`` leaves out seeds that cannot be used, and the answer says why; otherwise the first
     such seed is an error. ``omit_pasted`` keeps pasted papers out of the answer, recognised by title or
-    abstract; papers given by name are never in it.
+    abstract; papers given by name are never in it. Both also hold for seeds that are left out.
     Details of results that are not in ``include`` are left empty; of the alignments beyond
     ``max_alignments`` (0 to MAX_ALIGNMENTS), only the sum is reported.
     """
@@ -145,6 +145,11 @@ class SearchQuery:
         (own,) = self.seeds
         each = (replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed for seed in seeds)
         return replace(self, seeds=tuple(each))
+
+    @property
+    def pasted(self) -> list[Paper]:
+        """The papers among the seeds and negatives that are given themselves, not by name."""
+        return [seed.paper for seed in (*self.seeds, *self.negatives) if seed.paper is not None]
 
     @property
     def reads_text(self) -> bool:
@@ -186,13 +191,17 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedSeed:
-    """Seed number ``number``, from 0, of its list, which is left out; ``detail`` says why in words."""
+    """Seed number ``number``, from 0, of its list, which is left out; ``detail`` says why in words.
+
+    ``position`` is that of its paper, ``None`` if the seed names no paper of the collection.
+    """
 
     number: int
     negative: bool
     reason: SeedReason
     detail: str
     did_you_mean: tuple[Suggestion, ...] = ()
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ _NOTHING_TO_CHOOSE = (
 class ResolvedSeed:
     """A seed as it was understood, and its parts: none if no sentence has a chosen facet.
 
-    ``position`` is ``None`` for a text and for a pasted paper, which ``pasted`` tells apart. ``missing`` is a
-    message with the requested facets that the seed lacks.
+    ``position`` is ``None`` for a text and for a pasted paper. ``missing`` is a message with the requested
+    facets that the seed lacks.
     """
 
     used: UsedSeed
@@ -63,7 +63,6 @@ class ResolvedSeed:
     position: int | None
     warnings: tuple[AnswerWarning, ...] = ()
     missing: str = ""
-    pasted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,8 @@ class SeedReader:
                 continue
             if query.skip_unresolved and not seen.parts:
                 reason = SeedReason.NO_SENTENCE_OF_THAT_FACET
-                unresolved.append(UnresolvedSeed(number, negative, reason, seen.missing))
+                lost = UnresolvedSeed(number, negative, reason, seen.missing, position=seen.position)
+                unresolved.append(lost)
             else:
                 resolved.append(seen)
         expect_apart([seed.used for seed in resolved])
@@ -158,7 +158,7 @@ class SeedReader:
         )
         if not selection.like:
             missing = facets_missing(aspect, read.paper, n_vectors=n_vectors)
-            return ResolvedSeed(used, (), read.position, warnings, missing, pasted=seed.paper is not None)
+            return ResolvedSeed(used, (), read.position, warnings, missing)
         parts = query_parts(
             aspect,
             selection,
@@ -171,7 +171,7 @@ class SeedReader:
         )
         if seed.text is not None:
             parts = [replace(part, beside=tuple(sorted(set(seed.aspect.facets)))) for part in parts]
-        return ResolvedSeed(used, tuple(parts), read.position, warnings, pasted=seed.paper is not None)
+        return ResolvedSeed(used, tuple(parts), read.position, warnings)
 
     def read(self, seed: Seed) -> EncodedSeed:
         """Return the paper of a seed with its vectors; a pasted paper or text is encoded.
@@ -204,7 +204,9 @@ class SeedReader:
         self, number: int, negative: bool, seed: Seed, error: Exception, *, among: list[UnresolvedSeed]
     ) -> UnresolvedSeed:
         if isinstance(error, SentenceSelectionError):
-            return UnresolvedSeed(number, negative, SeedReason.SELECTION_IMPOSSIBLE, str(error))
+            position = None if seed.paper_id is None else self._names.position(seed.paper_id)
+            reason = SeedReason.SELECTION_IMPOSSIBLE
+            return UnresolvedSeed(number, negative, reason, str(error), position=position)
         n_strangers = sum(other.reason is SeedReason.NOT_INDEXED for other in among)
         near = tuple(self._suggestions(seed.paper_id or "")) if n_strangers < _MAX_SUGGESTED_FOR else ()
         detail = NOT_HERE + ("; did_you_mean lists what comes near." if near else ".")

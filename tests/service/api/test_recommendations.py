@@ -157,6 +157,31 @@ def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
     assert 96 == answer["total"]
 
 
+@pytest.mark.parametrize("place", ["seeds", "negatives"])
+@pytest.mark.parametrize("chosen", [{"facet": "other"}, {"sentences": [150]}], ids=["facet", "sentences"])
+@pytest.mark.parametrize("pasted", [False, True], ids=["by id", "pasted"])
+def test_a_seed_that_cannot_be_used_is_never_returned(
+    client: TestClient, place: str, chosen: dict[str, Any], pasted: bool
+) -> None:
+    """A seed or negative without the chosen sentences is as little in the answer as one that counts."""
+    other = "demo:p00-m03"
+    paper = client.get(f"/v1/papers/{other}").json()["paper"]
+    named = {name: paper[name] for name in ("title", "abstract")} if pasted else {"paper_id": other}
+    given = {"seeds": by_id(ID), "limit": 100}
+    given[place] = [*given.get(place, []), {**named, **chosen}]
+    answer = client.post("/v1/recommendations", json=given).json()
+    assert 1 == len(answer["unresolved"])
+    assert found(recommend(client, *by_id(ID), limit=100, filters={"exclude_ids": [other]})) == found(answer)
+
+
+def test_a_filter_for_unusable_seeds_alone_says_so(client: TestClient) -> None:
+    """If only a seed that cannot be used passes the filters, the answer says that seeds are left out."""
+    given = [*by_id(ID), {"paper_id": "demo:p00-m03", "facet": "other"}]
+    answer = recommend(client, *given, filters={"ids": ["demo:p00-m03"]})
+    assert ([], "filtered_out") == (answer["results"], answer["reason"])
+    assert answer["detail"].startswith("Only papers of the query itself match the filters")
+
+
 def test_a_text_leaves_out_no_paper(client: TestClient) -> None:
     """A paper whose title is given as a text comes first, as in a search: it was not pasted."""
     title = client.get(f"/v1/papers/{ID}").json()["paper"]["title"]
