@@ -241,7 +241,7 @@ class SearchEngine:
         whole: bool,
     ) -> Iterator[RankedPaper]:
         snapshot, encoder = self.snapshot, self.snapshot.manifest.encoder
-        text = words.weight > 0 and all(seed.text is not None for seed in query.seeds)
+        text = words.weight > 0 and all(seed.text is not None for seed in query.seeds_of(parts))
         settings = replace(SERVING, tau=query.tau or default_tau(encoder, text=text))
         specificity = default_specificity(encoder) if query.specificity is None else query.specificity
         comparison = Comparison(

@@ -16,7 +16,7 @@ from models.facets import counted_as
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
-from service.search.aspect import Aspect, Selection
+from service.search.aspect import Aspect, Part, Selection
 
 # Measured: docs/decisions/retrieval/several-seeds.md.
 DEFAULT_NEGATIVE_WEIGHT = 0.4
@@ -145,6 +145,10 @@ class SearchQuery:
         (own,) = self.seeds
         each = (replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed for seed in seeds)
         return replace(self, seeds=tuple(each))
+
+    def seeds_of(self, parts: Iterable[Part]) -> list[Seed]:
+        """Return the seeds that these ``parts`` come from; a seed that is left out has none."""
+        return [self.seeds[number] for number in sorted({part.seed for part in parts if not part.negative})]
 
     @property
     def pasted(self) -> list[Paper]:

@@ -72,12 +72,12 @@ class Respect:
         tau: float,
         specificity: float,
     ) -> "Respect | None":
-        """Return the respect of a query with these parts: facets of all seeds, ``text`` if all are texts.
+        """Return the respect of a query with these parts: facets of their seeds, ``text`` if all are texts.
 
         ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity`` or the
         weight of ``words`` (unless 0) is not the default.
         """
-        seeds = query.seeds
+        seeds = query.seeds_of(parts)
         text = all(seed.text is not None for seed in seeds)
         usual_tau = default_tau(spec, text=text and words > 0)
         usual = (usual_tau, default_specificity(spec), words and default_weight(spec))

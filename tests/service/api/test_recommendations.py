@@ -229,6 +229,20 @@ def test_seeds_that_cannot_be_used_are_explained(client: TestClient) -> None:
     assert found(recommend(client, *by_id(ID))) == found(answer)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [{"text": "Graph networks forecast floods."}, {"paper_id": ID, "facet": "method"}, {"paper_id": ID}],
+)
+def test_a_seed_that_is_left_out_changes_nothing(client: TestClient, seed: dict[str, Any]) -> None:
+    """Scores and strengths are the same with and without seeds that cannot be used."""
+    alone = recommend(client, seed)["results"]
+    lost = by_id("zzz")
+    beside = recommend(client, *lost, seed, *lost, negatives=lost)
+    assert 3 == len(beside["unresolved"])
+    for name in ("score", "strength"):
+        assert [each[name] for each in alone] == [each[name] for each in beside["results"]]
+
+
 def test_without_any_usable_seed_there_is_a_reason(client: TestClient) -> None:
     """If no seed is usable, the answer is empty with a reason, and every seed is listed."""
     answer = recommend(client, *by_id("nope-1", "nope-2"), negatives=by_id(ID))
