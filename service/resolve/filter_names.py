@@ -27,7 +27,7 @@ _KEPT: WeakKeyDictionary[Snapshot, dict[FilterKind, tuple[Any, Any]]] = WeakKeyD
 def names_called(snapshot: Snapshot, kind: FilterKind, given: str) -> list[str]:
     """Return ``given`` if it exists, else the sorted names where each of its words begins a word."""
     check_deadline()
-    if is_known(snapshot, kind, given):
+    if any_known(snapshot, kind, (given,)):
         return [given]
     if not len(snapshot):
         return []
@@ -43,9 +43,9 @@ def names_called(snapshot: Snapshot, kind: FilterKind, given: str) -> list[str]:
     )
 
 
-def is_known(snapshot: Snapshot, kind: FilterKind, name: str) -> bool:
-    """Return whether a paper of the collection has this author, venue or field."""
-    only: dict[str, Any] = {kind: (name,)}
+def any_known(snapshot: Snapshot, kind: FilterKind, names: tuple[str, ...]) -> bool:
+    """Return whether a paper of the collection has one of these authors, venues or fields."""
+    only: dict[str, Any] = {kind: names}
     return bool(snapshot.allowed_papers(Filters(**only)).any())
 
 
@@ -55,7 +55,7 @@ def no_such_name(snapshot: Snapshot, filters: Filters) -> str:
 
 
 def _no_such(snapshot: Snapshot, kind: FilterKind, names: tuple[str, ...]) -> str:
-    if not names or any(is_known(snapshot, kind, given) for given in names):
+    if not names or any_known(snapshot, kind, names):
         return ""
     called = [names_called(snapshot, kind, given) for given in names[:_MAX_READ]]
     meant = list(dict.fromkeys(name for found in called for name in found))

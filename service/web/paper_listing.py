@@ -7,7 +7,7 @@ from models.errors import QueryError
 from models.types import Paper
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.search.filters import MAX_NAME_CHARS
-from service.resolve.filter_names import FILTER_KINDS, ONE, FilterKind, is_known, names_called
+from service.resolve.filter_names import FILTER_KINDS, ONE, FilterKind, any_known, names_called
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
 from service.web.address.given import MAX_NAMES
@@ -87,7 +87,7 @@ def name_unknown(engine: SearchEngine, page_query: PageQuery) -> str:
     """Return the message for a filter that no name in the collection contains, or "" if there is none."""
     for kind in FILTER_KINDS:
         given: tuple[str, ...] = getattr(page_query, kind)
-        if given and not any(is_known(engine.snapshot, kind, name) for name in given):
+        if given and not any_known(engine.snapshot, kind, given):
             long = any(names_called(engine.snapshot, kind, name) for name in given)
             bound = f" of at most {MAX_NAME_CHARS} characters" if long else ""
             return f"No {ONE[kind]}'s name{bound} contains {' or '.join(f'“{each}”' for each in given)}."

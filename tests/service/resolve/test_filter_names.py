@@ -9,7 +9,10 @@ from fastapi.testclient import TestClient
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
 from indexer.files.data_folder import CATALOG_FILE, KEEP
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
+from models.types import Filters
+from service.resolve.filter_names import no_such_name
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 
@@ -52,6 +55,24 @@ def test_a_part_of_a_name_is_answered_with_names(
     assert ([], "filtered_out") == (answer["results"], answer["reason"])
     assert answer["detail"].startswith("No paper matches the filters, because no author is called exactly ")
     assert answer["detail"].endswith(said)
+
+
+def test_unknown_names_are_looked_for_together(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred unknown names are looked for at once, and only the first few once more for suggestions."""
+    asked = []
+    allowed_papers = Snapshot.allowed_papers
+
+    def counted(snapshot: Snapshot, filters: Filters) -> object:
+        asked.append(filters)
+        return allowed_papers(snapshot, filters)
+
+    monkeypatch.setattr(Snapshot, "allowed_papers", counted)
+    snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    names = tuple(f"Nobody {number}" for number in range(100))
+    assert "exactly Nobody 0; give the full name" in no_such_name(snapshot, Filters(authors=names))
+    assert 4 == len(asked)
+    assert not no_such_name(snapshot, Filters(authors=(*names, "Bo Kimura")))
+    assert 5 == len(asked)
 
 
 def test_authors_who_are_there_are_not_doubted(client: TestClient) -> None:
