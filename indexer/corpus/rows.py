@@ -17,7 +17,7 @@ MAX_ID_CHARS = 200
 MAX_TITLE_CHARS = 2_000
 # Six times the longest abstract of the same papers (16,262): a pasted chapter fits, a book does not.
 MAX_ABSTRACT_CHARS = 100_000
-# For abstracts given as lists; as many as a text of MAX_ABSTRACT_CHARS usually holds.
+# As many as a text of MAX_ABSTRACT_CHARS usually holds: a list may have no more, of a text the first count.
 MAX_SENTENCES = 1_000
 MAX_GIVEN_SENTENCE_CHARS = 10_000
 # For a venue, a DOI, an address, one author or one field.
@@ -202,7 +202,7 @@ def _abstract(given: object, facets: object) -> tuple[str, tuple[Sentence, ...]]
         _text(abstract, "abstract", MAX_ABSTRACT_CHARS)
     else:
         abstract = _cleaned_abstract(_text(given, "abstract", MAX_ABSTRACT_CHARS))
-        sentences = split_sentences(abstract)
+        sentences = split_sentences(abstract)[:MAX_SENTENCES]
         if labels is not None:
             # Offsets stay: a cleaned text has one space between sentences, as a joined list has.
             sentences = _labelled(sentences, labels)

@@ -95,6 +95,15 @@ def test_facets_of_a_text_go_to_its_sentences(write: WriteFn) -> None:
     )
 
 
+def test_a_text_has_its_first_thousand_sentences(write: WriteFn) -> None:
+    """A text of more sentences keeps its words, but only the first 1,000 sentences; facets are theirs."""
+    text, facets = " ".join(["We do."] * 14_285), ["method"] * MAX_SENTENCES
+    long, labelled = read_corpus(write(row("a", abstract=text), row("b", abstract=text, facets=facets)))
+    for found in (long, labelled):
+        assert (text, MAX_SENTENCES) == (found.abstract, len(found.sentences))
+    assert {Facet.METHOD} == {sentence.facet for sentence in labelled.sentences}
+
+
 def test_two_authors_may_have_one_name(write: WriteFn) -> None:
     """Each author counts, also one with the name of another; a field counts once."""
     (found,) = read_corpus(write(row(authors=["Wei Wang", "Wei Wang"], fields=["A", "A"])))
