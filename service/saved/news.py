@@ -7,7 +7,7 @@ from typing import Final
 from indexer.catalog.versions import AddedPaper
 from models.errors import SentenceSelectionError
 from models.types import RankedPaper, StrengthLabel
-from service.answer_warnings import WarningCode, coverage_warning, warning
+from service.answer_warnings import WarningCode, warning
 from service.saved.saved_queries import MAX_ADDED
 from service.search.engine import SearchEngine
 from service.search.query import (
@@ -19,6 +19,7 @@ from service.search.query import (
     SeedReason,
     UnresolvedSeed,
 )
+from service.search.reachable import covering
 
 _AWAY: Final = (
     "The papers added since are in a part of the collection that cannot be searched now; try again later."
@@ -131,14 +132,8 @@ def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[
         answer = replace(answer, warnings=(*answer.warnings, list_ends))
     if not answer.results and answer.coverage < 1:
         answer = replace(answer, detail=_AWAY)
-    answer = _covering(answer, min(answer.coverage, last.coverage))
+    answer = covering(answer, min(answer.coverage, last.coverage))
     return answer if weak else _without_weak(answer), n_matching
-
-
-def _covering(answer: SearchAnswer, coverage: float) -> SearchAnswer:
-    """Return ``answer`` with this ``coverage``, the least of several searches, and its warning."""
-    others = (each for each in answer.warnings if each.code is not WarningCode.PARTIAL_COVERAGE)
-    return replace(answer, coverage=coverage, warnings=(*others, *coverage_warning(coverage)))
 
 
 def _is_good(ranked: RankedPaper, answer: SearchAnswer) -> bool:

@@ -1,7 +1,7 @@
 """Coverage: the papers that a query can reach while a machine is unavailable."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -9,7 +9,9 @@ from jaxtyping import Bool
 
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import ShardAwayError
+from service.answer_warnings import WarningCode, coverage_warning
 from service.context import check_deadline
+from service.search.query import SearchAnswer
 
 # How often a query is tried, with one more part of the collection gone each time.
 _MAX_TRIES: Final = 8
@@ -57,3 +59,9 @@ def answer_reachable(snapshot: Snapshot, answer: Callable[[ReachablePapers], _T]
     raise ShardAwayError(
         "The machines that hold parts of the collection are changing; try again in a moment."
     )
+
+
+def covering(answer: SearchAnswer, coverage: float) -> SearchAnswer:
+    """Return ``answer`` with this ``coverage``, the least of several searches, and its warning."""
+    others = (each for each in answer.warnings if each.code is not WarningCode.PARTIAL_COVERAGE)
+    return replace(answer, coverage=coverage, warnings=(*others, *coverage_warning(coverage)))

@@ -19,6 +19,7 @@ from service.resolve.identifiers import is_name
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Detail, Page, SearchAnswer, SearchQuery
+from service.search.reachable import covering
 from service.web.address.page_query import Order, PageQuery
 from service.web.paper_listing import with_names
 from service.web.views.results.alignment import Source
@@ -177,7 +178,8 @@ def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> Search
     if found.next_page is None or not n_more:
         return found
     rest = engine.search(replace(query, limit=n_more, page=found.next_page))
-    return replace(found, results=(*found.results, *rest.results))
+    both = replace(found, results=(*found.results, *rest.results))
+    return covering(both, min(found.coverage, rest.coverage))
 
 
 def _resolve_query(engine: SearchEngine, paging: Paging, page_query: PageQuery) -> _ResolvedQuery:

@@ -48,6 +48,22 @@ def test_files_say_how_much_was_searched(client: TestClient, form: Format) -> No
         assert (200, "0.75") == (answer.status_code, answer.headers["X-Akin-Coverage"]), path
 
 
+def test_a_list_of_two_searches_says_how_much_both_searched(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a part goes away between the searches of a list, page and file say so, and nothing is cached."""
+
+    def losing(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
+        return replace(_search(engine, query), coverage=0.75 if query.page.offset else 1.0)
+
+    by_year, said = f"paper={ID}&sort=year", "Only 75.0 % of the collection could be searched"
+    for search, partly in ((losing, True), (_search, False)):
+        monkeypatch.setattr(SearchEngine, "search", search)
+        assert partly == (said in client.get(f"/?{by_year}").text)
+        file = client.get(f"/results.csv?{by_year}&whole=1")
+        assert ("0.75" if partly else "1.0") == file.headers["X-Akin-Coverage"]
+
+
 def test_the_routes_of_semantic_scholar_say_how_much_was_searched(client: TestClient) -> None:
     """Semantic Scholar's routes have the coverage in a header, for one paper and for lists."""
     one = client.get(f"/recommendations/v1/papers/forpaper/{ID}")
