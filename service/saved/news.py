@@ -63,7 +63,8 @@ class News:
 def unusable_seeds(engine: SearchEngine, query: SearchQuery) -> list[UnresolvedSeed]:
     """Return the seeds of a query to be saved that cannot be used now, such as papers not added yet.
 
-    Raises SentenceSelectionError if none of them can ever be used; DeadlineError.
+    Raises SentenceSelectionError if none of them can ever be used; QueryError if a paper is both a seed and a
+    negative; DeadlineError.
     """
     lost = engine.reader.lost(query)
     impossible = [
@@ -88,7 +89,7 @@ def news_of(
     The papers were added after the change ``since``.
 
     Seeds that cannot be used are left out, and the answer says why. Raises DeadlineError,
-    EncoderMismatchError.
+    EncoderMismatchError, and QueryError if a paper is both a seed and a negative.
     """
     snapshot = engine.snapshot
     # A paper of a later change is not new yet: nobody could mark it as seen.

@@ -114,29 +114,38 @@ class SeedReader:
         return resolved, unresolved
 
     def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
-        """Return the seeds that cannot be used, as is known without the encoder; raises DeadlineError."""
+        """Return the seeds that cannot be used, as is known without the encoder.
+
+        Raises DeadlineError; QueryError if a paper is both a seed and a negative, as ``resolve`` does.
+        """
         lost: list[UnresolvedSeed] = []
+        indexed: list[UsedSeed] = []
         for number, negative, seed in _numbered(query):
             check_deadline()
             try:
-                self._expect_usable(seed, negative=negative)
+                if (used := self._indexed(seed, number, negative=negative)) is not None:
+                    indexed.append(used)
             except (PaperNotFoundError, SentenceSelectionError) as error:
                 lost.append(self._unresolved(number, negative, seed, error, among=lost))
+        expect_apart(indexed)
         return lost
 
-    def _expect_usable(self, seed: Seed, *, negative: bool) -> None:
-        """Raise PaperNotFoundError or SentenceSelectionError as ``_resolve``, but encode nothing."""
+    def _indexed(self, seed: Seed, number: int, *, negative: bool) -> UsedSeed | None:
+        """Return an indexed seed as it is used, else ``None``; raise as ``_resolve``, but encode nothing."""
         _expect_no_choice(seed, negative=negative)
         snapshot, aspect, unit = self._snapshot, seed.aspect, self._snapshot.manifest.encoder.unit
-        position = None if seed.paper_id is None else self._names.position(seed.paper_id)
-        if not aspect.chooses and aspect.unlike is None:
-            return
-        if position is not None:
+        if seed.paper_id is not None:
+            position = self._names.position(seed.paper_id)
+            paper = snapshot.paper(position)
             n_vectors = int(snapshot.offsets[position + 1] - snapshot.offsets[position])
-            select_sentences(aspect, snapshot.paper(position), n_vectors=n_vectors, unit=unit)
-        elif unit is Unit.DOCUMENT or not aspect.names_facets:  # the facets of a pasted paper are not known
+            selection = select_sentences(aspect, paper, n_vectors=n_vectors, unit=unit)
+            return UsedSeed(number, negative, paper, selection.like, selection.unlike)
+        chooses = aspect.chooses or aspect.unlike is not None
+        # The facets of a pasted paper are not known.
+        if chooses and (unit is Unit.DOCUMENT or not aspect.names_facets):
             paper = text_paper(seed.text or "") if seed.paper is None else read_pasted(seed.paper)[0]
             select_sentences(aspect, paper, n_vectors=len(paper.sentences), unit=unit)
+        return None
 
     def _resolve(self, seed: Seed, number: int, *, negative: bool) -> ResolvedSeed:
         # The facets of a text select the sentences to compare it with; the text itself has none.

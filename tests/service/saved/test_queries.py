@@ -257,6 +257,16 @@ def test_sentences_that_do_not_exist_are_not_saved(client: TestClient, body: dic
     assert [] == client.get("/v1/queries").json()["queries"]
 
 
+def test_a_paper_that_is_both_a_seed_and_a_negative_is_not_saved(client: TestClient) -> None:
+    """A query with the same sentences among seeds and negatives is refused in the words of an answer."""
+    both = {"seeds": ["p1", "p2"], "negatives": ["p3", "p2"]}
+    refused = client.post("/v1/queries", json={"name": "a", "recommendations": both})
+    assert 422 == refused.status_code
+    assert client.post("/v1/recommendations", json=both).json()["detail"] == refused.json()["detail"]
+    apart = {**both, "negatives": [{"paper_id": "p2", "sentences": [0]}]}
+    assert 201 == client.post("/v1/queries", json={"name": "a", "recommendations": apart}).status_code
+
+
 def test_seeds_that_cannot_be_used_yet_are_named(client: TestClient) -> None:
     """A query for a paper to be added is saved, and its answer and its feed say that it cannot run yet."""
     search = {"query": {"paper_id": "w/1"}, "sentences": [1]}
