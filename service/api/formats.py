@@ -22,6 +22,8 @@ BATCH_FORMATS = (Format.NDJSON, Format.CSV, Format.PARQUET)
 PAPER_FORMATS = (Format.JSON, Format.BIBTEX, Format.RIS)
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _JSON: Final = ("application/json", "application/problem+json")
+# Browsers send 200 characters. The event loop reads them, and 100,000 would hold it up for 50 ms.
+_MAX_READ_CHARS: Final = 4_096
 # The suffixes of addresses that select a format: GET /v1/papers/{id}.bib.
 SUFFIXES = {".bib": Format.BIBTEX, ".ris": Format.RIS}
 
@@ -31,7 +33,7 @@ def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
 
     Raises AnswerFormatError if ``accept`` allows none of them.
     """
-    ranges = [_media_range(part) for part in accept.lower().split(",") if part.strip()]
+    ranges = _media_ranges(accept)
     if not ranges:
         return offered[0]
     best = max(offered, key=lambda form: _quality(form, ranges))  # the first of equals
@@ -45,9 +47,16 @@ def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
 
 def wants_page(accept: str) -> bool:
     """Return whether ``accept`` is that of a browser showing a page: it names HTML and prefers it to JSON."""
-    ranges = [_media_range(part) for part in accept.lower().split(",") if part.strip()]
+    ranges = _media_ranges(accept)
     liked = {kind: max((q for name, q in ranges if name in kind), default=0.0) for kind in (_HTML, _JSON)}
     return liked[_HTML] > liked[_JSON]
+
+
+def _media_ranges(accept: str) -> list[tuple[str, float]]:
+    """Return the media ranges of a header with their qualities; of a very long one, only the first."""
+    if len(accept) > _MAX_READ_CHARS:
+        accept = accept[:_MAX_READ_CHARS].rpartition(",")[0]
+    return [_media_range(part) for part in accept.lower().split(",") if part.strip()]
 
 
 def _media_range(part: str) -> tuple[str, float]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from models.encoder import Encoder
 from models.errors import AnswerFormatError
-from service.api.formats import LIST_FORMATS, PAPER_FORMATS, Format, negotiate
+from service.api.formats import LIST_FORMATS, PAPER_FORMATS, Format, negotiate, wants_page
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import build_quietly, write_corpus
@@ -57,6 +57,17 @@ def test_the_accept_header_chooses(accept: str, expected: Format | None) -> None
             negotiate(accept, LIST_FORMATS)
     else:
         assert expected is negotiate(accept, LIST_FORMATS)
+
+
+def test_a_very_long_accept_header_is_read_in_part() -> None:
+    """Only the whole ranges among the first 4,096 characters count: the event loop reads them."""
+    many = "a," * 60_000
+    assert CSV is negotiate(f"text/csv,{many}application/json", LIST_FORMATS)
+    with pytest.raises(AnswerFormatError):
+        negotiate(f"{many}text/csv", LIST_FORMATS)
+    assert (True, False) == (wants_page(f"text/html,{many}"), wants_page(f"{many}text/html"))
+    # Its quality lies behind the last character that is read.
+    assert JSON is negotiate(f"application/json;q=0.5,{'a' * 4_064},text/csv;q=0", LIST_FORMATS)
 
 
 @given(st.text(st.characters(max_codepoint=255), max_size=60) | st.text("*/;=q0.1,aj ", max_size=60))
