@@ -65,8 +65,8 @@ def _model(content: bytes, field: ModelField) -> Any:
         raise RequestValidationError([_no_json(error)]) from error
     except UnicodeError as error:
         raise HTTPException(400, "The body is not encoded in UTF-8; send it in UTF-8.") from error
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(400, "There was an error parsing the body") from error
+    except RecursionError as error:
+        raise HTTPException(400, "The body is nested too deeply; send it flatter.") from error
     model, errors = field.validate(given, {}, loc=_WHERE)
     if errors:
         raise RequestValidationError(errors)
