@@ -1,11 +1,12 @@
 """The interface of test collections: papers, queries with the pools they rank, and graded judgements."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol, runtime_checkable
 
+from models.registry import resolve
 from models.types import Paper
 
 # The reader of each test collection, as ``module:name``, and a description.
@@ -117,3 +118,27 @@ class CollectionReader(Protocol):
         Raises CollectionMissingError, naming publisher and layout, if the collection is not there.
         """
         ...
+
+
+@runtime_checkable
+class UsesMorePapers(Protocol):
+    """A test collection that measures more papers than those that ``load`` returns."""
+
+    def used_papers(self, path: Path) -> Iterator[Paper]:
+        """Yield the papers of all tasks; raises what ``load`` raises."""
+        ...
+
+
+def papers_used(name: str, path: Path) -> Iterator[Paper]:
+    """Yield every paper and every query that ``akin evaluate`` measures on the collection ``name``.
+
+    Raises UnknownNameError, and what the collection's ``load`` raises.
+    """
+    reader: CollectionReader = resolve(SETS, name, "test collection")()
+    if isinstance(reader, UsesMorePapers):
+        yield from reader.used_papers(path)
+        return
+    collection = reader.load(path)
+    for paper in collection.papers.values():
+        yield replace(paper, id=f"{name}:{paper.id}") if collection.numbered else paper
+    yield from (query.paper for query in collection.queries)

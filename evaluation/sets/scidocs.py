@@ -20,6 +20,7 @@ from models.types import Paper, Unit
 
 RANKING_TASKS = ("coview", "coread", "cite", "cocite")
 CLASSIFICATION_TASKS = ("mag", "mesh")
+_METADATA = tuple(f"paper_metadata_{tasks}.json" for tasks in ("view_cite_read", "mag_mesh", "recomm"))
 # Two figures for each ranking task and the recommendation, one for each classification task.
 _N_FIGURES = 12
 _SPLITS = ("train", "val", "test")
@@ -46,7 +47,7 @@ class ScidocsSet:
     def load(self, path: Path) -> Collection:
         """Read the ranking tasks; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
         judgements = {task: locate(self, path, f"{task}/test.qrel") for task in RANKING_TASKS}
-        metadata = json_document(locate(self, path, "paper_metadata_view_cite_read.json"))
+        metadata = json_document(locate(self, path, _METADATA[0]))
         of_task = {task: read_qrels(file) for task, file in judgements.items()}
         judged = {
             paper: None
@@ -74,6 +75,12 @@ class ScidocsSet:
             notes=notes_on(blank, len(judged) - len(papers) - len(blank)),
         )
 
+    def used_papers(self, path: Path) -> Iterator[Paper]:
+        """Yield the papers of all tasks, those of ``evaluate`` too; raises what ``load`` raises."""
+        for file in [locate(self, path, name) for name in _METADATA]:
+            metadata = json_document(file)
+            yield from to_papers(_texts(metadata, metadata))[0].values()
+
     def evaluate(self, path: Path, encode: EncodePapers, *, system: str) -> list[Row]:
         """Measure classification (``mag``, ``mesh``) and recommendation (``recomm``), one vector per paper.
 
@@ -83,9 +90,7 @@ class ScidocsSet:
         files = [locate(self, path, f"{t}/{s}.csv") for t in CLASSIFICATION_TASKS for s in ("train", "test")]
         clicks = {split: locate(self, path, f"recomm/{split}.csv") for split in _SPLITS}
         scores = locate(self, path, "recomm/propensity_scores.json")
-        mag_mesh, recomm = (
-            locate(self, path, f"paper_metadata_{name}.json") for name in ("mag_mesh", "recomm")
-        )
+        mag_mesh, recomm = (locate(self, path, name) for name in _METADATA[1:])
 
         examples = [_examples(file) for file in files]
         metadata = json_document(mag_mesh)

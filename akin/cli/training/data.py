@@ -1,7 +1,6 @@
 """``akin train data``: training sets from papers and citing sentences."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -20,11 +19,10 @@ from akin.cli.training.sets import (
     read_queries,
     write_set,
 )
-from evaluation.collection import SETS, CollectionReader
+from evaluation.collection import SETS, papers_used
 from indexer.corpus.read import CorpusReport
 from models.encoder import load_encoder
 from models.errors import InputError
-from models.registry import resolve
 from models.training.examples import Example
 from models.training.pairs.citations import citation_triplets
 from models.training.pairs.citing import (
@@ -241,7 +239,7 @@ def _guarded(
 
 def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
     """Return a guard against the papers of evaluations and those of a file of ids."""
-    used = [paper for named in leave_out or () for paper in _papers_of(named)]
+    used = (paper for named in leave_out or () for paper in _papers_of(named))
     # The report is part of the set, and cards are published, so no paths of this machine.
     names = [
         f"{name}={Path(path).name}" for name, _, path in (each.partition("=") for each in leave_out or ())
@@ -250,16 +248,11 @@ def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
     return LeakGuard(used, ids=() if ids is None else read_ids(ids), named=names)
 
 
-def _papers_of(named: str) -> list[Paper]:
+def _papers_of(named: str) -> Iterator[Paper]:
     name, equals, path = named.partition("=")
     if not equals:
         raise InputError(f"--leave-out {named!r}: expected SET=PATH, such as csfcube=/data/csfcube.")
-    reader: CollectionReader = resolve(SETS, name, "test collection")()
-    collection = reader.load(Path(path))
-    papers = list(collection.papers.values())
-    if collection.numbered:
-        papers = [replace(paper, id=f"{name}:{paper.id}") for paper in papers]
-    return [*papers, *(query.paper for query in collection.queries)]
+    return papers_used(name, Path(path))
 
 
 def _write(

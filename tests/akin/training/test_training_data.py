@@ -13,7 +13,7 @@ from models.errors import BrokenRowError, InputError
 from models.training.examples import Example
 from models.training.pairs.citing import short_text, training_set
 from tests.support.examples.evaluation.set_examples import EXAMPLES as EVALUATIONS
-from tests.support.examples.evaluation.set_examples import lines, write
+from tests.support.examples.evaluation.set_examples import lines, metadata, write
 from tests.support.examples.models.training_sets import citing_sentences, write_lines
 
 RUN = CliRunner()
@@ -119,6 +119,21 @@ def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: 
     output, out = made(tmp_path, *args)
     assert "1 by title" in output
     assert len(read_set(out).examples) == 19
+
+
+def test_papers_of_every_task_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
+    """SciDocs' papers of classification and recommendation are left out like those that it ranks."""
+    subjects = {"view_cite_read": "tides of seas", "mag_mesh": "cats of Rome", "recomm": "ores of salt"}
+    for tasks, subject in subjects.items():
+        write(tmp_path / "scidocs", f"paper_metadata_{tasks}.json", json.dumps(metadata(subject)))
+    titles = [f"On {subject}" for subject in (*subjects.values(), "nothing evaluated")]
+    rows = [{"id": f"p{i}", "title": title, "abstract": SENTENCES} for i, title in enumerate(titles)]
+    papers = write_lines(tmp_path / "papers.jsonl", rows)
+    output, out = made(
+        tmp_path, "cloze", "--papers", papers, "--leave-out", f"scidocs={tmp_path / 'scidocs'}"
+    )
+    assert "3 by title" in output
+    assert ["cloze:p3"] == [example.query for example in read_set(out).examples]
 
 
 @pytest.mark.parametrize("name", ["beir", "trec", "doris-mae"])
