@@ -9,14 +9,18 @@ from models.training.pairs.cropping import paper_of
 from models.types import Paper
 
 _OTHER = re.compile(r"[\W_]+")
+_NO_LETTER = re.compile(r"[\W\d_]+")
 # Titles like "Introduction" are shared by chance, so titles of fewer characters are not compared.
 _MIN_TITLE_CHARS = 12
+# Abstracts like "No abstract available." are shared by chance, too.
+_MIN_ABSTRACT_LETTERS = 60
 _OF_CITING = "of the citing paper"
 
 
 class LeakGuard:
-    """A filter for papers of evaluations, by id, DOI and title; ``counts`` holds the number found by each.
+    """A filter for papers of evaluations, by id, DOI, title or text; ``counts`` has the number found by each.
 
+    The text is the abstract, of which only letters count, because PubMed RCT has @ in place of numbers.
     A text that a recipe made of a paper stands for this paper, by id.
     ``without_leaked_citations`` compares the id of a citing paper, also with the papers that
     ``without_leaks`` left out, and its DOI and title if given. ``named`` holds the names of the evaluations.
@@ -26,13 +30,15 @@ class LeakGuard:
         self, papers: Iterable[Paper], *, ids: Iterable[str] = (), named: Sequence[str] = ()
     ) -> None:
         self.named = tuple(named)
-        self._ids, self._dois, self._titles = set(ids), set[str](), set[str]()
+        self._ids, self._dois = set(ids), set[str]()
+        self._titles, self._texts = set[str](), set[str]()
         for paper in papers:
             self._ids.add(paper_of(paper.id))
             if paper.doi:
                 self._dois.add(paper.doi.casefold())
             for title in _titles(paper):
                 self._titles.add(title)
+            self._texts.add(_letters(paper.abstract))
         self.counts: Counter[str] = Counter()
         self._left_out: set[str] = set()
         self._citing: set[str] = set()
@@ -64,7 +70,10 @@ class LeakGuard:
     def _reason(self, paper: Paper) -> str:
         if paper.id in self._ids:
             return "id"
-        return self._used(paper.doi, _titles(paper))
+        if reason := self._used(paper.doi, _titles(paper)):
+            return reason
+        text = _letters(paper.abstract)
+        return "text" if len(text) >= _MIN_ABSTRACT_LETTERS and text in self._texts else ""
 
     def _used(self, doi: str | None, titles: Iterable[str]) -> str:
         """Return "doi" or "title" if an evaluation uses a paper with this DOI or title; empty otherwise."""
@@ -106,6 +115,10 @@ def _keys(paper: Paper) -> list[str]:
 def _titles(paper: Paper) -> list[str]:
     """Return the title, or else the abstract, reduced to letters and digits; empty if it is too short."""
     return _plain(paper.title or paper.abstract)
+
+
+def _letters(text: str) -> str:
+    return _NO_LETTER.sub("", text).casefold()
 
 
 def _plain(title: str) -> list[str]:

@@ -136,6 +136,19 @@ def test_papers_of_every_task_of_an_evaluation_are_left_out(tmp_path: Path) -> N
     assert ["cloze:p3"] == [example.query for example in read_set(out).examples]
 
 
+def test_labelled_abstracts_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
+    """The abstracts of CSAbstruct have neither titles nor ids, so they are found by their text."""
+    labelled = lines({"sentences": SENTENCES, "labels": ["background", "method", "result"]})
+    write(tmp_path / "csabstruct", "test.jsonl", labelled)
+    rows = [{"id": "p0", "title": "A title of its own", "abstract": " ".join(SENTENCES)}]
+    rows.append({"id": "p1", "title": "Another title", "abstract": " ".join(reversed(SENTENCES))})
+    papers = write_lines(tmp_path / "papers.jsonl", [*rows])
+    args = ("cloze", "--papers", papers, "--leave-out", f"functions={tmp_path / 'csabstruct'}")
+    output, out = made(tmp_path, *args)
+    assert "1 by text" in output
+    assert ["cloze:p1"] == [example.query for example in read_set(out).examples]
+
+
 @pytest.mark.parametrize("name", ["beir", "trec", "doris-mae"])
 def test_numbers_of_an_evaluation_are_no_ids_of_papers(tmp_path: Path, name: str) -> None:
     """A paper with the number of a query, or of an entry in a list of texts, is kept; one by title is not."""

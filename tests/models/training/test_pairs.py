@@ -330,7 +330,10 @@ def test_held_out_texts_that_belong_together_are_no_rivals() -> None:
 def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     """Papers of evaluations are left out by id, DOI or a long title, and each reason is counted."""
     guard = LeakGuard(
-        [paper("used", title="Attention: Is All You Need?", doi="10.1/AB"), paper("x", title="Notes")],
+        [
+            paper("used", ("Words of its own.",), title="Attention: Is All You Need?", doi="10.1/AB"),
+            paper("x", ("Notes of its own.",), title="Notes"),
+        ],
         ids=["listed"],
     )
     given = {
@@ -343,6 +346,27 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     }
     assert list(guard.without_leaks(given)) == ["notes", "clean"]
     assert guard.counts == {"id": 2, "title": 1, "doi": 1}
+
+
+def test_abstracts_of_evaluations_are_left_out_by_their_text() -> None:
+    """An evaluation may have abstracts without titles, with @ for numbers; a short phrase is no abstract."""
+    used = "In 40 of 57 patients , the pain went away after some weeks of warm baths in salty water ."
+    same = "In 40 of 57 patients, the pain went away after some weeks of warm baths in salty water."
+    guard = LeakGuard(
+        [
+            short_text("line:1", used),
+            short_text("2", used.replace("40", "@").replace("57", "@").replace("warm", "cold")),
+            short_text("3", "No abstract available."),
+        ]
+    )
+    given = {
+        "warm": paper("warm", (same,)),
+        "cold": paper("cold", (same.replace("warm", "cold"),)),
+        "hot": paper("hot", (same.replace("warm", "hot"),)),
+        "none": paper("none", ("No abstract available.",)),
+    }
+    assert list(guard.without_leaks(given)) == ["hot", "none"]
+    assert guard.counts == {"text": 2}
 
 
 def test_a_citing_paper_of_an_evaluation_is_known_by_title_and_doi() -> None:
