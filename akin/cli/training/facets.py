@@ -17,6 +17,7 @@ from models.encoder import Encoder
 from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
 from models.facets import load_tagger, read_tagger
+from models.training.pairs.leaks import letters_of
 from models.types import Paper, ProgressFn
 
 if TYPE_CHECKING:
@@ -41,13 +42,25 @@ class LabelledPapers:
 
 
 def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> LabelledPapers:
-    """Read the abstracts of several sources, each with ``read_labelled``."""
+    """Read the abstracts of several sources, each with ``read_labelled``.
+
+    An abstract that is held out is not learnt from another source, nor under another id. How many were
+    skipped for this is printed to stderr. Raises InputError if none is left.
+    """
     read = [read_labelled(path, held_out=held_out) for path in paths]
-    return LabelledPapers(
-        tuple(paper for each in read for paper in each.learnt),
-        tuple(paper for each in read for paper in each.held_out),
-        len(read[0].learnt),
-    )
+    kept = tuple(paper for each in read for paper in each.held_out)
+    known = set(map(_text, kept))
+    learnt = [[paper for paper in each.learnt if not known or _text(paper) not in known] for each in read]
+    for path, each, own in zip(paths, read, learnt, strict=True):
+        _warn_of_skipped(path, len(each.learnt) - len(own), "that are also held out")
+    if not any(learnt):
+        raise InputError(f"All abstracts to learn from are also held out, at {held_out:g}; hold out fewer.")
+    return LabelledPapers(tuple(paper for own in learnt for paper in own), kept, len(learnt[0]))
+
+
+def _text(paper: Paper) -> str:
+    """Return what is equal in copies of an abstract: its letters, without the labels of sections."""
+    return letters_of((labelled_by_sections(paper) or paper).abstract)
 
 
 def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:

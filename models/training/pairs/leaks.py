@@ -38,7 +38,7 @@ class LeakGuard:
                 self._dois.add(paper.doi.casefold())
             for title in _titles(paper):
                 self._titles.add(title)
-            self._texts.add(_letters(paper.abstract))
+            self._texts.add(letters_of(paper.abstract))
         self.counts: Counter[str] = Counter()
         self._left_out: set[str] = set()
         self._citing: set[str] = set()
@@ -72,7 +72,7 @@ class LeakGuard:
             return "id"
         if reason := self._used(paper.doi, _titles(paper)):
             return reason
-        text = _letters(paper.abstract)
+        text = letters_of(paper.abstract)
         return "text" if len(text) >= _MIN_ABSTRACT_LETTERS and text in self._texts else ""
 
     def _used(self, doi: str | None, titles: Iterable[str]) -> str:
@@ -117,7 +117,8 @@ def _titles(paper: Paper) -> list[str]:
     return _plain(paper.title or paper.abstract)
 
 
-def _letters(text: str) -> str:
+def letters_of(text: str) -> str:
+    """Return the letters of a text in one case, to find copies with other spaces, marks or numbers."""
     return _NO_LETTER.sub("", text).casefold()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from akin.cli.training.facets import read_labelled
+from akin.cli.training.facets import read_all_labelled, read_labelled
 from models.errors import InputError
 from models.facets import read_metadata
 from models.types import Facet
@@ -16,11 +16,14 @@ SECTIONS = (
     "BACKGROUND: {0} is feared. METHODS: We gave {0} to mice. RESULTS: Mice with {0} died. All of them did."
 )
 
+# Abstracts that differ only in a number count as the same.
+TOXINS = [f"toxin {tens}{ones}" for tens in "abcd" for ones in "abcdefghij"]
+
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """Return a corpus of 40 papers with section labels, one with facets, and two with neither."""
-    texts = [SECTIONS.format(f"toxin {number}") for number in range(40)]
+    texts = [SECTIONS.format(toxin) for toxin in TOXINS]
     rows: list[dict[str, object]] = [
         {"id": f"p{number}", "title": f"Toxin {number}", "abstract": text}
         for number, text in enumerate(texts)
@@ -54,6 +57,33 @@ def test_papers_are_learnt_from_or_measured_on(corpus: Path) -> None:
     expected = [Facet.BACKGROUND, Facet.METHOD, Facet.RESULT, Facet.RESULT]
     assert expected == [sentence.facet for sentence in some.sentences]
     assert (41, 0) == (len(read_labelled(corpus).learnt), len(read_labelled(corpus).held_out))
+
+
+def test_what_is_held_out_of_one_source_is_learnt_from_none(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An abstract that two sources hold under two ids is learnt only if neither id is held out."""
+    other = tmp_path / "train.txt"
+    rows = [SECTIONS.format(toxin).replace(" All", " RESULTS: All") for toxin in TOXINS]
+    labelled = [re.sub(r" ?\b([A-Z]{5,}): ", r"\n\1\t", row) for row in rows]
+    other.write_text(
+        "".join(f"###{number}{row}\n\n" for number, row in enumerate(labelled)), encoding="utf-8"
+    )
+    read = read_all_labelled([corpus, other], held_out=0.3)
+    learnt, held_out = (
+        {
+            paper.abstract.split(" is feared")[0].rpartition("toxin ")[2]
+            for paper in papers
+            if paper.id != "own"
+        }
+        for papers in (read.learnt, read.held_out)
+    )
+    assert {toxin.removeprefix("toxin ") for toxin in TOXINS} == learnt | held_out
+    assert not learnt & held_out
+    assert len({paper.id for paper in read.learnt if paper.id.startswith("p")}) == len(learnt)
+    assert f"{other}: skipped" in (shown := flat(capsys.readouterr().err))
+    assert "abstracts that are also held out." in shown
+    assert read.n_first == sum(not paper.id.isdigit() for paper in read.learnt)
 
 
 def test_what_is_skipped_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,12 +34,13 @@ def config(tmp_path: Path) -> Path:
     config.write_text(config.read_text() + TABLES)
     rows = [
         {
-            "id": f"p{number}",
+            "id": f"p-{tens}-{ones}",
             "title": "graph",
-            "abstract": [f"We show a result {number}.", f"A method of a cell {number}."],
+            "abstract": [f"We show a result {ones}.", f"A method of a cell {tens}."],
             "facets": ["result", "method"],
         }
-        for number in range(40)
+        for tens in "abcd"
+        for ones in "abcdefghij"
     ]
     (tmp_path / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "phrases.toml").write_text(PHRASES)
