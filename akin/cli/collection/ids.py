@@ -1,8 +1,10 @@
 """Reading of files of paper ids, one id per line."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from indexer.corpus.library.names import name_of, reference_of
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 
@@ -16,3 +18,15 @@ def read_ids(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start}); expected one id per line.") from error
     return [line.strip() for line in lines if line.strip()]
+
+
+def names_in(path: Path) -> Iterator[str]:
+    """Yield the lines of a file, and the ids that they mean, such as ``doi:10.1/x`` for its address.
+
+    Raises what ``read_ids`` raises.
+    """
+    for line in read_ids(path):
+        yield line
+        # A number alone may be the id of anything.
+        if found := name_of(line) or (None if line.isdigit() else reference_of(line)):
+            yield found

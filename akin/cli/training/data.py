@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from akin.cli.collection.ids import read_ids
+from akin.cli.collection.ids import names_in
 from akin.cli.collection.lookups import refused_rows
 from akin.cli.consoles import stderr, stdout
 from akin.cli.progress import show_progress
@@ -68,7 +68,10 @@ LeaveOut = Annotated[
     ),
 ]
 LeaveOutIds = Annotated[
-    Path | None, typer.Option("--leave-out-ids", help="A file of paper ids to leave out.", dir_okay=False)
+    Path | None,
+    typer.Option(
+        "--leave-out-ids", help="A file of ids, DOIs or addresses of papers to leave out.", dir_okay=False
+    ),
 ]
 HeldOut = Annotated[
     int, typer.Option(min=0, help="Number of examples to hold out for measuring, with all their papers.")
@@ -245,7 +248,7 @@ def _guard(leave_out: list[str] | None, ids: Path | None) -> LeakGuard:
         f"{name}={Path(path).name}" for name, _, path in (each.partition("=") for each in leave_out or ())
     ]
     names += [] if ids is None else [ids.name]
-    return LeakGuard(used, ids=() if ids is None else read_ids(ids), named=names)
+    return LeakGuard(used, ids=() if ids is None else names_in(ids), named=names)
 
 
 def _papers_of(named: str) -> Iterator[Paper]:

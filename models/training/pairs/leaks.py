@@ -15,6 +15,7 @@ _MIN_TITLE_CHARS = 12
 # Abstracts like "No abstract available." are shared by chance, too.
 _MIN_ABSTRACT_LETTERS = 60
 _OF_CITING = "of the citing paper"
+_DOI = "doi:"
 
 
 class LeakGuard:
@@ -30,12 +31,12 @@ class LeakGuard:
         self, papers: Iterable[Paper], *, ids: Iterable[str] = (), named: Sequence[str] = ()
     ) -> None:
         self.named = tuple(named)
-        self._ids, self._dois = set(ids), set[str]()
+        self._ids = set(ids)
+        self._dois = {_doi(name) for name in self._ids}
         self._titles, self._texts = set[str](), set[str]()
         for paper in papers:
             self._ids.add(paper_of(paper.id))
-            if paper.doi:
-                self._dois.add(paper.doi.casefold())
+            self._dois.add(_doi(paper.id, paper.doi))
             for title in _titles(paper):
                 self._titles.add(title)
             self._texts.add(letters_of(paper.abstract))
@@ -60,7 +61,7 @@ class LeakGuard:
         known = self._ids | self._left_out
         for citation in citations:
             by_id = "id" if citation.citing in known else ""
-            reason = by_id or self._used(citation.doi, _plain(citation.title))
+            reason = by_id or self._used(_doi(citation.citing, citation.doi), _plain(citation.title))
             if not reason:
                 yield citation
             elif citation.citing not in self._citing:
@@ -70,14 +71,14 @@ class LeakGuard:
     def _reason(self, paper: Paper) -> str:
         if paper.id in self._ids:
             return "id"
-        if reason := self._used(paper.doi, _titles(paper)):
+        if reason := self._used(_doi(paper.id, paper.doi), _titles(paper)):
             return reason
         text = letters_of(paper.abstract)
         return "text" if len(text) >= _MIN_ABSTRACT_LETTERS and text in self._texts else ""
 
-    def _used(self, doi: str | None, titles: Iterable[str]) -> str:
+    def _used(self, doi: str, titles: Iterable[str]) -> str:
         """Return "doi" or "title" if an evaluation uses a paper with this DOI or title; empty otherwise."""
-        if doi and doi.casefold() in self._dois:
+        if doi and doi in self._dois:
             return "doi"
         return "title" if any(title in self._titles for title in titles) else ""
 
@@ -105,6 +106,11 @@ def n_shared(texts: Iterable[Paper], others: Collection[Paper]) -> int:
         return own in (made_of if own == text.id else ids) or not known.isdisjoint(_keys(text))
 
     return sum(map(is_shared, texts))
+
+
+def _doi(name: str, doi: str | None = None) -> str:
+    """Return ``doi`` in one case, or else the DOI in an id like ``doi:10.1/x``, or else an empty text."""
+    return (doi or (name.removeprefix(_DOI) if name.startswith(_DOI) else "")).casefold()
 
 
 def _keys(paper: Paper) -> list[str]:

@@ -136,6 +136,28 @@ def test_papers_of_every_task_of_an_evaluation_are_left_out(tmp_path: Path) -> N
     assert ["cloze:p3"] == [example.query for example in read_set(out).examples]
 
 
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("10.1145/3292500", "doi:10.1145/3292500"),
+        ("https://doi.org/10.1145/ABC", "doi:10.1145/abc"),
+        ("arXiv:2104.06921v2", "arxiv:2104.06921"),
+        ("https://arxiv.org/abs/2104.06921", "arxiv:2104.06921"),
+        ("own/7", "own/7"),
+        ("24491034", ""),
+    ],
+)
+def test_ids_to_leave_out_may_be_written_as_people_write_them(tmp_path: Path, line: str, left: str) -> None:
+    """DOIs, arXiv ids and addresses mean the ids of papers; a number alone is only itself."""
+    names = ("doi:10.1145/3292500", "doi:10.1145/abc", "arxiv:2104.06921", "own/7", "pmid:24491034")
+    rows = [{"id": name, "title": f"About {name}", "abstract": " ".join(SENTENCES)} for name in names]
+    (tmp_path / "ids.txt").write_text(f"{line}\n")
+    papers = write_lines(tmp_path / "papers.jsonl", [*rows])
+    _, out = made(tmp_path, "cloze", "--papers", papers, "--leave-out-ids", tmp_path / "ids.txt")
+    kept = {example.query.removeprefix("cloze:") for example in read_set(out).examples}
+    assert {left} - {""} == {*names} - kept
+
+
 def test_labelled_abstracts_of_an_evaluation_are_left_out(tmp_path: Path) -> None:
     """The abstracts of CSAbstruct have neither titles nor ids, so they are found by their text."""
     labelled = lines({"sentences": SENTENCES, "labels": ["background", "method", "result"]})

@@ -348,6 +348,21 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     assert guard.counts == {"id": 2, "title": 1, "doi": 1}
 
 
+def test_a_doi_is_known_as_an_id_and_as_a_doi() -> None:
+    """A DOI that is listed or used leaves out papers with it as DOI or as id, in any case."""
+    guard = LeakGuard([paper("doi:10.2/Used", ("Words of its own.",))], ids=["doi:10.1/ABC"])
+    given = {
+        "id": paper("doi:10.1/abc"),
+        "doi": paper("x", doi="10.1/Abc"),
+        "used": paper("y", doi="10.2/used"),
+        "clean": paper("doi:10.1/ab", doi=None),
+    }
+    assert list(guard.without_leaks(given)) == ["clean"]
+    cited = Citation("doi:10.1/Abc", "By a listed paper.", ("a",), 1)
+    assert list(guard.without_leaked_citations([cited])) == []
+    assert guard.counts == {"doi": 3, "doi of the citing paper": 1}
+
+
 def test_abstracts_of_evaluations_are_left_out_by_their_text() -> None:
     """An evaluation may have abstracts without titles, with @ for numbers; a short phrase is no abstract."""
     used = "In 40 of 57 patients , the pain went away after some weeks of warm baths in salty water ."
