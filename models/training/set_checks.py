@@ -5,17 +5,13 @@ from collections.abc import Sequence
 
 from models.errors import InputError
 from models.training.examples import Example, TrainingSet
-from models.training.objectives.aspire_ablations import AttentionTriplet, MaxTriplet
-from models.training.objectives.aspire_ot import TransportTriplet
 from models.training.objectives.aspire_ts import TextualSupervision
 from models.training.objectives.aspire_ts_ot import SupervisedTransport
 from models.training.objectives.batch import RetrievalObjective
-from models.training.objectives.specter import DocumentTriplet
 from models.training.pairs.leaks import n_shared
 
 _ALIGNED = (TextualSupervision, SupervisedTransport)
-_TRIPLETS = (*_ALIGNED, TransportTriplet, AttentionTriplet, MaxTriplet, DocumentTriplet)
-# The pairs of examples to check: if none of this many gives a triple, a run is not worth it.
+# The pairs of examples to check: if none of this many gives a negative, a run is not worth it.
 _MAX_PAIRS = 1_000_000
 
 
@@ -24,16 +20,17 @@ def require_learnable(
 ) -> None:
     """Raise InputError if an objective cannot learn from the set at the same place in ``sets``.
 
-    Textual supervision needs aligned sentences in every example; a triplet loss needs at least one batch
-    with a negative. ``batch`` is the number of examples; ``in_batch`` means that batches mix all sets.
+    Textual supervision needs aligned sentences in every example; every objective needs at least one batch
+    with a negative, without which its loss is 0. ``batch`` is the number of examples; ``in_batch`` means that
+    batches mix all sets.
     """
     for own, objective in zip(sets, objectives, strict=True):
         if isinstance(objective, _ALIGNED):
             _require_aligned(own)
-        if isinstance(objective, _TRIPLETS) and not _has_triple(sets if in_batch else [own], batch):
+        if not _has_negative(sets if in_batch else [own], batch):
             raise InputError(
-                f"No batch of {own.name} can have a triple: give the examples negatives, or make batches of "
-                "at least two examples whose papers do not belong together."
+                f"No batch of {own.name} can have a negative, so there is nothing to learn: give the "
+                "examples negatives, or make batches of at least two whose papers do not belong together."
             )
 
 
@@ -61,7 +58,7 @@ def _require_aligned(own: TrainingSet) -> None:
         )
 
 
-def _has_triple(sets: Sequence[TrainingSet], batch: int) -> bool:
+def _has_negative(sets: Sequence[TrainingSet], batch: int) -> bool:
     """Return whether an example has an explicit negative, or two examples of a batch give each other one."""
 
     def belong(text: str, other: str) -> bool:

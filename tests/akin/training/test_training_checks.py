@@ -83,7 +83,9 @@ def test_no_common_text_is_no_warning(tmp_path: Path) -> None:
     [
         ([(IN_BATCH, 'name = "ts"')], "10 of the 10 of set have none, the first is number 1"),
         ([(IN_BATCH, 'name = "ts-ot"')], "akin train data cocited --align"),
-        ([(IN_BATCH, 'name = "ot"'), ("batch = 4", "batch = 1")], "No batch of set can have a triple"),
+        ([(IN_BATCH, 'name = "ot"'), ("batch = 4", "batch = 1")], "No batch of set can have a negative"),
+        ([("batch = 4", "batch = 1\naccumulate = 4")], "No batch of set can have a negative"),
+        ([(IN_BATCH, 'name = "mnrl"'), ("batch = 4", "batch = 1")], "No batch of set can have a negative"),
     ],
 )
 def test_sets_that_an_objective_cannot_learn_from_are_refused(
