@@ -251,6 +251,6 @@ def _source_opener(
         cache = request.cache
         if cache is not None and request.precision is not Precision.FLOAT32:
             cache /= request.precision  # the same encoder, but other vectors
-        return VectorSource(loaded, cache=cache, snapshot=snapshot, on_progress=on_progress)
+        return VectorSource(loaded, name=encoder, cache=cache, snapshot=snapshot, on_progress=on_progress)
 
     return open_source

@@ -115,12 +115,11 @@ class ScidocsSet:
         Raises InputError for vectors of a snapshot, which has no document vectors for sentence encoders.
         """
         for source in sources:
-            spec = source.encoder.spec
-            if source.snapshot is not None and spec.unit is Unit.SENTENCE:
+            if source.snapshot is not None and source.encoder.spec.unit is Unit.SENTENCE:
                 raise InputError(
                     "SciDocs needs document vectors, which a snapshot does not have; leave out --data."
                 )
-            system = f"{spec.name}:document"
+            system = f"{source.name}:document"
             rows = self.evaluate(path, partial(_documents, source), system=system)
             yield from (*rows, *average([*ranked, *rows], system))
 

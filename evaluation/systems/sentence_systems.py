@@ -42,12 +42,12 @@ def sentence_vectors(
         views["context"] = source.of(papers, stage=spec.name, layers=layers)
     found = {}
     for view, encoded in views.items():
-        found[f"{spec.name}:{view}"] = [paper.sentences for paper in encoded]
+        found[f"{source.name}:{view}"] = [paper.sentences for paper in encoded]
         for layer in layers[:-1]:  # the last, pooled, is the encoder's own vectors
-            found[f"{spec.name}:{view}:layer{layer}"] = [_of(paper, (layer,))[0] for paper in encoded]
+            found[f"{source.name}:{view}:layer{layer}"] = [_of(paper, (layer,))[0] for paper in encoded]
         for head in trained:
             vectors = [head.vectors(_of(paper, head.spec.layers)) for paper in encoded]
-            found[f"{spec.name}:{view}:{head.spec.name}"] = vectors
+            found[f"{source.name}:{view}:{head.spec.name}"] = vectors
     return found
 
 

@@ -41,6 +41,7 @@ class CollectionVectors:
 class VectorSource:
     """The vectors of papers by ``encoder``; ``cache`` is a folder that keeps them between runs.
 
+    ``name`` is what the names of systems call the encoder, such as a folder as it was given; its own if None.
     ``snapshot``, built with the same encoder, provides the sentence vectors of its papers as it stores them
     (float16 if vectors are normalised). Raises EncoderMismatchError if it was built with another encoder.
     """
@@ -49,6 +50,7 @@ class VectorSource:
         self,
         encoder: Encoder,
         *,
+        name: str | None = None,
         cache: Path | None = None,
         snapshot: Snapshot | None = None,
         on_progress: ProgressFn,
@@ -56,6 +58,7 @@ class VectorSource:
         if snapshot is not None:
             snapshot.manifest.expect_encoder(encoder.spec)
         self.encoder = encoder
+        self.name = name or encoder.spec.name
         self.snapshot = snapshot
         self._cache = None if cache is None else VectorCache(cache / encoder.spec.fingerprint[:16])
         self._on_progress = on_progress

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,13 @@ from evaluation.sets import functions
 from evaluation.sets.functions import FunctionsSet, retrieval_by_label
 from evaluation.sets.scidocs import ScidocsSet
 from evaluation.statistics.summary import Row
+from evaluation.systems.system import TEXT_SYSTEMS
 from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import macro_f1
 from evaluation.tasks.recommendation import Click, Metadata, recommend
 from models.encoder import Encoder
 from models.errors import BrokenRowError, CollectionMissingError, EncoderError, InputError
-from models.types import Paper, Sentence
+from models.types import EncodedPaper, Paper, Sentence
 from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.evaluation.set_examples import EXAMPLES, lines, write
 from tests.support.outside_data import outside_data
@@ -330,3 +332,23 @@ def test_scidocs_has_the_mean_of_its_twelve_figures(tmp_path: Path) -> None:
     assert ("hashing:document", 12) == (average.system, average.n)
     assert pytest.approx(sum(row.value for row in own) / 12) == average.value
     assert math.isnan(average.low)
+
+
+@pytest.mark.parametrize("name", ["functions", "scidocs"])
+def test_an_encoder_in_a_folder_has_one_name_in_all_figures(
+    name: str, hashing: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures have the name given for an encoder, although one in a folder calls itself by its whole path."""
+
+    class InFolder:
+        spec = replace(hashing.spec, name=str(tmp_path / "runs/encoder"))
+
+        def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> Sequence[EncodedPaper]:
+            return hashing.encode(papers, layers=layers)
+
+    monkeypatch.setattr("evaluation.measurement.load_encoder", lambda *_, **__: InFolder())
+    EXAMPLES[name](tmp_path)
+    request = Request(encoders=("runs/encoder",), scorers=())
+    systems = {row.system for row in measure(name, tmp_path, request, on_progress=lambda *_: None).rows}
+    by_words = set(TEXT_SYSTEMS)
+    assert {"runs/encoder"} == {system.partition(":")[0] for system in systems - by_words}
