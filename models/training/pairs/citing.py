@@ -138,7 +138,7 @@ def contexts_to_documents(
     examples, texts = [], {}
     seen: set[tuple[str, str]] = set()
     for number, citation in enumerate(citations):
-        wording = " ".join(_CITATION.sub(" ", citation.context).split())
+        wording = with_and_without_marks(citation.context)[1]
         (cited, *more) = citation.cited or ("",)
         key = (cited, _DIGITS.sub("", wording))
         if more or citation.n_cited != 1 or cited not in papers or key in seen:
@@ -150,6 +150,11 @@ def contexts_to_documents(
         texts[name] = short_text(name, wording)
         examples.append(Example(name, cited))
     return examples, texts
+
+
+def with_and_without_marks(context: str) -> tuple[str, str]:
+    """Return a citing sentence as it is, as ``sentences`` uses it, and without its citation marks."""
+    return context, " ".join(_CITATION.sub(" ", context).split())
 
 
 def short_text(name: str, text: str) -> Paper:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from models.training.pairs.citing import Citation
+from models.training.pairs.citing import Citation, with_and_without_marks
 from models.training.pairs.cropping import paper_of
 from models.types import Paper
 
@@ -14,7 +14,7 @@ _NO_LETTER = re.compile(r"[\W\d_]+")
 _MIN_TITLE_CHARS = 12
 # Abstracts like "No abstract available." are shared by chance, too.
 _MIN_ABSTRACT_LETTERS = 60
-_OF_CITING = "of the citing paper"
+_OF_CITING, _OF_SENTENCE = "of the citing paper", "text of the sentence"
 _DOI = "doi:"
 
 
@@ -24,7 +24,8 @@ class LeakGuard:
     The text is the abstract, of which only letters count, because PubMed RCT has @ in place of numbers.
     A text that a recipe made of a paper stands for this paper, by id.
     ``without_leaked_citations`` compares the id of a citing paper, also with the papers that
-    ``without_leaks`` left out, and its DOI and title if given. ``named`` holds the names of the evaluations.
+    ``without_leaks`` left out, its DOI and title if given, and the sentence itself, with or without citation
+    marks. ``named`` holds the names of the evaluations.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class LeakGuard:
             self._dois.add(_doi(paper.id, paper.doi))
             for title in _titles(paper):
                 self._titles.add(title)
-            self._texts.add(letters_of(paper.abstract))
+            if text := letters_of(paper.abstract):
+                self._texts.add(text)
         self.counts: Counter[str] = Counter()
         self._left_out: set[str] = set()
         self._citing: set[str] = set()
@@ -57,13 +59,20 @@ class LeakGuard:
         return kept
 
     def without_leaked_citations(self, citations: Iterable[Citation]) -> Iterator[Citation]:
-        """Yield the sentences of papers that no evaluation uses; each other citing paper is counted once."""
+        """Yield the sentences that no evaluation uses, nor their papers.
+
+        Each citing paper that is left out is counted once, and each sentence of other papers.
+        """
         known = self._ids | self._left_out
         for citation in citations:
             by_id = "id" if citation.citing in known else ""
             reason = by_id or self._used(_doi(citation.citing, citation.doi), _plain(citation.title))
-            if not reason:
+            if not reason and self._texts.isdisjoint(
+                map(letters_of, with_and_without_marks(citation.context))
+            ):
                 yield citation
+            elif not reason:
+                self.counts[_OF_SENTENCE] += 1
             elif citation.citing not in self._citing:
                 self._citing.add(citation.citing)
                 self.counts[f"{reason} {_OF_CITING}"] += 1
@@ -89,7 +98,7 @@ def left_out(counts: Mapping[str, int], named: Sequence[str] | None) -> str:
         return "No evaluation was named, so no paper was left out as one of an evaluation."
     reasons = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(counts.items())) or "none"
     which = "an evaluation uses them" if named is None else f"evaluations use them ({', '.join(named)})"
-    return f"Papers left out because {which}: {reasons}."
+    return f"Papers and sentences left out because {which}: {reasons}."
 
 
 def n_shared(texts: Iterable[Paper], others: Collection[Paper]) -> int:

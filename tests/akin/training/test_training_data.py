@@ -339,6 +339,28 @@ def test_papers_of_held_out_crops_are_left_out_of_other_sets(tmp_path: Path, cor
     assert not held_out & {example.query.split(":")[1] for example in read_set(out).examples}
 
 
+@pytest.mark.parametrize(("first", "second"), [("sentences", "contexts"), ("contexts", "sentences")])
+def test_held_out_sentences_are_left_out_of_other_sets(tmp_path: Path, first: str, second: str) -> None:
+    """``--leave-out pairs=`` leaves out sentences of a held-out set, with or without citation marks."""
+    held_out = tmp_path / "held-out"
+    context = "As was found for all cells {}, tides move them (Tidewater, 1999)."
+    used = context.format("but two")
+    texts = [short_text("q", used if first == "sentences" else used.partition(" (")[0] + ".")]
+    texts.append(short_text("p", "Another sentence that nobody writes."))
+    write_set(held_out, training_set("set", [Example("q", "p")], {text.id: text for text in texts}), {})
+    rows = [{"id": name, "title": f"About {name}", "abstract": " ".join(SENTENCES)} for name in ("p0", "p1")]
+    cited = ["p0"] if second == "contexts" else ["p0", "p1"]
+    kinds = ("but two", "but three", "but four")
+    citing = [{"citing": f"c{kind}", "context": context.format(kind), "cited": cited} for kind in kinds]
+    args = ("--papers", write_lines(tmp_path / "p.jsonl", [*rows]))
+    args += ("--citations", write_lines(tmp_path / "c.jsonl", [*citing]))
+    output, out = made(tmp_path, second, *args, "--leave-out", f"pairs={held_out}")
+    assert "Papers and sentences left out because evaluations use them" in output
+    assert "1 by text of the sentence." in output
+    kept = " ".join(text.abstract for text in read_set(out).texts.values())
+    assert [False, True, True] == [kind in kept for kind in kinds]
+
+
 @pytest.mark.parametrize("report", [None, "[1]", '{"loss": 0.1}', "no JSON"])
 def test_a_set_replaces_nothing_but_a_set(tmp_path: Path, corpus: Path, report: str | None) -> None:
     """A folder with other content is left unchanged, and refused before the corpus is read."""
