@@ -1,6 +1,6 @@
 """Pairs of texts that belong together, such as held-out co-citations; training reads the same layout."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeGuard
 
@@ -62,10 +62,13 @@ def read_set(folder: Path) -> TrainingSet:
     """Read the training set in ``folder``; raises InputError, BrokenRowError or StorageError."""
     reader = PairsSet()
     texts, examples = (locate(reader, folder, name) for name in (TEXTS, EXAMPLES))
-    return TrainingSet(folder.name, {paper.id: paper for paper in _texts(texts)}, tuple(_examples(examples)))
+    papers, with_blanks = _texts(texts)
+    return TrainingSet(folder.name, papers, tuple(_examples(examples, papers, with_blanks)))
 
 
-def _texts(path: Path) -> Iterator[Paper]:
+def _texts(path: Path) -> tuple[dict[str, Paper], set[str]]:
+    """Return the texts by id, and the ids of those with blank sentences, which are left out of the texts."""
+    papers, with_blanks = dict[str, Paper](), set[str]()
     for number, row in json_lines(path):
         name, title, given = row.get("id"), row.get("title", ""), row.get("sentences")
         if not (isinstance(name, str) and isinstance(title, str) and is_texts(given)):
@@ -73,10 +76,15 @@ def _texts(path: Path) -> Iterator[Paper]:
         abstract, sentences = sentences_from_list(given)
         if not sentences:
             raise BrokenRowError(str(path), number, f"the text {name!r} has no sentence")
-        yield Paper(id=name, title=title, abstract=abstract, sentences=sentences)
+        if name in papers:
+            raise BrokenRowError(str(path), number, f"the id {name!r} occurs twice; keep one of the texts")
+        papers[name] = Paper(id=name, title=title, abstract=abstract, sentences=sentences)
+        if len(sentences) < len(given):
+            with_blanks.add(name)
+    return papers, with_blanks
 
 
-def _examples(path: Path) -> Iterator[Example]:
+def _examples(path: Path, papers: Mapping[str, Paper], with_blanks: set[str]) -> Iterator[Example]:
     for number, row in json_lines(path):
         aligned = row.get("aligned")
         well = isinstance(row.get("query"), str) and isinstance(row.get("positive"), str)
@@ -93,7 +101,7 @@ def _examples(path: Path) -> Iterator[Example]:
                 'expected "query" and "positive" (ids), "negatives", "contexts" and "belong" (lists of '
                 'texts) and "aligned" (two sentence numbers, or null)',
             )
-        yield Example(
+        example = Example(
             row["query"],
             row["positive"],
             tuple(lists[0]),
@@ -101,6 +109,19 @@ def _examples(path: Path) -> Iterator[Example]:
             None if aligned is None else (aligned[0], aligned[1]),
             tuple(lists[2]),
         )
+        if wrong := _misaligned(example, papers, with_blanks):
+            raise BrokenRowError(str(path), number, wrong)
+        yield example
+
+
+def _misaligned(example: Example, papers: Mapping[str, Paper], with_blanks: set[str]) -> str:
+    """Return why the numbers in ``aligned`` mean no sentences of the texts; empty if they do."""
+    for name, sentence in zip((example.query, example.positive), example.aligned or (), strict=False):
+        if name in with_blanks:
+            return f'"aligned" counts sentences of {name!r}, which has blank ones in {TEXTS}; leave those out'
+        if name in papers and sentence >= (n := len(papers[name].sentences)):
+            return f'"aligned" has sentence {sentence} of {name!r}; its {n} are numbered from 0'
+    return ""
 
 
 def is_texts(given: object) -> TypeGuard[list[str]]:

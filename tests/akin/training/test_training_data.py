@@ -319,6 +319,30 @@ def test_broken_sets_are_named(tmp_path: Path, corpus: Path, name: str, row: dic
         read_set(out)
 
 
+@pytest.mark.parametrize(
+    ("text", "aligned", "said"),
+    [
+        ({"id": "a", "title": "", "sentences": ["Again."]}, None, r"texts\.jsonl:3: the id 'a' occurs twice"),
+        ({"id": "b", "title": "", "sentences": ["", "First.", "Next."]}, [0, 1], "'b', which has blank ones"),
+        ({"id": "b", "title": "", "sentences": ["First.", "Next."]}, [0, 2], "2 of 'b'; its 2 are numbered"),
+        ({"id": "b", "title": "", "sentences": ["", "First.", "Next."]}, None, ""),
+    ],
+)
+def test_a_set_by_hand_is_read_as_meant_or_refused(
+    tmp_path: Path, text: dict[str, object], aligned: list[int] | None, said: str
+) -> None:
+    """A repeated id, and numbers of sentences that are blank or not there, are refused with their line."""
+    given = [{"id": name, "title": "T", "sentences": ["One.", "Two."]} for name in ("a", "c")]
+    write_lines(tmp_path / TEXTS, [*given, text])
+    positive = "c" if text["id"] == "a" else "b"
+    write_lines(tmp_path / EXAMPLES, [{"query": "a", "positive": positive, "aligned": aligned}])
+    if said:
+        with pytest.raises(BrokenRowError, match=said):
+            read_set(tmp_path)
+    else:
+        assert "First. Next." == read_set(tmp_path).texts["b"].abstract
+
+
 def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
     """A set without examples is an error, and so is reading a missing set."""
     file = write_lines(tmp_path / "c.jsonl", [{"context": "It was found so before (x).", "cited": ["other"]}])
