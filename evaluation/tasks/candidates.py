@@ -88,14 +88,14 @@ def measure_candidates(
     or SnapshotCorruptError.
     """
     snapshot = open_snapshot(data, device=device)
+    depths = [depth for depth in DEPTHS if depth < len(snapshot)]
+    if not depths:
+        raise InputError(f"{data} holds {len(snapshot)} papers; candidates can be measured from 11 on.")
     own = snapshot.manifest.segments[0].backend
     indexed = {own: snapshot}
     for backend in ("exact", *backends):
         if backend not in indexed:
             indexed[backend] = _with_backend(snapshot, backend, device=device)
-    depths = [depth for depth in DEPTHS if depth < len(snapshot)]
-    if not depths:
-        raise InputError(f"{data} holds {len(snapshot)} papers; candidates can be measured from 11 on.")
     drawn = np.random.default_rng(seed).permutation(snapshot.positions)[:n_queries]
     settings = replace(SERVING, tau=default_tau(snapshot.manifest.encoder) if tau is None else tau)
     values: dict[tuple[str, int, str], dict[str, float]] = {}

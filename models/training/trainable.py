@@ -184,6 +184,12 @@ def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
         with warnings.catch_warnings():
             # peft uses a name of transformers that is going to change.
             warnings.simplefilter("ignore", FutureWarning)
-            return peft.get_peft_model(base, config)
+            changed = peft.get_peft_model(base, config)
     except ValueError as error:  # names that no layer has, or a rank of 0
         raise InputError(f"Low-rank changes {low_rank} do not fit this model: {error}") from error
+    kinds = {type(own.base_layer) for own in changed.modules() if hasattr(own, "base_layer")}
+    if odd := [kind.__name__ for kind in kinds if not issubclass(kind, torch.nn.Linear)]:
+        raise InputError(
+            f"Low-rank changes {low_rank} name a layer that is not linear ({odd[0]}); name only linear ones."
+        )
+    return changed

@@ -16,14 +16,19 @@ from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.multiple import correct
 from evaluation.statistics.summary import Comparison
 from evaluation.tasks.candidates import measure_candidates
+from indexer.catalog.catalog import Catalog
+from indexer.collection.changes import delete_papers
+from indexer.collection.merging import compact
+from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.index.backends.exact import ExactIndex
 from indexer.index.vector_index import BACKENDS
+from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import InputError, SnapshotMissingError
 from models.transport import Scorer, TransportSettings, score_papers
 from models.types import Hits
-from tests.support.builds import DEMO_CORPUS, build_quietly
+from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.commands import flat, run
 from tests.support.examples.evaluation.set_examples import EXAMPLES
 from tests.support.examples.models.tiny_bert import write_tiny_bert
@@ -334,6 +339,16 @@ def test_a_poor_backend_is_found_out(hashed_data: Path, monkeypatch: pytest.Monk
     found = candidates_of(hashed_data, backends=["poor"])
     assert found["poor", 20, "recall"] < 80
     assert found["poor", 20, "top@20"] < found["exact", 20, "top@20"] - 20
+
+
+def test_an_emptied_collection_has_no_candidates(tmp_path: Path, hashing: Encoder) -> None:
+    """A collection whose papers are all deleted, and that is compacted, is refused for its size."""
+    paper = {"id": "p", "title": "T", "abstract": "We do. It is."}
+    build_quietly(write_corpus(tmp_path / "c.jsonl", [paper]), tmp_path / "data", hashing)
+    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
+        delete_papers(tmp_path / "data", ["p"], catalog, keep=KEEP)
+    compact(tmp_path / "data", open_snapshot(tmp_path / "data"), device="cpu", keep=KEEP)
+    assert "holds 0 papers" in flat(run("evaluate", "candidates", "--data", tmp_path / "data", status=1))
 
 
 class PoorIndex(ExactIndex):

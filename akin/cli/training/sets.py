@@ -143,6 +143,8 @@ def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]
             except InputError as error:
                 raise BrokenRowError(str(path), number, str(error)) from error
             names = [name for name, _ in named]
+            if names[0] == names[1]:
+                raise BrokenRowError(str(path), number, "the query is also the positive; leave this line out")
             texts |= dict(named)
             kept = dict.fromkeys(name for name in names[2:] if name not in names[:2])
             examples.append(Example(names[0], names[1], tuple(kept)))

@@ -162,7 +162,7 @@ def functions(
         ),
     ] = None,
     epochs: Annotated[
-        int, typer.Option(min=1, help="Number of epochs; the best one on held-out papers is kept.")
+        int, typer.Option(min=1, help="Epochs; keeps the best on held-out papers (--tune-encoder: the last).")
     ] = 5,
     dim: Annotated[int, typer.Option(min=2, help="Dimension of the function vectors.")] = 128,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from unicodedata import normalize
 
 from models.training.pairs.citing import Citation, with_and_without_marks
 from models.training.pairs.cropping import paper_of
@@ -124,7 +125,8 @@ def _doi(name: str, doi: str | None = None) -> str:
 
 def _keys(paper: Paper) -> list[str]:
     """Return the keys to find copies of a text by: its title, and its sentences."""
-    return [*_titles(paper), _OTHER.sub("", "".join(each.text for each in paper.sentences)).casefold()]
+    text = "".join(each.text for each in paper.sentences)
+    return [*_titles(paper), _OTHER.sub("", normalize("NFKC", text)).casefold()]
 
 
 def _titles(paper: Paper) -> list[str]:
@@ -134,9 +136,9 @@ def _titles(paper: Paper) -> list[str]:
 
 def letters_of(text: str) -> str:
     """Return the letters of a text in one case, to find copies with other spaces, marks or numbers."""
-    return _NO_LETTER.sub("", text).casefold()
+    return _NO_LETTER.sub("", normalize("NFKC", text)).casefold()
 
 
 def _plain(title: str) -> list[str]:
-    plain = _OTHER.sub("", title).casefold()
+    plain = _OTHER.sub("", normalize("NFKC", title)).casefold()
     return [plain] if len(plain) >= _MIN_TITLE_CHARS else []

@@ -98,6 +98,13 @@ def test_sets_that_an_objective_cannot_learn_from_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_low_rank_changes_of_embeddings_are_refused(tmp_path: Path) -> None:
+    """A target that is not linear is refused before training, because it cannot be merged afterwards."""
+    config = write_run(tmp_path, extra='[low_rank]\nrank = 2\ntargets = ["query", "word_embeddings"]\n')
+    with pytest.raises(InputError, match=r"a layer that is not linear \(Embedding\)"):
+        trained(config, tmp_path / "out")
+
+
 def test_a_batch_without_a_triple_does_not_end_a_run(tmp_path: Path) -> None:
     """A batch whose examples all have the same query has no negatives and loss 0; the run goes on."""
     config = changed(write_run(tmp_path), (IN_BATCH, 'name = "ot"'), ("batch = 4", "batch = 2"))

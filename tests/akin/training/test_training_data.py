@@ -301,6 +301,14 @@ def test_broken_queries_are_named(tmp_path: Path) -> None:
         read_queries([write_lines(tmp_path / "q.jsonl", [{"query": "what?"}])])
 
 
+def test_a_query_that_is_its_own_positive_is_named(tmp_path: Path) -> None:
+    """A query equal to its passage is refused with its line."""
+    rows = [{"query": "what folds?", "positive": text} for text in ("Proteins.", "what folds?")]
+    file = write_lines(tmp_path / "q.jsonl", [*rows])
+    with pytest.raises(BrokenRowError, match=r"q\.jsonl:2: the query is also the positive"):
+        read_queries([file])
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [

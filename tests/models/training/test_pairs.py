@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -346,6 +347,16 @@ def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
     }
     assert list(guard.without_leaks(given)) == ["notes", "clean"]
     assert guard.counts == {"id": 2, "title": 1, "doi": 1}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_letters_with_accents_are_the_same_in_every_form(form: Literal["NFC", "NFD"]) -> None:
+    """A title or sentence is the same whether its accents are characters of their own or not."""
+    title, sentence = "On Schrödinger's équation", "Schrödinger's équation is solved in another way."
+    used = paper("used", (sentence,), title=normalize("NFC", title))
+    guard = LeakGuard([used])
+    assert {} == guard.without_leaks({"x": paper("x", title=normalize(form, title))})
+    assert 1 == n_shared([paper("x", (normalize(form, sentence),))], [used])
 
 
 def test_a_doi_is_known_as_an_id_and_as_a_doi() -> None:
