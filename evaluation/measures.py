@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 import ir_measures
@@ -77,56 +78,89 @@ def _precision_at_last_relevant(judged: _Judged, _: int) -> float:
     return len(found) / found[-1] if found and len(found) == judged.n_relevant else 0.0
 
 
+@dataclass(frozen=True)
+class _JudgedRun:
+    """A run by query id: the ranked papers, the grades of the judged ones, and both together."""
+
+    rankings: Mapping[str, Sequence[str]]
+    grades: Mapping[str, Mapping[str, int]]
+    judged: Mapping[str, _Judged]
+    relevant_from: int
+
+    @cached_property
+    def answered(self) -> Sequence[str]:
+        """The queries that are answered and judged."""
+        return [query_id for query_id, ranking in self.rankings.items() if ranking and self.grades[query_id]]
+
+    @cached_property
+    def for_trec(self) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]:
+        """Grades and scores of the answered queries by their number there, as trec_eval takes them."""
+        # Ranks instead of scores: trec_eval breaks ties by descending id, and a ranking has one order here.
+        # Numbers instead of query ids: the library cuts an id at a NUL.
+        numbered = {str(number): query_id for number, query_id in enumerate(self.answered)}
+        grades = {number: dict(self.grades[query_id]) for number, query_id in numbered.items()}
+        ranks = {
+            number: {paper_id: float(-rank) for rank, paper_id in enumerate(self.rankings[query_id])}
+            for number, query_id in numbered.items()
+        }
+        return grades, ranks
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure of a ranking, with its meaning in words."""
+    """A measure of a ranking, with its meaning in words.
+
+    ``values`` returns percent by query id for a run and the number in the name (0: none); a query that it
+    leaves out counts 0.
+    """
 
     meaning: str
+    values: Callable[[_JudgedRun, int], Mapping[str, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class ComputedMeasure(Measure):
-    """A measure computed here: ``of`` maps one query and the number in the name (0: none) to 0 to 1."""
+def _own(meaning: str, of: Callable[[_Judged, int], float]) -> Measure:
+    """Return a measure computed here: ``of`` maps one query and the number in the name to 0 to 1."""
+    return Measure(
+        meaning,
+        lambda run, number: {query_id: 100.0 * of(one, number) for query_id, one in run.judged.items()},
+    )
 
-    of: Callable[[_Judged, int], float]
 
+def _trec(meaning: str, at: Callable[[int, int], PublishedMeasure]) -> Measure:
+    """Return trec_eval's measure of ir-measures: ``at`` takes the least relevant grade and the number."""
 
-@dataclass(frozen=True, slots=True)
-class IrMeasure(Measure):
-    """trec_eval's measure of ir-measures: ``at`` takes the least relevant grade and the name's number."""
+    def values(run: _JudgedRun, number: int) -> dict[str, float]:
+        if not run.answered:
+            return {}
+        metrics = ir_measures.iter_calc([at(run.relevant_from, number)], *run.for_trec)
+        return {run.answered[int(metric.query_id)]: 100.0 * metric.value for metric in metrics}
 
-    at: Callable[[int, int], PublishedMeasure]
+    return Measure(meaning, values)
 
 
 # Names as in tables; ``k`` and ``p`` stand for a number.
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
-        "NDCG%p": ComputedMeasure("CSFCube's NDCG of the first p percent of the pool", _ndcg_percent),
-        "CSFCube-NDCG@k": ComputedMeasure("CSFCube's NDCG to depth k", _ndcg),
-        "CSFCube-NDCG": ComputedMeasure(
-            "CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)
-        ),
-        "nDCG@k": IrMeasure("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
-        "nDCG": IrMeasure("trec_eval's nDCG over the whole ranking", lambda *_: nDCG),
-        "MAP": IrMeasure(
+        "NDCG%p": _own("CSFCube's NDCG of the first p percent of the pool", _ndcg_percent),
+        "CSFCube-NDCG@k": _own("CSFCube's NDCG to depth k", _ndcg),
+        "CSFCube-NDCG": _own("CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)),
+        "nDCG@k": _trec("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
+        "nDCG": _trec("trec_eval's nDCG over the whole ranking", lambda *_: nDCG),
+        "MAP": _trec(
             "mean over the relevant papers of the precision at their ranks", lambda grade, _: AP(rel=grade)
         ),
-        "MAP@R": ComputedMeasure(
+        "MAP@R": _own(
             "the same over the first R ranks only, where R is the number of relevant papers", _map_at_r
         ),
-        "P@k": IrMeasure(
-            "the share of the first k papers that is relevant", lambda grade, k: P(rel=grade) @ k
-        ),
-        "R@k": IrMeasure(
-            "the share of the relevant papers among the first k", lambda grade, k: R(rel=grade) @ k
-        ),
-        "F1@k": ComputedMeasure("the harmonic mean of P@k and R@k of each query", _f1),
-        "RR": IrMeasure("one over the rank of the first relevant paper", lambda grade, _: RR(rel=grade)),
-        "Rprec": IrMeasure(
+        "P@k": _trec("the share of the first k papers that is relevant", lambda grade, k: P(rel=grade) @ k),
+        "R@k": _trec("the share of the relevant papers among the first k", lambda grade, k: R(rel=grade) @ k),
+        "F1@k": _own("the harmonic mean of P@k and R@k of each query", _f1),
+        "RR": _trec("one over the rank of the first relevant paper", lambda grade, _: RR(rel=grade)),
+        "Rprec": _trec(
             "the share of the first R papers that is relevant, with R as in MAP@R",
             lambda grade, _: Rprec(rel=grade),
         ),
-        "precision@last-relevant": ComputedMeasure(
+        "precision@last-relevant": _own(
             "R divided by the rank of the last relevant paper; the papers call it R-precision",
             _precision_at_last_relevant,
         ),
@@ -148,44 +182,13 @@ def per_query(
     found = {name: _measure(name) for name in names}
     rankings = {query.id: _ranking(query, run) for query in collection.queries}
     grades = {query.id: _grades(query, collection) for query in collection.queries}
-
-    published = {
-        name: measure.at(collection.relevant_from, number)
-        for name, (measure, number) in found.items()
-        if isinstance(measure, IrMeasure)
+    judged = {
+        query.id: _judged(query, collection, ranking=rankings[query.id], grades=grades[query.id])
+        for query in collection.queries
     }
-    values = _published(published, rankings, grades)
-    for query in collection.queries:
-        judged = _judged(query, collection, ranking=rankings[query.id], grades=grades[query.id])
-        for name, (measure, number) in found.items():
-            if isinstance(measure, ComputedMeasure):
-                values[name, query.id] = 100.0 * measure.of(judged, number)
-    return {
-        name: {query.id: values.get((name, query.id), 0.0) for query in collection.queries} for name in names
-    }
-
-
-def _published(
-    measures: Mapping[str, PublishedMeasure],
-    rankings: Mapping[str, Sequence[str]],
-    grades: Mapping[str, Mapping[str, int]],
-) -> dict[tuple[str, str], float]:
-    """Compute the ir-measures by (measure, query id), for the queries that are answered and judged."""
-    answered = [query_id for query_id, ranking in rankings.items() if ranking and grades[query_id]]
-    if not measures or not answered:
-        return {}
-    # Ranks instead of scores: trec_eval breaks ties by descending id, and a ranking has one order here.
-    # Numbers instead of query ids: the library cuts an id at a NUL.
-    ranks = {
-        str(number): {paper_id: float(-rank) for rank, paper_id in enumerate(rankings[query_id])}
-        for number, query_id in enumerate(answered)
-    }
-    judged = {str(number): dict(grades[query_id]) for number, query_id in enumerate(answered)}
-    names = {measure: name for name, measure in measures.items()}
-    metrics = ir_measures.iter_calc(list(names), judged, ranks)
-    return {
-        (names[metric.measure], answered[int(metric.query_id)]): 100.0 * metric.value for metric in metrics
-    }
+    judged_run = _JudgedRun(rankings, grades, judged, collection.relevant_from)
+    values = {name: measure.values(judged_run, number) for name, (measure, number) in found.items()}
+    return {name: {query_id: own.get(query_id, 0.0) for query_id in judged} for name, own in values.items()}
 
 
 def _measure(name: str) -> tuple[Measure, int]:
