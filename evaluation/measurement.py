@@ -122,9 +122,6 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
         parse(system)
     reader = _reader(name)
     collection = _limited(reader.load(path), request.limit_queries)
-    if request.limit_queries is not None and isinstance(reader, MeasuresVectors):
-        note = "--limit-queries applies only to rankings of papers."
-        collection = replace(collection, notes=(*collection.notes, note))
     snapshot = None if request.data is None else open_snapshot(request.data)
     open_source = _source_opener(request, snapshot, on_progress)
     systems = Systems(
@@ -145,6 +142,9 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
     if isinstance(reader, MeasuresVectors):
         sources = [systems.source(encoder) for encoder in encoders]
         rows += reader.figures(path, sources, rows, functions=request.functions)
+        if request.limit_queries is not None:
+            note = "--limit-queries applies only to rankings of papers."
+            collection = replace(collection, notes=(*collection.notes, note))
     if not rows:
         raise InputError(f"None of the given systems can be measured on {name}; leave out --system.")
     best = best_run(runs, rows, collection)

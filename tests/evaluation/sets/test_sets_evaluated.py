@@ -352,3 +352,14 @@ def test_an_encoder_in_a_folder_has_one_name_in_all_figures(
     systems = {row.system for row in measure(name, tmp_path, request, on_progress=lambda *_: None).rows}
     by_words = set(TEXT_SYSTEMS)
     assert {"runs/encoder"} == {system.partition(":")[0] for system in systems - by_words}
+
+
+@pytest.mark.parametrize(("name", "noted"), [("functions", True), ("beir", False)])
+def test_a_limit_of_queries_that_covers_only_rankings_is_noted(
+    name: str, noted: bool, tmp_path: Path
+) -> None:
+    """A set that also measures vectors says that it measures all of them in spite of the limit."""
+    EXAMPLES[name](tmp_path)
+    request = Request(encoders=("hashing",), limit_queries=1)
+    notes = measure(name, tmp_path, request, on_progress=lambda *_: None).collection.notes
+    assert noted == ("--limit-queries applies only to rankings of papers." in notes)
