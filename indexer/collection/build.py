@@ -19,7 +19,6 @@ from indexer.catalog.staging import Version
 from indexer.collection.changes import expect_catalog_of_served, publish_pending
 from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
-from indexer.collection.publishing import remove_generations
 from indexer.collection.staging import StagingReport, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest, note_begun
 from indexer.encoding.parts import Encode, EncodeHere
@@ -36,6 +35,7 @@ from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, readable_snapshot, served_snapshot
+from indexer.snapshot.removal import remove_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import BuildLockedError

@@ -20,7 +20,7 @@ from jaxtyping import UInt64
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact
-from indexer.collection.publishing import publishing, remove_generations
+from indexer.collection.publishing import publishing
 from indexer.corpus.lookup.found import forget
 from indexer.files.arrays import load_array
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
@@ -28,6 +28,7 @@ from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import read_manifests
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.removal import remove_generations
 from indexer.snapshot.segment import IDS
 from models.checksums import hashes64
 from models.errors import SnapshotError, StorageError

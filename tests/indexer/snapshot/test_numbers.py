@@ -8,11 +8,12 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
 from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.merging import compact
-from indexer.collection.publishing import remove_old_generations, rollback
+from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, next_name, numbered
 from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder
 from models.types import Paper, Sentence
 from service.cache.digests import generation_digest

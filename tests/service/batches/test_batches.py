@@ -21,9 +21,9 @@ import pytest
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from indexer.collection.publishing import remove_old_generations
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
 from service.access.api_keys import Keys, Scope
