@@ -117,7 +117,7 @@ class Rollback:
 
     ``n_removed`` papers left the collection, ``n_restored`` got their earlier version back; ``n_unseen`` of
     both had a version that no search had shown yet (``None`` if the manifest served before is damaged). If
-    the generation was served already, ``n_pending`` papers have changes that are not searchable yet.
+    the catalog was left as it is, ``n_pending`` papers have changes that are not searchable yet.
     """
 
     manifest: Manifest
@@ -148,7 +148,8 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
     The catalog goes back first: papers get the versions of that generation, papers added since are deleted,
     also those that others add before the swap. So if another process publishes before the swap, or this one
     is killed, the same papers are shown; after a kill, repeat it with ``to``, because the default changes if
-    another process publishes. Nothing changes if that generation is served already.
+    another process publishes. Nothing changes if that generation is served already. If no generation was
+    served, because CURRENT is lost, the catalog stays as it is: changes since then were not to be undone.
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
     the collection's catalog.
@@ -158,14 +159,30 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
         served = pointed_generation(data)
         snapshot = open_snapshot(data, target, reread=False)  # not removed as long as it is open
         if target == served:
-            n_pending = len(catalog.changed_since(snapshot.manifest.change))
-            return Rollback(snapshot.manifest, is_new=False, n_pending=n_pending)
+            return Rollback(snapshot.manifest, is_new=False, n_pending=_n_pending(catalog, snapshot))
         shown: Manifest | None = None
         with suppress(SnapshotError):  # the served manifest may be damaged
             shown = read_manifest(data, served)
         for manifest in filter(None, (snapshot.manifest, shown)):
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
+        if _serve_if_lost(data, target):
+            return Rollback(snapshot.manifest, is_new=True, n_pending=_n_pending(catalog, snapshot))
         return _go_back(data, _Undoing(catalog, snapshot, shown))
+
+
+def _serve_if_lost(data: Path, target: str) -> bool:
+    """Serve a generation if CURRENT names none that is there; return whether it did not."""
+    is_lost = _served(data) is None
+    if is_lost:
+        with DataFolder(data).publishing():
+            is_lost = _served(data) is None  # or else it was superseded and removed in between
+            if is_lost:
+                write_pointer(data, target)
+    return is_lost
+
+
+def _n_pending(catalog: Catalog, snapshot: Snapshot) -> int:
+    return len(catalog.changed_since(snapshot.manifest.change))
 
 
 def _go_back(data: Path, undoing: "_Undoing") -> Rollback:

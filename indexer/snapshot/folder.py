@@ -41,7 +41,8 @@ def _nothing_served(data: Path) -> SnapshotMissingError:
     if known := DataFolder(data).generations():
         return SnapshotMissingError(
             f"{data}: CURRENT is missing, the file that names the generation to serve; run `akin snapshot "
-            f"rollback --to {known[-1]} --data {data}`, which serves one again (there are {', '.join(known)})"
+            f"rollback --to {known[-1]} --data {data}`, which serves one again and leaves the catalog as it "
+            f"is (there are {', '.join(known)})"
         )
     return SnapshotMissingError(
         f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"

@@ -76,6 +76,7 @@ def rollback_snapshot(
     """Serve an earlier generation again and restore the catalog to it; a running service follows.
 
     It names that generation before it starts; if it is interrupted, repeat it with --to GENERATION.
+    If CURRENT is lost, so that no generation is served, the catalog stays as it is.
     """
     data = data_folder(folder, data)
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
@@ -95,6 +96,12 @@ def rollback_snapshot(
             )
         return
     stdout.print(f"Generation {done.manifest.generation} is served from now on.")
+    if done.n_pending:
+        stdout.print(
+            f"No generation was served, so the catalog was left as it is. {counted(done.n_pending, 'paper')} "
+            "added or deleted since cannot be searched as the catalog has them yet: a running service "
+            "publishes them, and so does the next `akin index`."
+        )
     if done.n_removed or done.n_restored:
         unseen = f"; {done.n_unseen:,} of them had never been searchable" if done.n_unseen else ""
         stdout.print(

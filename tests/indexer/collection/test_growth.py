@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog, Change
+from indexer.collection import publishing
 from indexer.collection.changes import (
     Deletion,
     PublishedState,
@@ -669,3 +670,28 @@ def test_a_pointer_that_is_gone(data: Path) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, "000001", catalog=catalog)
     assert "000001" == current_generation(data)
+
+
+def test_a_lost_pointer_costs_no_acknowledged_change(data: Path, hashing: Encoder) -> None:
+    """A rollback after CURRENT was lost leaves the catalog as it is, and what was pending is published."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper_of("whales", "Whales sing.")])
+        catalog.delete(["p1"])
+        (data / "CURRENT").unlink()
+        shown = flat(run("snapshot", "rollback", "--to", "000001", data))
+        assert "so the catalog was left as it is. 2 papers added or deleted since cannot be" in shown
+        assert ["whales"] == [*catalog.current_hashes(["whales", "p1"])]
+    publish_into(data, hashing)
+    assert (True, None) == (open_snapshot(data).find("whales") is not None, open_snapshot(data).find("p1"))
+
+
+def test_a_generation_that_is_superseded_meanwhile_is_not_lost(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the served generation is superseded and removed during a rollback, the catalog goes back too."""
+    add(data, many_papers(61))
+    real, looks = publishing._served, iter([None])
+    monkeypatch.setattr(publishing, "_served", lambda folder: next(looks, real(folder)))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        done = rollback(data, "000001", catalog=catalog)
+        assert (1, 60) == (done.n_removed, catalog.count())
