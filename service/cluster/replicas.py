@@ -3,9 +3,9 @@
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
 import structlog
@@ -38,16 +38,16 @@ class Replica:
     """One process that holds a shard, the machine it is on, and the generations that it can search.
 
     ``opening`` has the calls that open more of them; ``heard_at`` is when it last said that it is there,
-    ``None`` if it never did.
+    ``None`` if it never did. ``lock`` is reentrant.
     """
 
     shard: int
     machine: str
     actor: Any
+    lock: AbstractContextManager[bool]
     opened: frozenset[Generation] = field(default_factory=frozenset)
     opening: dict[Generation, Opening] = field(default_factory=dict)
     heard_at: float | None = None
-    _lock: Lock = field(default_factory=Lock)
 
     def begin_opening(self, generation: Generation, names: Sequence[str]) -> Any:
         """Return the call that opens a generation: the one that was begun, or else another."""
@@ -59,8 +59,13 @@ class Replica:
 
     def note(self, *, added: Iterable[Generation] = (), gone: Iterable[Generation] = ()) -> None:
         """Add and remove generations that it can search, and keep those that other threads add meanwhile."""
-        with self._lock:
+        with self.lock:
             self.opened = self.opened.difference(gone).union(added)
+
+    def forget(self, generation: Generation) -> None:
+        """Store that it cannot search a generation, which it is to open anew, with other segments perhaps."""
+        self.note(gone=[generation])
+        self.opening.pop(generation, None)
 
     def lose(self) -> None:
         """Store that the process does not answer: it can search nothing, and what it was opening is lost."""
@@ -91,7 +96,15 @@ class Replicas:
     """
 
     def __init__(
-        self, ray: Any, data: Path, *, n_shards: int, n_replicas: int, device: str, join_s: float
+        self,
+        ray: Any,
+        data: Path,
+        *,
+        n_shards: int,
+        n_replicas: int,
+        device: str,
+        join_s: float,
+        lock: AbstractContextManager[bool],
     ) -> None:
         self._ray = ray
         self._on_gpu = device.startswith("cuda")
@@ -116,7 +129,7 @@ class Replicas:
         for shard, twins in enumerate(self.of):
             for _ in range(n_replicas):
                 machine = self._best(places, shard) or places.machines[0]
-                twins.append(Replica(shard, machine, self._begun(machine)))
+                twins.append(Replica(shard, machine, self._begun(machine), lock))
 
     def __iter__(self) -> Iterator[Replica]:
         return itertools.chain.from_iterable(self.of)

@@ -58,12 +58,15 @@ class Shard:
         self._opening = Lock()
 
     def open(self, generation: Generation, names: Sequence[str]) -> None:
-        """Open the segments with these ``names``, ready to be searched.
+        """Open the segments with these ``names``, ready to be searched, next to those that are open already.
 
-        Segments that are open already are shared. Raises SnapshotCorruptError, SnapshotMissingError.
+        Segments that other generations have open are shared. Raises SnapshotCorruptError,
+        SnapshotMissingError.
         """
         with self._opening:
-            if generation not in self._opened:
+            there = self._opened.get(generation)
+            if there is None or not there.keys() >= set(names):
+                names = list({*(there or ()), *names})
                 known = {name: each for held in self._opened.values() for name, each in held.items()}
                 manifest, segments = open_segments(
                     self._data, generation.name, names, device=self._device, known=known
@@ -93,9 +96,9 @@ class Shard:
         """Return the process id."""
         return os.getpid()
 
-    def opened(self) -> list[Generation]:
-        """Return the generations that can be searched."""
-        return list(self._opened)
+    def opened(self) -> dict[Generation, frozenset[str]]:
+        """Return the names of the segments that can be searched, by generation."""
+        return {generation: frozenset(segments) for generation, segments in self._opened.copy().items()}
 
     def search(
         self, generation: Generation, lookups: Sequence[ShardLookup], left_s: float | None = None

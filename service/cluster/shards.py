@@ -60,6 +60,7 @@ class Shards:
         self._ray = connect(address)
         self._answer_s = answer_s
         self._hang_s = hang_s
+        self._lock = RLock()  # reentrant, as garbage collection may call ``drop`` in a thread that holds it
         self.replicas = Replicas(
             self._ray,
             data,
@@ -67,12 +68,12 @@ class Shards:
             n_replicas=n_replicas,
             device=device,
             join_s=0.0 if address == LOCAL else join_s,
+            lock=self._lock,
         )
         self.n_shards = len(self.replicas.of)
         self._turns = itertools.count()
         self._shard_by_segment: dict[str, int] = {}
         self._placements: dict[Generation, Placement] = {}
-        self._lock = RLock()  # reentrant, as garbage collection may call ``drop`` in a thread that holds it
         self._watching = ExitStack()
         self._watched = False
         self._look_s = look_s
@@ -190,6 +191,8 @@ class Shards:
 
     def _open(self, generation: Generation, placement: Placement) -> None:
         """Open a generation in all processes; one of each shard must succeed, the others may follow later."""
+        for each in self.replicas:  # it may have been served before, and not closed yet
+            each.forget(generation)
         begun = {each.begin_opening(generation, placement.names(each.shard)): each for each in self.replicas}
         failures: dict[int, AkinError] = {}
         until = time.monotonic() + OPEN_S
@@ -230,18 +233,19 @@ class Shards:
                 getattr(actor, name).options(concurrency_group=LOOKS).remote()
                 for name in ("opened", "machine")
             )
-            held = set(result_of(self._ray, opened, timeout_s=self._answer_s))
+            names = result_of(self._ray, opened, timeout_s=self._answer_s)
             replica.machine = result_of(self._ray, machine, timeout_s=self._answer_s)
             replica.heard_at = time.monotonic()
-            with self._lock:
-                served, before = dict(self._placements), replica.opened
-                begun = list(replica.opening)
-            for generation in begun:
-                if generation in held or generation not in served:
-                    replica.opening.pop(generation, None)
-            for generation in held - served.keys():
-                actor.close.remote(generation)
-            replica.note(added=held & served.keys(), gone=before - served.keys())
+            with self._lock:  # a generation that is served again from now on is opened after it was closed
+                served = dict(self._placements)
+                there = names.keys() & served.keys()
+                held = {each for each in there if names[each].issuperset(served[each].names(replica.shard))}
+                for generation in list(replica.opening):
+                    if generation in held or generation not in served:
+                        replica.opening.pop(generation, None)
+                replica.note(added=held, gone=replica.opened - served.keys())
+                for generation in names.keys() - served.keys():
+                    actor.close.remote(generation)
             self._open_also(replica, {each: served[each] for each in served.keys() - held})
         except ShardAwayError as error:
             replica.lose()

@@ -148,3 +148,15 @@ def test_a_shard_does_nothing_for_a_request_without_time(hashed_data: Path) -> N
     (hits,) = shard.search(generation, lookups, 60.0)
     assert (1, 3) == hits.rows.shape
     assert 2 == len(shard.rows(generation, rows, 60.0)[0])
+
+
+def test_a_shard_opens_what_it_lacks_of_an_open_generation(hashed_data: Path) -> None:
+    """A shard told to open more segments of a generation has them next to those that were open."""
+    manifest = open_snapshot(hashed_data).manifest
+    (entry,) = manifest.segments
+    generation = Generation(manifest.generation, generation_digest(manifest).hex())
+    shard = Shard(hashed_data, device="cpu")
+    for names in ([], [entry.name], []):
+        shard.open(generation, names)
+    assert {generation: frozenset({entry.name})} == shard.opened()
+    assert 1 == len(shard.rows(generation, [(entry.name, np.array([0]))], 60.0))

@@ -1,5 +1,6 @@
 """Tests of shards with threads and generations, on a pretended cluster of plain objects."""
 
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -194,4 +195,70 @@ def test_an_old_generation_that_is_opened_moves_no_segment(
     assert {name: shard_by_segment[name] for name in "bc"} == {
         name: shards.shard_by_segment(following)[name] for name in "bc"
     }
+    shards.close()
+
+
+def test_a_generation_served_again_has_its_segments_where_they_are_placed(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A generation served again before it was closed is first opened where segments are missing."""
+    shards = shards_of(tmp_path, answer_s=0.1)
+    older = later(manifest, "1", ("a", 10), ("b", 9))
+    first = shards.serve(older)
+    before = dict(shards.shard_by_segment(first))
+    shards.drop(first)
+    shards.drop(shards.serve(later(manifest, "2", ("c", 1))))  # now nobody knows where the others were
+    shards.drop(shards.serve(later(manifest, "3", ("b", 10), ("a", 9))))
+    for each in ray.shards:
+        each.may_open.clear()
+    waiting = ray.threads.submit(shards.serve, older)
+    with pytest.raises(TimeoutError):
+        waiting.result(1.0)
+    for each in ray.shards:
+        each.may_open.set()
+    again = waiting.result(20)
+    after = dict(shards.shard_by_segment(again))
+    assert (first, {"a": 0, "b": 1}, {"a": 1, "b": 0}) == (again, before, after)
+    assert all(name in ray.shards[home].names[again] for name, home in after.items())
+    shards.close()
+
+
+def test_a_process_without_a_segment_of_a_generation_does_not_have_it(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A process that has only some segments of a generation cannot search it until it has all of them."""
+    shards = shards_of(tmp_path, n_shards=1, answer_s=0.1)
+    served = shards.serve(later(manifest, "1", ("a", 10), ("b", 9)))
+    ((replica,), (shard,)) = shards.replicas, ray.shards
+    shard.names[served] = frozenset({"a"})
+    replica.note(gone=[served])
+    shard.may_open.clear()
+    shards._look(replica)
+    assert served not in replica.opened
+    shard.may_open.set()
+    soon(lambda: {"a", "b"} == shard.names[served])
+    shards._look(replica)
+    assert served in replica.opened
+    shards.close()
+
+
+def test_a_generation_is_not_closed_after_it_is_served_again(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A generation served again during a look is opened after it is closed, and stays open."""
+    shards = shards_of(tmp_path, n_shards=1)
+    shards.drop(shards.serve(manifest))
+    ((replica,), (shard,)) = shards.replicas, ray.shards
+    served: list[Future[Generation]] = []
+    close = replica.actor.close.remote
+
+    def closing(generation: Generation) -> object:
+        served.append(ray.threads.submit(shards.serve, manifest))
+        wait(served, timeout=0.3)
+        return close(generation).result(20)
+
+    replica.actor.close = SimpleNamespace(remote=closing)
+    shards._look(replica)
+    generation = served[0].result(20)
+    assert (True, True) == (generation in shard.held, generation in replica.opened)
     shards.close()

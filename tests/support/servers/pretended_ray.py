@@ -44,6 +44,7 @@ class PretendedShard:
     def __init__(self, device: str, on: str) -> None:
         self.device = device
         self.held: list[Generation] = []
+        self.names: dict[Generation, frozenset[str]] = {}
         self.may_open = Event()
         self.may_open.set()
         self.may_answer = Event()
@@ -62,13 +63,14 @@ class PretendedShard:
         assert self.may_open.wait(20)
         if self.failure is not None:
             raise self.failure
+        self.names[generation] = self.names.get(generation, frozenset()).union(names)
         if generation not in self.held:
             self.held.append(generation)
 
-    def opened(self) -> list[Generation]:
-        """Return the open generations like ``Shard.opened``."""
+    def opened(self) -> dict[Generation, frozenset[str]]:
+        """Return the open generations with the names of their segments like ``Shard.opened``."""
         assert self.may_answer.wait(20)
-        return list(self.held)
+        return {generation: self.names[generation] for generation in self.held}
 
     def machine(self) -> str:
         """Return the machine like ``Shard.machine``."""
@@ -84,6 +86,7 @@ class PretendedShard:
     def close(self, generation: Generation) -> None:
         """Close a generation like ``Shard.close``."""
         self.held.remove(generation)
+        del self.names[generation]
 
 
 @dataclass
