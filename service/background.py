@@ -21,8 +21,9 @@ class RepeatedTask:
     """Calls ``work`` every ``every_s`` seconds, and immediately at the start and when woken.
 
     Any error, even an unexpected one, is an ``outage`` until ``work`` succeeds again. ``failure`` describes
-    its consequences; ``failures`` does so for some error classes, of which the first match counts. Without
-    ``at_once`` the first call also waits ``every_s``. At the end, running work has ``stop_s`` left.
+    its consequences; ``failures`` does so for some error classes, of which the first match counts. After an
+    error the next call waits at least ``after_failure_s``. Without ``at_once`` the first call also waits
+    ``every_s``. At the end, running work has ``stop_s`` left.
     """
 
     def __init__(
@@ -32,12 +33,14 @@ class RepeatedTask:
         every_s: float,
         failure: Degradation,
         failures: Mapping[type[AkinError], Degradation] = MappingProxyType({}),
+        after_failure_s: float = 0.0,
         at_once: bool = True,
         stop_s: float = STOP_S,
     ) -> None:
         self._work = work
         self._every_s = every_s
         self._failures = failures
+        self._after_failure_s = max(every_s, after_failure_s)
         self._at_once = at_once
         self._stop_s = stop_s
         self._name = failure.part
@@ -83,13 +86,15 @@ class RepeatedTask:
             self._woken.clear()  # before ``_stopped`` is read, which ``stop`` sets before it wakes the thread
             if self._stopped:
                 return
+            pause_s = self._every_s
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 - it would end the thread, and nobody would know
                 self._failed(error)
+                pause_s = self._after_failure_s
             else:
                 self.outage.end()
-            self._woken.wait(self._every_s)
+            self._woken.wait(pause_s)
 
     def _expect_time(self) -> None:
         if time.monotonic() > self._end_by:

@@ -14,6 +14,8 @@ class Timings:
     publish_every_s: float = 1.0  # between two checks of the catalog; papers sent to this service do not wait
     keys_refresh_s: float = 1.0  # between two readings: a revoked key is refused after at most this time
     merge_every_s: float = 10.0  # between two checks whether segments should be merged
+    # Before a merge that failed is tried again: it reads all files of its segments, and may write as many.
+    merge_retry_s: float = 600.0
     # Before a generation that could not be served is tried again, which reads all of its files.
     swap_retry_s: float = 30.0
     scrub_pause_s: float = 86_400.0  # between two passes

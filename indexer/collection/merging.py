@@ -6,6 +6,7 @@ logarithm of the additions. Nothing is encoded again.
 """
 
 import math
+import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
+from models.counts import counted
+from models.errors import StorageError
 from models.types import ProgressFn, ignore_progress
 
 _KEPT_PAPERS: Final = 10_000  # copied from a segment at once
@@ -97,20 +100,38 @@ def merge(
     """Merge segments until none are due by ``tiers``; return the manifest, or ``None`` if none were merged.
 
     If ``base`` is the served generation, it need not be opened again. Others may publish meanwhile; papers
-    that are deleted while a segment is written are also deleted in the new segment. Raises StorageError,
-    SnapshotCorruptError; BuildLockedError if another process is merging.
+    that are deleted while a segment is written are also deleted in the new segment. Raises StorageError, also
+    if the disk has no room for a merged segment; SnapshotCorruptError; BuildLockedError if another process is
+    merging.
     """
     merged = None
     with _merge_lock(data):
         while True:
             base = open_snapshot(data, beside=base, reread=False)
             run = tiers.due(base)
-            done = (
-                None if run is None else _merge(data, base, run, device, keep, on_progress, tiers.most_rows)
-            )
+            if run is None:
+                return merged
+            _expect_room(data, base, run)
+            done = _merge(data, base, run, device, keep, on_progress, tiers.most_rows)
             if done is None:
                 return merged
             merged = done
+
+
+def _expect_room(data: Path, base: Snapshot, run: range) -> None:
+    """Raise StorageError if the disk has no room for the papers of a run of segments, before any is written.
+
+    A merge that fills the disk fails too, and until then no other process can write.
+    """
+    needed = 0.0
+    for segment, n_rows in list(zip(base.segments, base.live_rows, strict=True))[run.start : run.stop]:
+        files = DataFolder(data).segment(segment.entry.name).iterdir()
+        needed += sum(file.stat().st_size for file in files) * n_rows / max(1, segment.entry.n_rows)
+    if shutil.disk_usage(data).free < needed:
+        raise StorageError(
+            f"{data}: merging {counted(len(run), 'segment')} takes {needed / 1e6:,.1f} MB, more than the "
+            "disk has free; free some space"
+        )
 
 
 def compact(

@@ -69,7 +69,12 @@ class ServedCollection:
             failures={EncoderMismatchError: OTHER_MODELS, StorageError: CATALOG_NOT_WRITABLE},
         )
         self.scrubbing = RepeatedTask(self.scrub.step, every_s=EVERY_S, failure=FILES_NOT_VERIFIED)
-        self.merging = RepeatedTask(self.ingest.merge, every_s=timings.merge_every_s, failure=NOT_MERGED)
+        self.merging = RepeatedTask(
+            self.ingest.merge,
+            every_s=timings.merge_every_s,
+            after_failure_s=timings.merge_retry_s,
+            failure=NOT_MERGED,
+        )
         upkeep = (self.publishing, self.merging, self.scrubbing) if engines is None else ()
         self._working = (self.following, *upkeep)
         self._running = ExitStack()

@@ -78,6 +78,25 @@ def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
     assert "of a reader" not in str(logged)
 
 
+def test_work_that_failed_may_be_tried_again_later_than_other_work() -> None:
+    """After an error work is repeated only when woken or after ``after_failure_s``, then as usual."""
+    done: list[int] = []
+
+    def work() -> None:
+        done.append(len(done))
+        if len(done) <= 2:
+            raise StorageError("full")
+
+    with RepeatedTask(work, every_s=0.001, after_failure_s=1e6, failure=DEFAULTS) as repeating:
+        for n_failed in (1, 2):
+            soon(lambda: len(done) == n_failed and bool(repeating.degradations()))  # noqa: B023 - called here
+            time.sleep(0.05)
+            assert n_failed == len(done)
+            repeating.wake()
+        soon(lambda: len(done) > 4)
+    assert [] == repeating.degradations()
+
+
 def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
     """Work begins at once, or only when woken with ``at_once=False``; both hold again on the next use."""
     done: list[float] = []

@@ -1,9 +1,11 @@
 """Segments are merged without holding the lock: answers stay the same, and concurrent changes are kept."""
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,13 +15,13 @@ from indexer.collection.changes import delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.files.data_folder import CATALOG_FILE, KEEP
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import BuildLockedError
+from models.errors import BuildLockedError, StorageError
 from service.search.engine import SearchEngine
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -258,3 +260,40 @@ def test_a_service_merges_by_itself(tmp_path: Path, hashing: Encoder) -> None:
         body = {"query": {"paper_id": "p1"}, "limit": 100}
         soon(lambda: client.get("/readyz").json()["generation"] == current_generation(data))
         assert 100 == len(client.post("/v1/search", json=body).json()["results"])
+
+
+def test_a_merge_that_has_no_room_writes_nothing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the disk has less free than the live part of the segments, a merge fails before it writes any."""
+    delete(data, *(f"p{i}" for i in range(20)))
+    first = DataFolder(data).segment(open_snapshot(data).segments[0].entry.name)
+    size = sum(file.stat().st_size for file in first.iterdir())
+    written: list[object] = []
+    monkeypatch.setattr(merging, "prepare_segments", lambda *given, **_: written.append(given) or [])
+    for free in (0, size // 10):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        with pytest.raises(StorageError, match=r"merging 1 segment takes 0.*free some space"):
+            merge(data, tiers=PAIRS, keep=KEEP)
+    assert [] == written
+    monkeypatch.undo()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=size // 3))
+    assert merge(data, tiers=Tiers(fewest=100), keep=KEEP) is not None  # a sixth of it is copied
+
+
+def test_a_service_does_not_repeat_a_merge_that_failed_at_once(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service waits after a merge that failed, and says that segments are not merged."""
+    data = in_segments(tmp_path, (4, 3), hashing)
+    tries: list[object] = []
+
+    def failing(*given: object, **_: object) -> None:
+        tries.append(given)
+        raise StorageError("no room")
+
+    monkeypatch.setattr("service.collection.ingest.merge", failing)
+    monkeypatch.setattr("service.collection.ingest.TIERS", PAIRS)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)
+    with client_of(data, engine, device="cpu", timings=Timings(merge_every_s=0.01)) as client:
+        soon(lambda: "merges" in client.get("/readyz").text)
+        time.sleep(0.1)
+        assert 1 == len(tries)
