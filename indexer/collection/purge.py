@@ -29,7 +29,8 @@ from indexer.snapshot.folder import read_manifests
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.removal import remove_generations
-from indexer.snapshot.segment import IDS
+from indexer.snapshot.segment import IDS, PAPERS
+from indexer.words.file import WORDS
 from models.checksums import hashes64
 from models.errors import SnapshotError, StorageError
 from models.types import ProgressFn, ignore_progress
@@ -169,7 +170,12 @@ def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:
 
 
 def _file_holds(papers: Path, wanted: frozenset[str]) -> bool:
-    """Return whether a file of papers contains one of these ids, or cannot be read."""
+    """Return whether a file of papers contains one of these ids, or cannot be read.
+
+    The words of a segment name no papers: those are in a file next to them.
+    """
+    if papers.name == WORDS and papers.with_name(PAPERS).is_file():
+        return False
     try:
         with pa.memory_map(str(papers)) as source:
             return not wanted.isdisjoint(pa.ipc.open_file(source).read_all()["id"].to_pylist())

@@ -17,9 +17,11 @@ from indexer.catalog.purging import PurgeCounts
 from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds, publish_changes
 from indexer.collection.purge import Purge, purge_papers
+from indexer.collection.reindex import prepare
 from indexer.corpus.lookup.found import FoundPapers, note_unresolved
 from indexer.corpus.read import Unresolved
 from indexer.corpus.rows import RawPaper
+from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, DataFolder, Work
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import verify
@@ -144,6 +146,19 @@ def test_unfinished_work_is_looked_through(data: Path, tmp_path: Path, hashing: 
     assert 1 == len([*data.glob("building/corpus/part-*")])
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert 10 == catalog.count_staged()
+
+
+def test_prepared_segments_without_it_stay(data: Path, hashing: Encoder) -> None:
+    """A purge removes a segment that `akin reindex` has prepared only if it contains one of the papers."""
+    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepare(data, annotated(hashing), catalog, arguments=arguments, on_progress=quiet)
+    before = sorted(data.glob("building/reindex/segment-*/*"))
+    assert {"papers.arrow", "words.arrow"} <= {path.name for path in before}
+    assert purge(data, "typo").found_nothing
+    assert before == sorted(data.glob("building/reindex/segment-*/*"))
+    purge(data, "p7")
+    assert ([], []) == (places(data), [*data.glob("building/reindex/segment-*")])
 
 
 def test_what_was_looked_up_leaves_too(data: Path) -> None:
