@@ -47,6 +47,7 @@ from indexer.catalog.versions import (
     make_hashes_current,
     mark_deleted,
     read_papers,
+    stored_hashes,
 )
 from models.types import Paper
 
@@ -87,10 +88,8 @@ class Catalog(Store):
         """Add papers in one transaction and make each the current version of its id.
 
         If several papers have the same id, the last becomes current. Content that the catalog already has is
-        not written again, so adding the same papers twice changes nothing.
-
-        Raises:
-            InputError: a paper would not be read back as it was given; nothing was added.
+        not written again, so adding the same papers twice changes nothing. Raises InputError, and adds none,
+        if a paper would not be read back as it was given.
         """
         n_new = 0
         with self.database.writing() as connection:
@@ -225,10 +224,9 @@ class Catalog(Store):
         return dict(self.changes_since(change))
 
     def changes_since(self, change: int) -> Generator[tuple[str, str | None]]:
-        """Yield the papers changed after ``change``, read in chunks: first the deleted papers.
+        """Yield the papers changed after ``change``, read in chunks: first deleted papers, with ``None``.
 
-        Each id comes with ``None`` if the paper was deleted, else with the content hash of its current
-        version; these follow in the order in which the versions were first stored.
+        The others follow in the order first stored, each with the content hash of its current version.
         """
         with self.database.reading() as connection:
             yield from changed_after(connection, change)
@@ -241,6 +239,11 @@ class Catalog(Store):
                 rows = connection.execute(_CURRENT_VERSIONS.where(CurrentRow.paper_id.in_(batch)))
                 found.update({row.paper_id: row.content_hash for row in rows})
         return found
+
+    def stored(self, hashes: Iterable[str]) -> set[str]:
+        """Return which of these content hashes are those of versions in the catalog."""
+        with self.database.reading() as connection:
+            return {digest for batch in in_batches(hashes) for digest in stored_hashes(connection, batch)}
 
     def current(self) -> Iterator[Version]:
         """Yield the current version of every paper in the order they were first stored, page by page."""

@@ -114,6 +114,11 @@ def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
     return len(added)
 
 
+def stored_hashes(connection: Connection, digests: Sequence[str]) -> Sequence[str]:
+    """Return which of these content hashes, one batch, are those of versions in the catalog."""
+    return connection.scalars(select(PaperRow.content_hash).where(PaperRow.content_hash.in_(digests))).all()
+
+
 def _columns(digest: str, paper: Paper) -> dict[str, Any]:
     return {
         "paper_id": paper.id,

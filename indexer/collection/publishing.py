@@ -4,7 +4,7 @@ Callers must hold the publishing lock; ``publishing`` and ``rollback`` take it.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,7 +24,8 @@ from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.removal import base_generation, remove_old_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import sha256_of
-from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
+from models.counts import counted
+from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError, StorageError
 
 _TRIES: Final = 5
 
@@ -152,7 +153,7 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
     served, because CURRENT is lost, the catalog stays as it is: changes since then were not to be undone.
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError if ``catalog`` is not
-    the collection's catalog.
+    the collection's catalog, or if papers of the generation were purged.
     """
     target = rollback_target(data, to)
     with storage_errors(data):
@@ -165,20 +166,44 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Rollback
             shown = read_manifest(data, served)
         for manifest in filter(None, (snapshot.manifest, shown)):
             manifest.expect_catalog(catalog.identity(), catalog.last_change())
-        if _serve_if_lost(data, target):
+        if _serve_if_lost(data, catalog, snapshot):
             return Rollback(snapshot.manifest, is_new=True, n_pending=_n_pending(catalog, snapshot))
         return _go_back(data, _Undoing(catalog, snapshot, shown))
 
 
-def _serve_if_lost(data: Path, target: str) -> bool:
+def _serve_if_lost(data: Path, catalog: Catalog, snapshot: Snapshot) -> bool:
     """Serve a generation if CURRENT names none that is there; return whether it did not."""
     is_lost = _served(data) is None
     if is_lost:
+        _versions_of(catalog, snapshot, catalog.changed_since(snapshot.manifest.change))
         with DataFolder(data).publishing():
             is_lost = _served(data) is None  # or else it was superseded and removed in between
             if is_lost:
-                write_pointer(data, target)
+                write_pointer(data, snapshot.generation)
     return is_lost
+
+
+def _versions_of(
+    catalog: Catalog, snapshot: Snapshot, changed: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """Return the versions (content hashes) that a generation shows of papers, given with the current ones.
+
+    ``None``: it does not show the paper. Raises StorageError if a version was purged while the generation was
+    in use: it must not be served again.
+    """
+    versions = {paper_id: snapshot.content_hash(paper_id) for paper_id in changed}
+    earlier = {
+        digest: paper_id
+        for paper_id, digest in versions.items()
+        if digest is not None and digest != changed[paper_id]
+    }
+    if purged := earlier.keys() - catalog.stored(earlier):
+        raise StorageError(
+            f"Generation {snapshot.generation} shows {counted(len(purged), 'paper')} that the catalog no "
+            f"longer has, such as {min(earlier[digest] for digest in purged)!r}: purged while a process was "
+            "reading that generation. Go back to another one, and repeat `akin purge`, which removes this one"
+        )
+    return versions
 
 
 def _n_pending(catalog: Catalog, snapshot: Snapshot) -> int:
@@ -225,7 +250,7 @@ class _Undoing:
         """Set the catalog back."""
         last = self._catalog.last_change()
         changed = self._catalog.changed_since(self.snapshot.manifest.change)
-        versions = {paper_id: self.snapshot.content_hash(paper_id) for paper_id in changed}
+        versions = _versions_of(self._catalog, self.snapshot, changed)
         other = {paper_id for paper_id, digest in versions.items() if digest != changed[paper_id]}
         pending = {} if self._served is None else self._catalog.changed_since(self._served.change)
         change = self._catalog.restore(versions, at=self.snapshot.manifest.change)

@@ -16,6 +16,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.purging import PurgeCounts
 from indexer.collection.changes import delete_papers, publish_pending
 from indexer.collection.growth import Bounds, publish_changes
+from indexer.collection.publishing import rollback
 from indexer.collection.purge import Purge, purge_papers
 from indexer.collection.reindex import prepare
 from indexer.corpus.lookup.found import FoundPapers, note_unresolved
@@ -198,6 +199,23 @@ def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
     del reader
     assert 0 == CliRunner().invoke(app, command).exit_code
     assert [] == places(data)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_generation_with_purged_text_is_not_served_again(data: Path, *, is_lost: bool) -> None:
+    """A rollback refuses a generation that still shows a purged paper, also if CURRENT is lost."""
+    reader = open_snapshot(data)
+    done = purge(data, "p7")
+    pointer = DataFolder(data).current
+    if is_lost:
+        pointer.unlink()
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        last = catalog.last_change()
+        with pytest.raises(StorageError, match="shows 1 paper that the catalog no longer has, such as 'p7'"):
+            rollback(data, reader.generation, catalog=catalog)
+        assert (last, is_lost) == (catalog.last_change(), not pointer.exists())
+        rollback(data, done.manifest.generation, catalog=catalog)
+    assert open_snapshot(data).find("p7") is None
 
 
 def test_a_damaged_generation_is_removed(data: Path) -> None:
