@@ -89,11 +89,12 @@ def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
 
     Papers that are in the catalog but damaged are written again.
     """
+    # Not left to ON CONFLICT: PostgreSQL takes a key from its sequence even for rows that it does not insert.
+    missing = papers.keys() - stored_hashes(connection, [*papers])
     insert = insert_on_conflict(connection, PaperRow).on_conflict_do_nothing()
-    added = connection.execute(
-        insert.returning(PaperRow.key, PaperRow.content_hash),
-        [_columns(digest, paper) for digest, paper in papers.items()],
-    ).all()
+    statement = insert.returning(PaperRow.key, PaperRow.content_hash)
+    rows = [_columns(digest, paper) for digest, paper in papers.items() if digest in missing]
+    added = connection.execute(statement, rows).all() if rows else []
     there = papers.keys() - {digest for _, digest in added}
     damaged = connection.execute(
         select(PaperRow.key, PaperRow.content_hash).where(
@@ -114,9 +115,10 @@ def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
     return len(added)
 
 
-def stored_hashes(connection: Connection, digests: Sequence[str]) -> Sequence[str]:
+def stored_hashes(connection: Connection, digests: Sequence[str]) -> set[str]:
     """Return which of these content hashes, one batch, are those of versions in the catalog."""
-    return connection.scalars(select(PaperRow.content_hash).where(PaperRow.content_hash.in_(digests))).all()
+    statement = select(PaperRow.content_hash).where(PaperRow.content_hash.in_(digests))
+    return set(connection.scalars(statement))
 
 
 def _columns(digest: str, paper: Paper) -> dict[str, Any]:

@@ -62,6 +62,19 @@ def test_adding_again_changes_nothing(catalog: Catalog) -> None:
     assert [*papers_in(catalog)] == ["a", "b"]
 
 
+def test_what_is_stored_already_takes_no_key(catalog: Catalog) -> None:
+    """Papers that are added again take no key of a version: PostgreSQL has 2**31 of them."""
+    for _ in range(3):
+        catalog.add([CALLISTO, BARE])
+        catalog.stage("load", [CALLISTO, titled("a", "Io")])
+    with catalog.database.reading() as connection:
+        keys = connection.scalars(select(PaperRow.key).order_by(PaperRow.key)).all()
+    assert [1, 2, 3] == keys
+    catalog.add([titled("c", "Europa")])
+    with catalog.database.reading() as connection:
+        assert 4 == connection.scalars(select(PaperRow.key).order_by(PaperRow.key.desc())).first()
+
+
 def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
     """The newest version of a paper is current, and the row of the older version is unchanged."""
     statement = select(PaperRow.__table__).where(PaperRow.content_hash == content_hash(CALLISTO))
