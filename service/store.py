@@ -31,7 +31,7 @@ class LazyStore(Generic[_Opened]):
         return self._opened is not None or not isinstance(self._place, Path) or self._place.exists()
 
     def get(self) -> _Opened:
-        """Return the store, created if there is none. Raises StorageError."""
+        """Return the store, opened if it is not. Raises StorageError."""
         with locked(self._opening):
             if self._opened is not None and self._is_replaced():
                 self._opened.close()

@@ -63,7 +63,7 @@ class Ingest:
 
     def __init__(self, data: Path, place: str | Path, engines: Engines, *, keep: int) -> None:
         self._data = data
-        self._store = LazyStore(place, Catalog.open)
+        self._store = LazyStore(place, Catalog.open_existing)
         self._engines = engines
         self._keep = keep
         # What one generation is known to show; another, as after a rollback, may show less.

@@ -393,6 +393,19 @@ def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> Non
     soon(lambda: not client.get("/readyz").json()["degraded"])
 
 
+def test_a_lost_catalog_is_not_replaced_by_an_empty_one(data: Path) -> None:
+    """A service without its catalog makes none, and takes papers as soon as the catalog is back."""
+    away = (data / CATALOG_FILE).rename(data.parent / "away.sqlite3")
+    with writing(data) as client:
+        soon(lambda: ["writes"] == [each["part"] for each in client.get("/readyz").json()["degraded"]])
+        assert 503 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+        assert [] == list(data.glob("catalog*"))
+        away.rename(data / CATALOG_FILE)
+        soon(lambda: not client.get("/readyz").json()["degraded"])
+        assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+        soon(lambda: is_there(client, "w/1"))
+
+
 def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, data: Path) -> None:
     """If an older catalog lacks only changes without effect, their numbers are reused and new papers show."""
     ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]
