@@ -230,7 +230,8 @@ class _Load:
                 keep=self.keep,
             )
             return {entry.name for entry in manifest.segments}
-        self.n_replaced += sum(len(base.shared_with(each.open(), but=each.gone)) for each in new)
+        shared = (base.shared_with(each.open(), but=each.gone) for each in new)
+        self.n_replaced += sum(int(base.live[positions].sum()) for positions in shared)
         manifest = publish_changes(
             self.data, base, new, self.catalog, after=change.previous, seen=change.number, keep=self.keep
         )

@@ -528,6 +528,19 @@ def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
     assert ["000001", "000002", "000004"] == DataFolder(data).generations()
 
 
+def test_only_papers_that_were_searchable_are_replaced(data: Path, hashing: Encoder) -> None:
+    """The report of `akin index` counts a paper as replaced once, and not if it was deleted before."""
+
+    def indexed(title: str) -> int:
+        corpus = write_corpus(data.parent / "again.jsonl", [{**many_papers(1)[0], "title": title}])
+        return build_quietly(corpus, data, hashing).replaced
+
+    assert [1, 1] == [indexed(title) for title in ("Second version", "Third version")]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p0"], catalog, keep=KEEP)
+    assert (0, 60) == (indexed("Fourth version"), len(open_snapshot(data)))
+
+
 def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
     """The newest generations and those in use are kept; segments that none of them names are removed."""
     read = open_snapshot(data)
