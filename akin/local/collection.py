@@ -1,5 +1,6 @@
 """A collection in this process, with the methods and answers of ``akin.Client``."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Unpack, cast
@@ -41,7 +42,7 @@ from akin.client.signatures import all_like, spelt
 from akin.client.uploads import Papers
 from akin.local.folder import as_answer, checked
 from akin.local.saved_queries import WithSavedQueries
-from models.errors import InputError
+from models.errors import InputError, SnapshotError, StorageError
 from service.api.schemas.base import WHOLE, PaperAnswerOut, PaperOut
 from service.api.schemas.match import MatchIn, MatchOut
 from service.api.schemas.papers import FetchedOut, ListIn, ListOut, PapersIn, PapersOut
@@ -236,7 +237,10 @@ class Collection(WithSavedQueries):
             self._ingest.publish_until_shown(change)
         else:
             self._ingest.publish_pending()
-        self._ingest.merge()
+        try:
+            self._ingest.merge()
+        except (SnapshotError, StorageError) as error:  # the change is published all the same
+            warnings.warn(f"Segments were not merged: {error}", stacklevel=4)
 
     def paper(self, paper_id: PaperLike) -> Paper:
         """As ``Client.paper``; raises PaperNotFoundError."""

@@ -1,5 +1,6 @@
 """Tests of additions and deletions by several threads of a program, and of what they leave in the folder."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import akin
 from akin.local.collection import Collection
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import DataFolder, Work
+from models.errors import StorageError
 from service.collection import ingest
 from tests.support.builds import many_papers
 from tests.support.servers.patience import soon
@@ -68,6 +70,25 @@ def test_segments_are_merged_when_due(folder: DataFolder) -> None:
         for paper in PAPERS[1:]:
             collection.add(paper)
         assert (12, True) == (len(collection), len(segments(collection)) < 8)
+
+
+def test_a_merge_that_fails_does_not_fail_the_addition(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If segments cannot be merged, the paper is added and searchable, and a warning says why."""
+
+    def no_room(*_: Any, **__: Any) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(ingest, "merge", no_room)
+    with akin.open(folder.root) as collection, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for paper in PAPERS[1:]:
+            collection.add(paper)
+        assert 12 == len(collection)
+    assert {(__file__, "Segments were not merged: the disk is full")} == {
+        (each.filename, str(each.message)) for each in told
+    }
 
 
 def segments(collection: Collection) -> Any:
