@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,8 @@ def test_paths_of_the_repository_are_told_from_others() -> None:
 PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
 MAX_FILES, MAX_LINES = 12, 300
 VAGUE = frozenset({"asked", "told"})
+WORD = re.compile(r"[A-Z]?[a-z0-9]+")
+NAMES_OF_ELEMENT = re.compile(r'\b(?:id|class)="([^"]*)"')
 
 
 def python_folders(top: str) -> dict[str, list[Path]]:
@@ -132,25 +135,49 @@ def test_no_file_of_a_package_is_long() -> None:
 
 
 def names_in(file: Path) -> set[str]:
-    """Return the names of the variables, parameters and attributes in a Python file."""
+    """Return the names of the variables, parameters, attributes, functions and classes in a Python file."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     return (
         {node.id for node in nodes if isinstance(node, ast.Name)}
         | {node.arg for node in nodes if isinstance(node, ast.arg)}
         | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        | {
+            node.name
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        }
     )
 
 
+def vague(names: Iterable[str]) -> set[str]:
+    """Return the names with a vague word in them, such as ``n_asked`` and ``AskedSentence``."""
+    return {name for name in names if VAGUE & {word.lower() for word in WORD.findall(name)}}
+
+
 def test_names_say_what_they_hold() -> None:
-    """No variable, parameter or attribute of a package is called "asked" or "told"."""
+    """No name in a package has the word "asked" or "told", also not as one of several words."""
     files = {
         file.relative_to(ROOT).as_posix(): file
         for top in PACKAGES
         for files in python_folders(top).values()
         for file in files
     }
-    found = {name: names_in(file) & VAGUE for name, file in files.items()}
+    found = {name: vague(names_in(file)) for name, file in files.items()}
     assert {} == {name: names for name, names in found.items() if names}
+
+
+def test_names_on_the_page_say_what_they_hold() -> None:
+    """No id and no class of the page's elements has the word "asked" or "told"."""
+    templates = sorted((ROOT / "service" / "web" / "templates").rglob("*.html"))
+    named = {path.name: set(NAMES_OF_ELEMENT.findall(path.read_text(encoding="utf-8"))) for path in templates}
+    assert "query" in named["results.html"]
+    assert {} == {name: vague(names) for name, names in named.items() if vague(names)}
+
+
+def test_a_vague_word_is_found_within_a_name() -> None:
+    """Words are told apart by underscores, hyphens and capitals; "masked" has no vague word."""
+    names = ("n_asked", "_asked", "AskedSentenceOut", "told_s", "was-told", "masked", "n_papers")
+    assert set(names[:5]) == vague(names)
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -68,7 +68,7 @@ class _RateColumn(ProgressColumn):
 class _Stage:
     started_s: float
     first: int
-    told_s: float
+    logged_s: float
     ended_at: tuple[int, int | None] | None = None
 
 
@@ -86,9 +86,9 @@ class _Log:
         # A finished stage that continues with other numbers starts again, such as for the next collection.
         if known is None or known.ended_at not in {None, (done, total)}:
             known = self._stages[stage] = _Stage(now, done, now)
-        elif known.ended_at or (done != total and now - known.told_s < _LOG_EVERY_S):
+        elif known.ended_at or (done != total and now - known.logged_s < _LOG_EVERY_S):
             return
-        known.told_s, known.ended_at = now, (done, total) if done == total else None
+        known.logged_s, known.ended_at = now, (done, total) if done == total else None
         rate = (done - known.first) / (now - known.started_s) if now > known.started_s else 0.0
         left = f", {(total - done) / rate:,.0f} s left" if rate and total else ""
         of_total = f" of {total:,}" if total else ""

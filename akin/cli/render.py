@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.text import Text
 
 from akin.cli.consoles import stdout
-from akin.client.responses.papers import Paper, PaperHead
+from akin.client.responses.papers import Paper, PaperSummary
 from akin.client.responses.ranked import (
     Alignment,
     Query,
@@ -109,7 +109,7 @@ def _remarks(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
     return [*detail, *notes(answer.warnings)]
 
 
-def title_line(paper: Paper | PaperHead, *, start: str = "") -> Text:
+def title_line(paper: Paper | PaperSummary, *, start: str = "") -> Text:
     """Render a paper on one line: its title, cut if the terminal is too narrow, year and id."""
     about = f"  {' · '.join(part for part in (str(paper.year or ''), paper.id) if part)}"
     text = Text(start, style="bold")
@@ -161,7 +161,7 @@ def _byline(paper: Paper) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def authors_of(paper: Paper | PaperHead) -> str:
+def authors_of(paper: Paper | PaperSummary) -> str:
     """Return the first three authors, with "et al." if there are more."""
     return ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
 

@@ -33,10 +33,10 @@ from akin.client.params import (
 from akin.client.requests import Request
 from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
-from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
+from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileSummary
 from akin.client.responses.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
-from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
+from akin.client.responses.saved import News, SavedQuery, SavedQuerySummary
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.retries import Retries, checked_retries
@@ -122,13 +122,13 @@ class AsyncClient:
         """As ``Client.put_profile``."""
         return await self._send(requests.put_profile(name, papers, conflicts, quota))
 
-    async def profiles(self) -> AsyncIterator[ProfileHead]:
+    async def profiles(self) -> AsyncIterator[ProfileSummary]:
         """As ``Client.profiles``."""
         after: str | None = ""
         while after is not None:
             page = await self._send(requests.profiles(after))
-            for head in page.profiles:
-                yield head
+            for summary in page.profiles:
+                yield summary
             after = page.next_after if page.profiles else None
 
     async def delete_profile(self, name: str) -> None:
@@ -190,7 +190,7 @@ class AsyncClient:
         """As ``Client.save_query``."""
         return await self._send(requests.save_query(name, search, recommendations))
 
-    async def saved_queries(self) -> tuple[SavedQueryHead, ...]:
+    async def saved_queries(self) -> tuple[SavedQuerySummary, ...]:
         """As ``Client.saved_queries``."""
         return (await self._send(requests.saved_queries())).queries
 
@@ -206,7 +206,7 @@ class AsyncClient:
         """As ``Client.new_papers``."""
         return await self._send(requests.new_papers(query_id, limit, weak=weak))
 
-    async def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
+    async def mark_seen(self, query_id: str, up_to: int) -> SavedQuerySummary:
         """As ``Client.mark_seen``."""
         return await self._send(requests.mark_seen(query_id, up_to))
 

@@ -29,7 +29,7 @@ from akin.client.responses.batches import Batch
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
-from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.responses.saved import News, SavedQuery, SavedQueryList, SavedQuerySummary
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.uploads import Papers, papers_to_add, parts_of
@@ -239,14 +239,14 @@ def new_papers(query_id: str, limit: int | None, *, weak: bool) -> Request[News]
     return Request("GET", f"{_query_path(query_id)}/new{'?' if params else ''}{params}", News)
 
 
-def mark_seen(query_id: str, up_to: int) -> Request[SavedQueryHead]:
+def mark_seen(query_id: str, up_to: int) -> Request[SavedQuerySummary]:
     """Return a request that marks the new papers of a saved query as seen."""
-    return Request("POST", f"{_query_path(query_id)}/seen", SavedQueryHead, {"up_to": up_to})
+    return Request("POST", f"{_query_path(query_id)}/seen", SavedQuerySummary, {"up_to": up_to})
 
 
-def open_feed(query_id: str) -> Request[SavedQueryHead]:
+def open_feed(query_id: str) -> Request[SavedQuerySummary]:
     """Return a request that opens the feed of a saved query."""
-    return Request("POST", f"{_query_path(query_id)}/feed", SavedQueryHead)
+    return Request("POST", f"{_query_path(query_id)}/feed", SavedQuerySummary)
 
 
 def close_feed(query_id: str) -> Request[None]:
@@ -254,7 +254,7 @@ def close_feed(query_id: str) -> Request[None]:
     return Request("DELETE", f"{_query_path(query_id)}/feed", NoneType)
 
 
-def feed_address(base_url: httpx.URL, saved: SavedQueryHead) -> str:
+def feed_address(base_url: httpx.URL, saved: SavedQuerySummary) -> str:
     """Return the full address of a saved query's feed."""
     return str(base_url.join(saved.feed or ""))
 

@@ -24,9 +24,9 @@ from akin.client.params import (
 )
 from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
-from akin.client.responses.matches import Profile, ProfileHead
+from akin.client.responses.matches import Profile, ProfileSummary
 from akin.client.responses.ranked import PaperLike
-from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
+from akin.client.responses.saved import News, SavedQuery, SavedQuerySummary
 from models.errors import ServiceError
 
 
@@ -44,7 +44,7 @@ class Resources(BaseClient):
         """Save a set of papers under a name; a saved profile with the same name is replaced."""
         return self._send(requests.put_profile(name, papers, conflicts, quota))
 
-    def profiles(self) -> Iterator[ProfileHead]:
+    def profiles(self) -> Iterator[ProfileSummary]:
         """Yield the saved profiles, ordered by name."""
         after: str | None = ""
         while after is not None:
@@ -71,7 +71,7 @@ class Resources(BaseClient):
         """
         return self._send(requests.save_query(name, search, recommendations))
 
-    def saved_queries(self) -> tuple[SavedQueryHead, ...]:
+    def saved_queries(self) -> tuple[SavedQuerySummary, ...]:
         """Return all saved queries of this key, ordered by name."""
         return self._send(requests.saved_queries()).queries
 
@@ -87,7 +87,7 @@ class Resources(BaseClient):
         """Return the new papers that match a saved query, best first; with ``weak``, weak matches too."""
         return self._send(requests.new_papers(query_id, limit, weak=weak))
 
-    def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
+    def mark_seen(self, query_id: str, up_to: int) -> SavedQuerySummary:
         """Mark the new papers of a saved query as seen; ``up_to`` is ``seen_up_to`` of ``new_papers``."""
         return self._send(requests.mark_seen(query_id, up_to))
 

@@ -10,14 +10,14 @@ from akin.client.params import (
     SearchRequest,
     name_of,
 )
-from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.responses.saved import News, SavedQuery, SavedQueryList, SavedQuerySummary
 from akin.local.folder import OpenFolder, as_answer, checked
 from service.api.schemas.base import WHOLE, Strict
 from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
-    SavedQueryHeadOut,
     SavedQueryOut,
+    SavedQuerySummaryOut,
     SaveIn,
     SeenIn,
     to_query,
@@ -57,10 +57,10 @@ class WithSavedQueries(OpenFolder):
         saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))
         return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None, unresolved=unresolved))
 
-    def saved_queries(self) -> tuple[SavedQueryHead, ...]:
+    def saved_queries(self) -> tuple[SavedQuerySummary, ...]:
         """As ``Client.saved_queries``, for the queries of all keys."""
-        heads = [SavedQueryHeadOut.of(head, feed=None) for head in self._queries.all(owner=None)]
-        return as_answer(SavedQueryList, SavedQueriesOut(queries=heads)).queries
+        summaries = [SavedQuerySummaryOut.of(summary, feed=None) for summary in self._queries.all(owner=None)]
+        return as_answer(SavedQueryList, SavedQueriesOut(queries=summaries)).queries
 
     def saved_query(self, query_id: str) -> SavedQuery:
         """As ``Client.saved_query``."""
@@ -75,16 +75,16 @@ class WithSavedQueries(OpenFolder):
         """As ``Client.new_papers``."""
         request = checked(_NEWS, {"limit": limit})
         found = self._queries.get(name_of(query_id), owner=None)
-        query = to_query(found.head.kind, found.body)
-        added, most = self._queries.added(found.head.seen), request.limit or query.limit
-        news = news_of(self._engine, query, added, since=found.head.seen, limit=most, weak=weak)
-        return as_answer(News, NewsOut.of(found.head, news))
+        query = to_query(found.summary.kind, found.body)
+        added, most = self._queries.added(found.summary.seen), request.limit or query.limit
+        news = news_of(self._engine, query, added, since=found.summary.seen, limit=most, weak=weak)
+        return as_answer(News, NewsOut.of(found.summary, news))
 
-    def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
+    def mark_seen(self, query_id: str, up_to: int) -> SavedQuerySummary:
         """As ``Client.mark_seen``."""
         seen = checked(_SEEN, requests.mark_seen(query_id, up_to).body)
-        head = self._queries.mark_seen(name_of(query_id), seen.up_to, owner=None)
-        return as_answer(SavedQueryHead, SavedQueryHeadOut.of(head, feed=None))
+        summary = self._queries.mark_seen(name_of(query_id), seen.up_to, owner=None)
+        return as_answer(SavedQuerySummary, SavedQuerySummaryOut.of(summary, feed=None))
 
     @property
     def _queries(self) -> SavedQueries:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from akin.client.responses.papers import AnswerWarning, Paper, PaperHead, TitlesAnswer
+from akin.client.responses.papers import AnswerWarning, Paper, PaperSummary, TitlesAnswer
 from akin.client.responses.ranked import Query, Recommendation, RecommendationsAnswer, Result, SearchAnswer
 from akin.client.responses.sentences import Analysis, FoundSentence, SentenceAnswer
 from models.counts import counted
@@ -97,7 +97,7 @@ def _found(results: Iterable[FoundSentence]) -> Iterator[str]:
         yield f"   sentence {found.sentence}{facet} of {_head(found.paper)} | distance {found.distance:.3f}"
 
 
-def _head(paper: Paper | PaperHead) -> str:
+def _head(paper: Paper | PaperSummary) -> str:
     about = ", ".join(str(part) for part in (paper.year, paper.venue) if part)
     return f"{paper.title}{f' ({about})' if about else ''} | id {paper.id}"
 

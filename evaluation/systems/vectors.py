@@ -63,7 +63,7 @@ class VectorSource:
         self._cache = None if cache is None else VectorCache(cache / encoder.spec.fingerprint[:16])
         self._on_progress = on_progress
         # Papers requested so far in each stage.
-        self._asked: Counter[str] = Counter()
+        self._n_requested: Counter[str] = Counter()
 
     def of(
         self, papers: Sequence[Paper], *, stage: str, layers: Sequence[int] = (), some: bool = False
@@ -74,8 +74,8 @@ class VectorSource:
         ``layers``, which neither a cache nor a snapshot holds, are always encoded again.
         """
         if layers:
-            self._asked[stage] += len(papers)
-            done = self._asked[stage] - len(papers)
+            self._n_requested[stage] += len(papers)
+            done = self._n_requested[stage] - len(papers)
             return self._encode(papers, stage, done, layers=layers, some=some)
         digests = [digest_of(paper) for paper in papers]
         wanted = dict(zip(digests, papers, strict=True))
@@ -83,8 +83,8 @@ class VectorSource:
         if self._cache is not None:
             known = self._cache.read(wanted.keys() - known.keys()) | known
         missing = [digest for digest in wanted if digest not in known]
-        before = self._asked[stage] + len(wanted) - len(missing)
-        self._asked[stage] += len(wanted)
+        before = self._n_requested[stage] + len(wanted) - len(missing)
+        self._n_requested[stage] += len(wanted)
         for start in range(0, len(missing), _PAPERS_PER_FILE):
             part = missing[start : start + _PAPERS_PER_FILE]
             encoded = self._encode([wanted[digest] for digest in part], stage, before + start, some=some)
@@ -99,7 +99,7 @@ class VectorSource:
         encoded: list[EncodedPaper] = []
         for start in range(0, len(papers), PAPERS_PER_CALL):
             encoded += self.encoder.encode(papers[start : start + PAPERS_PER_CALL], layers=layers)
-            self._on_progress(stage, done + len(encoded), None if some else self._asked[stage])
+            self._on_progress(stage, done + len(encoded), None if some else self._n_requested[stage])
         return encoded
 
     def _stored(self, wanted: dict[str, Paper]) -> dict[str, EncodedPaper]:

@@ -30,14 +30,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two generations agree in the answers to ``n_asked`` papers that both contain.
+    """How far two generations agree in the answers to ``n_papers`` papers that both contain.
 
     ``first_10`` and ``first_20`` are the mean shares of their first results that they have in common; ``tau``
     is Kendall's rank correlation of the common results, averaged over the questions with two or more.
     ``None`` if there was nothing to ask.
     """
 
-    n_asked: int
+    n_papers: int
     first_10: float | None
     first_20: float | None
     tau: float | None
@@ -67,7 +67,7 @@ def compare(
     pasted = [_pasted_ms(engine, ids[:_PASTED]) for engine in (one, other)]
     taus = [tau for tau in (rank_correlation(*both) for both in firsts) if tau is not None]
     return Agreement(
-        n_asked=len(ids),
+        n_papers=len(ids),
         first_10=_mean(overlap(*both, depth=10) for both in firsts),
         first_20=_mean(overlap(*both, depth=DEPTH) for both in firsts),
         tau=_mean(taus),

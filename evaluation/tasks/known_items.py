@@ -96,7 +96,7 @@ def measure_items(
     are searched as texts and also looked up as titles. Raises InputError, BrokenRowError, SnapshotError.
     """
     engine = open_engine(settings)
-    items = _drawn(engine, n_titles, seed) if questions is None else list(_asked(engine, questions))
+    items = _drawn(engine, n_titles, seed) if questions is None else list(_read(engine, questions))
     ways: dict[str, Callable[[str], Sequence[str]]] = {
         name: _by_text(engine, query) for name, query in _WAYS.items()
     }
@@ -145,7 +145,7 @@ def _drawn(engine: SearchEngine, n_titles: int, seed: int) -> list[KnownItem]:
     return [KnownItem(titles[each], frozenset(by_title[titles[each]])) for each in drawn.tolist()]
 
 
-def _asked(engine: SearchEngine, questions: Path) -> Iterator[KnownItem]:
+def _read(engine: SearchEngine, questions: Path) -> Iterator[KnownItem]:
     n_items = 0
     for line, text in text_lines(questions):
         paper_id, tab, question = text.strip().partition("\t")

@@ -150,15 +150,15 @@ def _sentences(
 ) -> Iterator[tuple[str, str, float]]:
     """Yield the heaviest pairs of sentences, each sentence at most once."""
     seen: set[tuple[str, int]] = set()
-    n_told = 0
+    n_shown = 0
     for cell in alignments:
         row, column = cell.query_sentence, cell.sentence
         if row is None or column is None or {("a", row), ("b", column)} & seen:
             continue
         seen |= {("a", row), ("b", column)}
         yield paper.sentences[row].text, other.sentences[column].text, cell.weight
-        n_told += 1
-        if n_told == _N_SENTENCES:
+        n_shown += 1
+        if n_shown == _N_SENTENCES:
             return
 
 

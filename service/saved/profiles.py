@@ -24,7 +24,7 @@ _AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileHead:
+class ProfileSummary:
     """A profile without its papers and conflicts."""
 
     name: str
@@ -74,7 +74,7 @@ class Profiles(Store):
             connection.execute(insert(ProfileRow).values(row))
         return not replaced
 
-    def heads(self, *, owner: str, after: str, limit: int) -> list[ProfileHead]:
+    def summaries(self, *, owner: str, after: str, limit: int) -> list[ProfileSummary]:
         """Return at most ``limit`` profiles of ``owner`` sorted by name, after the name ``after``."""
         statement = (
             select(ProfileRow.name, ProfileRow.quota)
@@ -83,7 +83,7 @@ class Profiles(Store):
             .limit(limit)
         )
         with self.database.reading() as connection:
-            return [ProfileHead(*row) for row in connection.execute(statement)]
+            return [ProfileSummary(*row) for row in connection.execute(statement)]
 
     def named(
         self, names: Sequence[str], *, owner: str, most_papers: int, with_conflicts: bool = True

@@ -49,7 +49,7 @@ class NewSavedQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedQueryHead:
+class SavedQuerySummary:
     """A saved query without its body. Papers added after the change ``seen`` are new to its owner.
 
     ``since`` is the change at which it was saved; times are Unix seconds. While it ``has_feed``, the feed
@@ -72,11 +72,11 @@ class SavedQueryHead:
 class SavedQuery:
     """A saved query and the body of its request."""
 
-    head: SavedQueryHead
+    summary: SavedQuerySummary
     body: str
 
 
-_HEAD: Final = [getattr(SavedQueryRow, field.name) for field in fields(SavedQueryHead)]
+_SUMMARY: Final = [getattr(SavedQueryRow, field.name) for field in fields(SavedQuerySummary)]
 
 
 class SavedQueries(Store):
@@ -111,10 +111,10 @@ class SavedQueries(Store):
         with self.database.writing() as connection:
             same = and_(SavedQueryRow.owner == new.owner, SavedQueryRow.name == new.name)
             if (earlier := _found(connection, same)) is not None:
-                if earlier.head.kind != new.kind or not _is_same(earlier.body, new.body):
+                if earlier.summary.kind != new.kind or not _is_same(earlier.body, new.body):
                     raise SavedQueryConflictError(
-                        f"Another query is saved under this name, as {earlier.head.id}; give another name, "
-                        "or delete that one first."
+                        f"Another query is saved under this name, as {earlier.summary.id}; give another "
+                        "name, or delete that one first."
                     )
                 return earlier, False
             self._expect_room(connection, new.owner)
@@ -130,13 +130,13 @@ class SavedQueries(Store):
             connection.execute(insert(SavedQueryRow).values(row))
             return _expected(connection, SavedQueryRow.id == row["id"]), True
 
-    def all(self, *, owner: str | None) -> list[SavedQueryHead]:
+    def all(self, *, owner: str | None) -> list[SavedQuerySummary]:
         """Return the saved queries of ``owner``, sorted by name."""
-        statement = select(*_HEAD).order_by(SavedQueryRow.name, SavedQueryRow.id)
+        statement = select(*_SUMMARY).order_by(SavedQueryRow.name, SavedQueryRow.id)
         if owner is not None:
             statement = statement.where(SavedQueryRow.owner == owner)
         with self.database.reading() as connection:
-            return [SavedQueryHead(**row._asdict()) for row in connection.execute(statement)]
+            return [SavedQuerySummary(**row._asdict()) for row in connection.execute(statement)]
 
     def get(self, query_id: str, *, owner: str | None) -> SavedQuery:
         """Return a saved query; raises SavedQueryNotFoundError."""
@@ -149,29 +149,29 @@ class SavedQueries(Store):
             with self.database.writing() as connection:
                 connection.execute(delete(SavedQueryRow).where(_of(query_id, owner)))
 
-    def mark_seen(self, query_id: str, up_to: int, *, owner: str | None) -> SavedQueryHead:
+    def mark_seen(self, query_id: str, up_to: int, *, owner: str | None) -> SavedQuerySummary:
         """Mark the papers added up to the change ``up_to`` as seen; this cannot be undone.
 
         Raises SavedQueryNotFoundError; QueryError for a change that does not exist yet.
         """
         with self.database.writing() as connection:
-            head = _expected(connection, _of(query_id, owner)).head
+            summary = _expected(connection, _of(query_id, owner)).summary
             last = connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
-            if not 0 <= up_to <= max(last, head.seen):
+            if not 0 <= up_to <= max(last, summary.seen):
                 raise QueryError(
                     f"up_to must be the number of a change of the collection, up to {last}; give seen_up_to "
                     "of the results that were read."
                 )
-            seen = {"seen": max(up_to, head.seen), "seen_at": int(self._clock())}
-            return _changed(connection, head.id, seen)
+            seen = {"seen": max(up_to, summary.seen), "seen_at": int(self._clock())}
+            return _changed(connection, summary.id, seen)
 
-    def open_feed(self, query_id: str, *, owner: str | None) -> SavedQueryHead:
+    def open_feed(self, query_id: str, *, owner: str | None) -> SavedQuerySummary:
         """Create a feed of the query unless it has one; raises SavedQueryNotFoundError."""
         with self.database.writing() as connection:
-            head = _expected(connection, _of(query_id, owner)).head
-            if head.has_feed:
-                return head
-            return _changed(connection, head.id, {"has_feed": True, "n_feeds": head.n_feeds + 1})
+            summary = _expected(connection, _of(query_id, owner)).summary
+            if summary.has_feed:
+                return summary
+            return _changed(connection, summary.id, {"has_feed": True, "n_feeds": summary.n_feeds + 1})
 
     def close_feed(self, query_id: str, *, owner: str | None) -> None:
         """Revoke the query's feed, if it has one; a later feed has another address.
@@ -179,8 +179,8 @@ class SavedQueries(Store):
         Raises SavedQueryNotFoundError.
         """
         with self.database.writing() as connection:
-            head = _expected(connection, _of(query_id, owner)).head
-            _changed(connection, head.id, {"has_feed": False})
+            summary = _expected(connection, _of(query_id, owner)).summary
+            _changed(connection, summary.id, {"has_feed": False})
 
     def of_feed(self, query_id: str, number: int) -> SavedQuery:
         """Return the query if its feed with this ``number`` is valid; raises SavedQueryNotFoundError."""
@@ -242,12 +242,12 @@ def _of(query_id: str, owner: str | None) -> ColumnElement[bool]:
 
 
 def _found(connection: Connection, which: ColumnElement[bool]) -> SavedQuery | None:
-    row = connection.execute(select(*_HEAD, SavedQueryRow.body).where(which)).one_or_none()
+    row = connection.execute(select(*_SUMMARY, SavedQueryRow.body).where(which)).one_or_none()
     if row is None:
         return None
     columns = row._asdict()
     body = columns.pop("body")
-    return SavedQuery(SavedQueryHead(**columns), body)
+    return SavedQuery(SavedQuerySummary(**columns), body)
 
 
 def _expected(connection: Connection, which: ColumnElement[bool]) -> SavedQuery:
@@ -257,10 +257,10 @@ def _expected(connection: Connection, which: ColumnElement[bool]) -> SavedQuery:
     return found
 
 
-def _changed(connection: Connection, query_id: str, values: dict[str, Any]) -> SavedQueryHead:
+def _changed(connection: Connection, query_id: str, values: dict[str, Any]) -> SavedQuerySummary:
     which = SavedQueryRow.id == query_id
     connection.execute(update(SavedQueryRow).where(which).values(values))
-    return _expected(connection, which).head
+    return _expected(connection, which).summary
 
 
 def _not_found() -> SavedQueryNotFoundError:

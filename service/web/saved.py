@@ -31,9 +31,9 @@ def page_query_of_saved(saved: SavedQuery) -> PageQuery | None:
     Programs may have saved more than an address can have: weights, other scorers, lists of ids. Raises
     QueryError if another version of Akin saved the query in another form.
     """
-    wanted = _as_shown(to_query(saved.head.kind, saved.body))
+    wanted = _as_shown(to_query(saved.summary.kind, saved.body))
     body = json.loads(saved.body)
-    tried = [_search(body)] if saved.head.kind == Kind.SEARCH else _recommendations(body)
+    tried = [_search(body)] if saved.summary.kind == Kind.SEARCH else _recommendations(body)
     return next((page_query for page_query in tried if _query(page_query) == wanted), None)
 
 

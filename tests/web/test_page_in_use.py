@@ -41,7 +41,7 @@ def test_the_next_papers_are_in_sight_on_a_phone(visit: VisitFn, *, scripts: boo
     page.get_by_role("link", name="Next papers").click()
     expect(page.locator("#results-title")).to_contain_text("11 to 20")
     expect(page.locator("#results-title")).to_be_in_viewport()
-    expect(page.locator("#asked h1")).not_to_be_in_viewport()
+    expect(page.locator("#query h1")).not_to_be_in_viewport()
     assert scripts != page.url.endswith("#results")
 
 
@@ -158,7 +158,7 @@ def test_a_long_title_is_cut_with_a_sign(visit: VisitFn) -> None:
     title = "A very long title of a draft on floods and towns " * 12
     page = visit("/")
     page.goto("/?title=" + title.strip().replace(" ", "+") + "&abstract=We+fit+a+network.")
-    heading = page.locator("#asked h1")
+    heading = page.locator("#query h1")
     assert title.strip() == heading.get_attribute("title")
     assert ["6", "hidden"] == heading.evaluate(
         "each => [getComputedStyle(each).webkitLineClamp, getComputedStyle(each).overflowY]"

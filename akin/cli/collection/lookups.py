@@ -30,7 +30,7 @@ def fetch(
 
 
 def _summary(report: LookupReport) -> Group:
-    lines = [Text(f"Looked up {report.n_asked:,} entries, found {report.n_found:,}.")]
+    lines = [Text(f"Looked up {report.n_looked_up:,} entries, found {report.n_found:,}.")]
     if report.without_abstract:
         lines.append(Text(f"{report.without_abstract:,} of them have no abstract there."))
     if report.unknown:

@@ -30,7 +30,7 @@ from akin.cli.render import authors_of, title_line
 from akin.cli.search.query import open_client
 from akin.client.client import Client
 from akin.client.params import ListFilters
-from akin.client.responses.papers import Paper, PaperHead, PaperList
+from akin.client.responses.papers import Paper, PaperList, PaperSummary
 from models.counts import counted
 from models.errors import InputError
 
@@ -119,7 +119,7 @@ def _by_title(collection: "Client | Collection", title: str, *, limit: int, form
         stderr.print("No paper has a similar title, or one with these words.", style="yellow")
 
 
-def _lines(found: Sequence[Paper | PaperHead], *, with_authors: bool) -> Group:
+def _lines(found: Sequence[Paper | PaperSummary], *, with_authors: bool) -> Group:
     """Render a line for each paper, and one for its authors and venue."""
     lines = []
     for paper in found:

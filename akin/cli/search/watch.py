@@ -13,7 +13,7 @@ from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.render import Hanging, heading, notes
 from akin.cli.search.query import open_client
 from akin.cli.search.unresolved import lost_line
-from akin.client.responses.saved import News, SavedQueryHead
+from akin.client.responses.saved import News, SavedQuerySummary
 from models.counts import counted
 from models.errors import InputError
 
@@ -72,7 +72,7 @@ def watch(
                 collection.mark_seen(query.id, news.seen_up_to)
 
 
-def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[SavedQueryHead]:
+def _wanted(saved: Sequence[SavedQuerySummary], names: Sequence[str]) -> list[SavedQuerySummary]:
     """Return the saved queries with these names or ids; raises InputError if one does not exist."""
     if not names:
         return list(saved)
@@ -86,7 +86,7 @@ def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[Saved
     return found
 
 
-def _expect_one_each(found: Sequence[SavedQueryHead], names: Sequence[str]) -> None:
+def _expect_one_each(found: Sequence[SavedQuerySummary], names: Sequence[str]) -> None:
     """Raise InputError for a name that several saved queries, of different keys, have."""
     for name in names:
         called = [each for each in found if each.name == name]
@@ -98,7 +98,7 @@ def _expect_one_each(found: Sequence[SavedQueryHead], names: Sequence[str]) -> N
             )
 
 
-def _whose(query: SavedQueryHead) -> str:
+def _whose(query: SavedQuerySummary) -> str:
     return f"of key {query.owner}" if query.owner else "saved without a key"
 
 
@@ -117,7 +117,7 @@ def _unread(news: News) -> str:
     return f"{more}; show all of them with --limit {news.matching}."
 
 
-def _shown(query: SavedQueryHead, news: News) -> Group:
+def _shown(query: SavedQuerySummary, news: News) -> Group:
     """Render a query's name, then its new papers, or why there are none."""
     since = query.seen_at or query.created_at
     summary = f"{len(news.results)} of {counted(news.added, 'paper')} added" if news.added else "nothing new"

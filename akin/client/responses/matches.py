@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from akin.client.responses.lists import in_lines, titled
-from akin.client.responses.papers import AnswerWarning, PaperHead
+from akin.client.responses.papers import AnswerWarning, PaperSummary
 from akin.client.responses.ranked import Alignment, Omitted, Words
 from models.counts import counted
 
@@ -94,7 +94,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileHead:
+class ProfileSummary:
     """A profile without its papers."""
 
     name: str
@@ -105,7 +105,7 @@ class ProfileHead:
 class ProfileList:
     """A page of profiles, ordered by name; ``next_after`` leads to the next page, ``None`` at the end."""
 
-    profiles: tuple[ProfileHead, ...]
+    profiles: tuple[ProfileSummary, ...]
     next_after: str | None
 
 
@@ -113,7 +113,7 @@ class ProfileList:
 class MatchReason:
     """A paper of a profile; its distance from the submission is minus its ``score``."""
 
-    paper: PaperHead
+    paper: PaperSummary
     share: float
     score: float
     alignments: tuple[Alignment, ...]

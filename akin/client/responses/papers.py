@@ -63,7 +63,7 @@ class Paper:
 
 
 @dataclass(frozen=True, slots=True)
-class PaperHead:
+class PaperSummary:
     """The metadata of a paper, without its abstract."""
 
     id: str
@@ -123,7 +123,7 @@ class PapersAccepted:
 class FoundTitle:
     """A paper by its title; ``similarity`` is 1 for the same words, at least 0.6."""
 
-    paper: PaperHead
+    paper: PaperSummary
     similarity: float
 
     def line(self) -> str:

@@ -15,7 +15,7 @@ from akin.client.responses.batches import Batch
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.responses.saved import News, SavedQuery, SavedQueryList, SavedQuerySummary
 from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.retries import is_number
@@ -41,7 +41,7 @@ _ANSWERS = {
         ProfileList,
         RecommendationsAnswer,
         SavedQuery,
-        SavedQueryHead,
+        SavedQuerySummary,
         SavedQueryList,
         SearchAnswer,
         SentenceAnswer,
@@ -129,8 +129,8 @@ def _retry_after_s(headers: httpx.Headers) -> float | None:
         return float(given)
     if (until := _date_in(given)) is None:
         return None
-    asked_at = _date_in(headers.get("date", "")) or datetime.now(UTC)
-    return max(0.0, (until - asked_at).total_seconds())
+    sent_at = _date_in(headers.get("date", "")) or datetime.now(UTC)
+    return max(0.0, (until - sent_at).total_seconds())
 
 
 def _date_in(header: str) -> datetime | None:

@@ -10,7 +10,7 @@ from akin.client.responses.ranked import Recommendation, Unresolved
 
 
 @dataclass(frozen=True, slots=True)
-class SavedQueryHead:
+class SavedQuerySummary:
     """A saved query; ``kind`` is search or recommendations, times are in UTC.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the path of its feed,
@@ -29,7 +29,7 @@ class SavedQueryHead:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedQuery(SavedQueryHead):
+class SavedQuery(SavedQuerySummary):
     """A saved query with its body: that of a search or of recommendations.
 
     When it is saved, ``unresolved`` are the seeds that cannot be used now, such as papers not added yet.
@@ -44,7 +44,7 @@ class SavedQuery(SavedQueryHead):
 class SavedQueryList:
     """The saved queries of one key."""
 
-    queries: tuple[SavedQueryHead, ...]
+    queries: tuple[SavedQuerySummary, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from akin.client.responses.lists import Listed, titled
-from akin.client.responses.papers import AnswerWarning, PaperHead
+from akin.client.responses.papers import AnswerWarning, PaperSummary
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSentence:
     """One sentence, ``abstract[start:end]`` of its paper, and its L2 distance from the query's."""
 
-    paper: PaperHead
+    paper: PaperSummary
     sentence: int
     text: str
     start: int

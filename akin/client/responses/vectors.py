@@ -9,7 +9,7 @@ from models.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderHead:
+class EncoderSummary:
     """The encoder of the vectors; vectors of an encoder with another ``fingerprint`` are not comparable."""
 
     name: str
@@ -58,7 +58,7 @@ class PaperVectors:
 class PaperVectorsAnswer:
     """A paper's vectors and the generation they were read from."""
 
-    encoder: EncoderHead
+    encoder: EncoderSummary
     paper: PaperVectors
     generation: str
 
@@ -71,7 +71,7 @@ class PaperVectorsAnswer:
 class Embedding:
     """The vectors of papers, in the given order."""
 
-    encoder: EncoderHead
+    encoder: EncoderSummary
     papers: tuple[PaperVectors, ...]
     warnings: tuple[AnswerWarning, ...]
     took_ms: float

@@ -26,7 +26,7 @@ class LookupReport:
     ``failed`` has the reason of each service that was given up, by the name of the service.
     """
 
-    n_asked: int = 0
+    n_looked_up: int = 0
     n_found: int = 0
     without_abstract: int = 0
     unknown: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ def look_up(
         try:
             for start in range(0, len(names), service.at_once):
                 _ask(service, names[start : start + service.at_once], client, found, report)
-                on_progress("Looking up", report.n_asked, len(wanted))
+                on_progress("Looking up", report.n_looked_up, len(wanted))
         except ServiceError as error:
             report.failed[service.name] = error.detail
     return report
@@ -97,7 +97,7 @@ def _ask(
         ):
             raise
         if len(lookups) == 1:
-            report.n_asked += 1
+            report.n_looked_up += 1
             report.refused[lookups[0]] = error.detail
             return
         half = len(lookups) // 2
@@ -108,7 +108,7 @@ def _ask(
     given = _given(service, lookups, papers)
     if given:
         found.add(given)
-    report.n_asked += len(lookups)
+    report.n_looked_up += len(lookups)
     report.n_found += len(given)
     report.without_abstract += sum(paper.lacks_abstract for paper in given.values())
     report.unknown += [lookup for lookup in lookups if lookup not in given]

@@ -78,17 +78,17 @@ class ThrottledClient:
                     if (elsewhere := _elsewhere(response)) is not None:
                         return elsewhere
                     reason, status = f"it answers {response.status_code}", response.status_code
-                    asked_s = _retry_after_s(response)
+                    retry_after_s = _retry_after_s(response)
             except httpx.TransportError as error:
-                reason, status, asked_s = (
+                reason, status, retry_after_s = (
                     f"it cannot be reached; check the network ({str(error) or type(error).__name__})",
                     None,
                     0.0,
                 )
-            if asked_s > _MAX_PAUSE_S or (status is not None and status not in _RETRY_STATUSES):
+            if retry_after_s > _MAX_PAUSE_S or (status is not None and status not in _RETRY_STATUSES):
                 break
             if attempt + 1 < self._tries:
-                self._sleep(max(pause, asked_s))
+                self._sleep(max(pause, retry_after_s))
         raise _error(url, reason, status)
 
     def _wait(self, host: str, every_s: float) -> None:

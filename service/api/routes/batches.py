@@ -81,7 +81,7 @@ def start_batch(
     job = batches.earlier(owner, idempotency_key, body_hash)
     if job is None:
         new = new_job(
-            _asked(body, request, engine),
+            _content_of(body, request, engine),
             owner=owner,
             idempotency_key=idempotency_key,
             body_hash=body_hash,
@@ -160,7 +160,7 @@ def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> Non
     batches.jobs().remove(batch_id, owner=seen_by(caller))
 
 
-def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> BatchContent | MatchQuery:
+def _content_of(body: BatchIn, request: Request, engine: SearchEngine) -> BatchContent | MatchQuery:
     if isinstance(body, ProfilesBatchIn):
         most = MAX_TOTAL_SEEDS
         kept = kept_profiles(request, body.named, most_papers=most, with_conflicts=False)

@@ -9,7 +9,7 @@ from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, Warn
 from service.api.schemas.saved.profiles import MAX_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search.query import QueryIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
-from service.api.schemas.search.sentences import PaperHeadOut
+from service.api.schemas.search.sentences import PaperSummaryOut
 from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim
 from service.match.query import (
@@ -109,10 +109,10 @@ class MatchIn(MatchShapeIn):
 
     @model_validator(mode="after")
     def _bounded(self) -> "MatchIn":
-        n_told = len(self.submissions) * (self.limit + (self.assign.per_submission if self.assign else 0))
-        if n_told * self.reasons > MAX_REASONS:
+        n_returned = len(self.submissions) * (self.limit + (self.assign.per_submission if self.assign else 0))
+        if n_returned * self.reasons > MAX_REASONS:
             raise ValueError(
-                f"{len(self.submissions)} submissions x {n_told // len(self.submissions)} profiles x "
+                f"{len(self.submissions)} submissions x {n_returned // len(self.submissions)} profiles x "
                 f"{self.reasons} reasons are more than {MAX_REASONS}; give a lower limit or fewer reasons"
             )
         return self
@@ -155,7 +155,7 @@ class ReasonOut(BaseModel):
     ``share`` is how much of the affinity is lost per unit of distance.
     """
 
-    paper: PaperHeadOut
+    paper: PaperSummaryOut
     share: float
     score: float
     alignments: list[AlignmentOut]
@@ -187,7 +187,7 @@ class MatchedProfileOut(BaseModel):
             assigned=matched.assigned,
             reasons=[
                 ReasonOut(
-                    paper=PaperHeadOut.model_validate(each.ranked.paper),
+                    paper=PaperSummaryOut.model_validate(each.ranked.paper),
                     share=each.share,
                     score=each.ranked.score,
                     alignments=[AlignmentOut.model_validate(cell) for cell in each.ranked.alignments],

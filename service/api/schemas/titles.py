@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from service.api.schemas.base import Limit, Strict, TookMs
-from service.api.schemas.search.sentences import PaperHeadOut
+from service.api.schemas.search.sentences import PaperSummaryOut
 from service.search.lookup import Suggestions, TitleAnswer
 from service.search.query import Reason
 
@@ -28,7 +28,7 @@ class PrefixIn(Strict):
 class TitleMatchOut(BaseModel):
     """A paper found by its title; ``similarity`` is 1 for the same words, 0 for no shared letter."""
 
-    paper: PaperHeadOut
+    paper: PaperSummaryOut
     similarity: float
 
 
@@ -49,7 +49,7 @@ class TitlesOut(BaseModel):
         """Build from the domain value."""
         results = [
             TitleMatchOut(
-                paper=PaperHeadOut.model_validate(found.paper), similarity=round(found.similarity, 4)
+                paper=PaperSummaryOut.model_validate(found.paper), similarity=round(found.similarity, 4)
             )
             for found in answer.results
         ]
@@ -68,7 +68,7 @@ class SuggestionsOut(BaseModel):
     If there are none: papers whose title begins most similarly, the most similar first.
     """
 
-    results: list[PaperHeadOut]
+    results: list[PaperSummaryOut]
     generation: str
     reason: Reason | None
     detail: str | None
@@ -78,7 +78,7 @@ class SuggestionsOut(BaseModel):
     def of(cls, answer: Suggestions) -> "SuggestionsOut":
         """Build from the domain value."""
         return cls(
-            results=[PaperHeadOut.model_validate(paper) for paper in answer.results],
+            results=[PaperSummaryOut.model_validate(paper) for paper in answer.results],
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,

@@ -34,8 +34,10 @@ _QueryId = Annotated[str, Path(pattern=PATH_PATTERN)]
 def page(request: Request, caller: CallerDep) -> Response:
     """List the saved searches of the caller, sorted by name."""
     store = services_of(request.app).saved
-    heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
-    return render("saved.html", saved=[view_saved(head, feed_path(request, head)) for head in heads])
+    summaries = store.get().all(owner=owner_of(caller)) if store.is_there else []
+    return render(
+        "saved.html", saved=[view_saved(summary, feed_path(request, summary)) for summary in summaries]
+    )
 
 
 @router.get("/{query_id}")
@@ -51,9 +53,9 @@ async def new_papers(
     """Show a search's new papers, best first; ``whole``: all that match, ``weak``: weak matches too."""
 
     def shown(saved: SavedQuery, news: News) -> Response:
-        view = view_saved(saved.head, feed_path(request, saved.head))
-        query = to_query(saved.head.kind, saved.body)
-        start, is_own = page_query_of_saved(saved), saved.head.owner == owner_of(caller)
+        view = view_saved(saved.summary, feed_path(request, saved.summary))
+        query = to_query(saved.summary.kind, saved.body)
+        start, is_own = page_query_of_saved(saved), saved.summary.owner == owner_of(caller)
         return render("news.html", news=view_news(engine, view, query, start, news, is_own=is_own), weak=weak)
 
     return await with_news(request, engine, query_id, shown, limit=MAX_NEWS if whole else None, weak=weak)

@@ -5,7 +5,7 @@ import { highlight } from "./highlight.js";
 import { suggest } from "./suggest.js";
 
 const main = document.getElementById("main");
-const statusLine = document.getElementById("told");
+const statusLine = document.getElementById("status");
 const SLOW_MS = 150;
 const LONGEST = 60_000; // characters of an address; servers refuse lines of about 64 kB
 const TOO_LONG = "This text is too long for a link; paste only the abstract.";
@@ -71,10 +71,10 @@ function typed(part) {
 function show(page, keep, sent) {
   const at = document.activeElement;
   const home = at?.closest("[data-home]")?.dataset.home;
-  const query = document.getElementById("asked");
+  const query = document.getElementById("query");
   const unsent = keep ? [...typed(query)].filter(([id, value]) => value !== sent.get(id)) : [];
   const scrolled = query?.scrollTop ?? 0;
-  const open = keep ? [...main.querySelectorAll(".asked details[open]")].map((each) => each.className) : [];
+  const open = keep ? [...main.querySelectorAll(".query details[open]")].map((each) => each.className) : [];
   document.title = page.title;
   const box = document.querySelector(".top .find");
   const newBox = page.querySelector(".top .find");
@@ -88,10 +88,10 @@ function show(page, keep, sent) {
   }
   document.getElementById("skips").replaceWith(page.getElementById("skips"));
   main.replaceChildren(...page.getElementById("main").childNodes);
-  for (const name of open) main.querySelector(`.asked details.${name.split(" ")[0]}`)?.setAttribute("open", "");
+  for (const name of open) main.querySelector(`.query details.${name.split(" ")[0]}`)?.setAttribute("open", "");
   begin();
   if (keep) {
-    const panel = document.getElementById("asked");
+    const panel = document.getElementById("query");
     if (panel) panel.scrollTop = scrolled;
     for (const [id, value] of unsent) {
       const field = document.getElementById(id);
@@ -209,7 +209,7 @@ function ours(link) {
 
 // What is asked from among the results is shown where they are: in one column the whole query stands above them.
 function went(link) {
-  const keep = Boolean(link.closest(".asked, .summary"));
+  const keep = Boolean(link.closest(".query, .summary"));
   const to = !keep && link.closest(".results") && matchMedia("(max-width: 60rem)").matches ? "results" : "";
   go(link.pathname + link.search, { keep, to });
 }
@@ -235,7 +235,7 @@ document.addEventListener("submit", (event) => {
   }
   if (event.defaultPrevented || new URL(form.action).pathname !== "/" || form.matches("[data-plain]")) return;
   event.preventDefault();
-  go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed(form) });
+  go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".query")), sent: typed(form) });
 });
 
 // A title that is only begun to be typed is no paper yet.

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.api.schemas.search.results import ResultOut
 from service.saved.news import NewPaper, News
-from service.saved.saved_queries import SavedQueryHead
+from service.saved.saved_queries import SavedQuerySummary
 from service.search.engine import SearchEngine
 from service.search.query import Reason, SearchQuery, SeedReason, UnresolvedSeed
 from service.web.address.further import Further
@@ -75,10 +75,10 @@ class NewsView:
     warnings: tuple[str, ...]
 
 
-def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
+def view_saved(summary: SavedQuerySummary, feed: str | None) -> SavedView:
     """Return the view of a saved query, with the address of its feed if it has one."""
-    seen = "" if head.seen_at is None else _day(head.seen_at)
-    return SavedView(head.id, head.name, _day(head.created_at), seen, feed or "")
+    seen = "" if summary.seen_at is None else _day(summary.seen_at)
+    return SavedView(summary.id, summary.name, _day(summary.created_at), seen, feed or "")
 
 
 def view_news(

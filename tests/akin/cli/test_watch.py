@@ -98,7 +98,8 @@ def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
     with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
         body = '{"query":{"text":"whales"}}'
         of_key, of_none = (
-            saved.save(NewSavedQuery(owner, "whales", "search", body, 1))[0].head.id for owner in ("k1", "")
+            saved.save(NewSavedQuery(owner, "whales", "search", body, 1))[0].summary.id
+            for owner in ("k1", "")
         )
     refused = run("watch", "whales", "--forget", "--data", data, status=1)
     assert "2 saved queries have the name 'whales'; nothing was deleted" in flat(refused)

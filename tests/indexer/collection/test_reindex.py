@@ -404,7 +404,7 @@ def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: 
         n_candidates=200,
     )
     agreement = compare(old, new, n_questions=8, on_progress=quiet)
-    assert (8, 1.0, 1.0) == (agreement.n_asked, agreement.first_10, agreement.first_20)
+    assert (8, 1.0, 1.0) == (agreement.n_papers, agreement.first_10, agreement.first_20)
     assert agreement.tau is not None
     assert agreement.tau > 0.99
     assert all(cost.by_id_ms and cost.pasted_ms for cost in (agreement.one, agreement.other))

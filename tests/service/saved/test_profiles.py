@@ -44,8 +44,8 @@ def test_names_are_listed_in_pages(profiles: Profiles) -> None:
     """Profiles are listed in pages by name, after a given name."""
     for name in ("cy", "ada", "bo"):
         profiles.put(Profile(name, ("p1",), 1), owner="me")
-    assert ["ada", "bo"] == [head.name for head in profiles.heads(owner="me", after="", limit=2)]
-    assert ["cy"] == [head.name for head in profiles.heads(owner="me", after="bo", limit=2)]
+    assert ["ada", "bo"] == [summary.name for summary in profiles.summaries(owner="me", after="", limit=2)]
+    assert ["cy"] == [summary.name for summary in profiles.summaries(owner="me", after="bo", limit=2)]
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\0b", "x" * 301, "a\nb"])
@@ -66,7 +66,7 @@ def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
         with pytest.raises(InputError, match="2 profiles are saved already"):
             few.put(Profile("cy", ("p1",)), owner="me")
         few.put(Profile("cy", ("p1",)), owner="you")
-        assert ["ada", "bo"] == [head.name for head in few.heads(owner="me", after="", limit=9)]
+        assert ["ada", "bo"] == [summary.name for summary in few.summaries(owner="me", after="", limit=9)]
 
 
 def test_nobody_keeps_too_much(catalog_place: str | Path) -> None:
@@ -156,7 +156,7 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert (404, True) == (lost.status_code, "1 of the named profiles" in lost.text)
     python = python_client(client)
     python.put_profile("cy", ["demo:p05-m04"], quota=1)
-    assert ["ada", "bo", "cy"] == [head.name for head in python.profiles()]
+    assert ["ada", "bo", "cy"] == [summary.name for summary in python.profiles()]
     batch = python.batch(profiles={"ada": None, "cy": None}, limit=1)
     results = list(python.batch_results(batch.id, poll_s=0.05))
     assert ["ada", "cy"] == [result.name for result in results]
@@ -164,7 +164,7 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert answer is not None
     assert python.recommend(seeds=FLOODS, limit=1).results == answer.results
     python.delete_profile("cy")
-    assert ["ada", "bo"] == [head.name for head in python.profiles()]
+    assert ["ada", "bo"] == [summary.name for summary in python.profiles()]
 
 
 @pytest.mark.parametrize("match", [False, True])

@@ -111,12 +111,12 @@ def test_a_query_is_there_once(saved: SavedQueries) -> None:
     first, is_new = saved.save(NEW)
     assert is_new
     assert (first, False) == saved.save(replace(NEW, change=7))
-    with pytest.raises(SavedQueryConflictError, match=first.head.id):
+    with pytest.raises(SavedQueryConflictError, match=first.summary.id):
         saved.save(replace(NEW, body="{}"))
     with pytest.raises(SavedQueryConflictError):
         saved.save(replace(NEW, kind="recommendations"))
     assert saved.save(replace(NEW, owner="you"))[1]
-    assert ["floods"] == [head.name for head in saved.all(owner="me")]
+    assert ["floods"] == [summary.name for summary in saved.all(owner="me")]
     assert 2 == len(saved.all(owner=None))
 
 
@@ -140,7 +140,7 @@ def test_one_keeps_a_bounded_number(catalog_place: str | Path, catalog: Catalog)
 
 def test_nobody_sees_what_is_anothers(saved: SavedQueries) -> None:
     """A query of another owner is not found, `None` as owner finds all, and deletion is permanent."""
-    key = saved.save(NEW)[0].head.id
+    key = saved.save(NEW)[0].summary.id
     for wrong in (key, "x" * 22, "", "a\0b", "../x", key + "\n"):
         with pytest.raises(SavedQueryNotFoundError):
             saved.get(wrong, owner="you")
@@ -149,7 +149,7 @@ def test_nobody_sees_what_is_anothers(saved: SavedQueries) -> None:
         with pytest.raises(SavedQueryNotFoundError):
             saved.open_feed(wrong, owner="you")
         saved.remove(wrong, owner="you")
-    assert key == saved.get(key, owner="me").head.id == saved.get(key, owner=None).head.id
+    assert key == saved.get(key, owner="me").summary.id == saved.get(key, owner=None).summary.id
     saved.remove(key, owner="me")
     saved.remove(key, owner="me")
     assert [] == saved.all(owner=None)
@@ -159,8 +159,8 @@ def test_what_was_seen_is_not_new_again(saved: SavedQueries, catalog: Catalog) -
     """The mark only moves forward, and not beyond the last change."""
     catalog.add([paper("a")])
     catalog.add([paper("b")])
-    key = saved.save(NEW)[0].head.id
-    assert None is saved.get(key, owner="me").head.seen_at
+    key = saved.save(NEW)[0].summary.id
+    assert None is saved.get(key, owner="me").summary.seen_at
     for up_to, seen in ((1, 1), (2, 2), (1, 2), (2, 2)):
         marked = saved.mark_seen(key, up_to, owner="me")
         assert (seen, True) == (marked.seen, marked.seen_at is not None)
@@ -170,17 +170,17 @@ def test_what_was_seen_is_not_new_again(saved: SavedQueries, catalog: Catalog) -
 
 def test_a_feed_is_good_until_it_is_revoked(saved: SavedQueries) -> None:
     """Opening a feed twice gives one feed, and a closed feed's number is never valid again."""
-    key = saved.save(NEW)[0].head.id
+    key = saved.save(NEW)[0].summary.id
     with pytest.raises(SavedQueryNotFoundError):
         saved.of_feed(key, 0)
     assert saved.open_feed(key, owner="me") == saved.open_feed(key, owner="me")
-    assert key == saved.of_feed(key, 1).head.id
+    assert key == saved.of_feed(key, 1).summary.id
     saved.close_feed(key, owner="me")
     saved.close_feed(key, owner="me")
     with pytest.raises(SavedQueryNotFoundError):
         saved.of_feed(key, 1)
     saved.open_feed(key, owner="me")
-    assert key == saved.of_feed(key, 2).head.id
+    assert key == saved.of_feed(key, 2).summary.id
     for wrong in (0, 1, 3, 2**32 - 1):
         with pytest.raises(SavedQueryNotFoundError):
             saved.of_feed(key, wrong)
@@ -188,7 +188,7 @@ def test_a_feed_is_good_until_it_is_revoked(saved: SavedQueries) -> None:
 
 def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
     """A token is valid only unchanged and under the same secret, and stays valid after an upgrade."""
-    feed = FeedOf(saved.save(NEW)[0].head.id, 3)
+    feed = FeedOf(saved.save(NEW)[0].summary.id, 3)
     tokens = FeedTokens(Secret(b"x" * 32, shared=True))
     of_before = "AAAAAAAAAAAAAAAAAAAAAAAAAAFuw02K0pm417ZFPnMrsBlH3Cix"
     assert of_before == tokens.write(FeedOf("A" * 22, 1))

@@ -179,7 +179,7 @@ def test_a_file_is_dropped(visit: VisitFn) -> None:
     page.get_by_role("button", name="Find similar papers").click()
     expect(page.locator(".summary .part")).to_have_count(3)
     expect(page.locator(".summary")).to_contain_text(PAPER["title"])
-    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+    expect(page.locator("#query a.chip.method.on").first).to_be_visible()
 
 
 def test_text_that_is_dropped_is_left_to_the_browser(visit: VisitFn) -> None:
@@ -208,8 +208,8 @@ def test_a_facet_is_chosen(visit: VisitFn, site: str) -> None:
     """Choosing a facet ticks its sentences and gives the results of the same API request."""
     page = visit(ASKED)
     facet = page.locator(".choice .facet").first.inner_text().lower()
-    page.locator(f"#asked a.chip.{facet}").first.click()
-    expect(page.locator("#asked a.chip.on").first).to_contain_text(facet)
+    page.locator(f"#query a.chip.{facet}").first.click()
+    expect(page.locator("#query a.chip.on").first).to_contain_text(facet)
     ticked = page.locator(".choice input[name=s]:checked")
     assert page.locator(f".choice.{facet}").count() == ticked.count()
     assert answered(site, query={"paper_id": ID}, facet=facet) == shown(page)
@@ -284,10 +284,10 @@ def test_papers_are_filtered(visit: VisitFn) -> None:
     years = {PAPERS[key]["title"]: PAPERS[key]["year"] for key in PAPERS}
     assert shown(page)
     assert all(years[title] >= 2020 for title in shown(page))
-    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+    expect(page.locator("#query a.chip.method.on").first).to_be_visible()
     page.locator(".filters a.chip.on").click()
     expect(page.locator(".filters a.chip.on")).to_have_count(0)
-    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+    expect(page.locator("#query a.chip.method.on").first).to_be_visible()
 
 
 def test_a_field_is_browsed(visit: VisitFn) -> None:
@@ -433,16 +433,16 @@ def test_a_title_goes_on_with_the_query(visit: VisitFn) -> None:
     page.locator("article.card").nth(1).locator("h3 a").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
     expect(page.locator(".summary")).to_contain_text("2015 or later")
-    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+    expect(page.locator("#query a.chip.method.on").first).to_be_visible()
 
 
 def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
     """After a change the focus stays on the same element, or moves to its group."""
     page = visit(f"{ASKED}&like=demo:p01-m00")
-    page.locator("#asked .chips a.chip").nth(1).focus()
+    page.locator("#query .chips a.chip").nth(1).focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#asked .chips a.chip").nth(1)).to_have_attribute("aria-current", "true")
-    expect(page.locator("#asked .chips a.chip").nth(1)).to_be_focused()
+    expect(page.locator("#query .chips a.chip").nth(1)).to_have_attribute("aria-current", "true")
+    expect(page.locator("#query .chips a.chip").nth(1)).to_be_focused()
     page.locator(".seeds .drop").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".seeds .drop")).to_have_count(0)

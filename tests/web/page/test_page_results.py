@@ -49,11 +49,11 @@ def test_matches_light_up_both_ways(visit: VisitFn) -> None:
     sentence.focus()
     own = sentence.get_attribute("data-s")
     assert own is not None
-    assert met[own] == set(lit(page, "#asked"))
+    assert met[own] == set(lit(page, "#query"))
     page.locator("#result-1 .sentence").last.hover()
     own = page.locator("#result-1 .sentence").last.get_attribute("data-s")
     assert own is not None
-    assert met[own] == set(lit(page, "#asked"))
+    assert met[own] == set(lit(page, "#query"))
 
 
 def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
@@ -212,9 +212,9 @@ def test_without_scripts_one_finds_chooses_and_pages(visit: VisitFn) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(PAPER["title"])
     whole = shown(page)
     facet = page.locator(".choice .facet").first.inner_text().lower()
-    page.locator(f"#asked a.chip.{facet}").first.click()
+    page.locator(f"#query a.chip.{facet}").first.click()
     assert whole != shown(page)
-    page.locator("#asked a.chip").first.click()
+    page.locator("#query a.chip").first.click()
     page.locator("#s3").check()
     page.locator("noscript button").click()
     expect(page.locator("#s3")).to_be_checked()
@@ -251,7 +251,7 @@ def test_everything_can_be_done_by_keyboard(visit: VisitFn) -> None:
     tab_to(page, "#result-1 .sentence")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#result-1 .abstract").first.locator(".sentence").nth(1)).to_be_focused()
-    assert lit(page, "#asked")
+    assert lit(page, "#query")
     tab_to(page, "#result-1 a.why")
     page.keyboard.press("Enter")
     expect(page.locator("#result-1 details.why svg")).to_be_visible()
@@ -326,7 +326,7 @@ def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
 def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn, site: str) -> None:
     """Going back while the service is away, then trying again, leaves the history unchanged."""
     page = visit_at(site, ASKED)  # a new tab, as a long history grows no more
-    page.locator("#asked .chips a.chip").nth(1).click()
+    page.locator("#query .chips a.chip").nth(1).click()
     expect(page).to_have_url(re.compile("facet="))
     length = page.evaluate("history.length")
     page.route("**/?*", lambda route: route.abort())
@@ -335,7 +335,7 @@ def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn,
     page.unroute("**/?*")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
-    expect(page.locator("#asked .chips a.chip").first).to_have_attribute("aria-current", "true")
+    expect(page.locator("#query .chips a.chip").first).to_have_attribute("aria-current", "true")
     assert length == page.evaluate("history.length")
     page.go_forward()
     expect(page).to_have_url(re.compile("facet="))
@@ -346,7 +346,7 @@ def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str
     """If the address is again that of the page that is shown, nothing older can be tried, nor comes late."""
     page = visit_at(site, ASKED)
     whole = shown(page)
-    page.locator("#asked .chips a.chip.method").first.click()
+    page.locator("#query .chips a.chip.method").first.click()
     expect(page).to_have_url(re.compile("facet=method"))
     held: list[Route] = []
 
@@ -364,7 +364,7 @@ def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str
         route.continue_()
     page.wait_for_timeout(200)  # for the answer to be read, if it is
     assert whole != shown(page)
-    expect(page.locator("#asked .chips a.chip.method").first).to_have_attribute("aria-current", "true")
+    expect(page.locator("#query .chips a.chip.method").first).to_have_attribute("aria-current", "true")
 
 
 def test_a_link_within_the_page_does_not_end_a_search(visit: VisitFn) -> None:

@@ -15,10 +15,10 @@ from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.saved.profiles import (
     MAX_LISTED,
     MAX_PAPERS,
-    ProfileHeadOut,
     ProfileListOut,
     ProfileOut,
     ProfilePapersIn,
+    ProfileSummaryOut,
 )
 from service.api.services import services_of
 from service.match.program.names import MAX_NAME_CHARS, one_form
@@ -42,13 +42,15 @@ _After = Annotated[str, Query(max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, d
 def profiles(request: Request, caller: CallerDep, after: _After = "") -> ProfileListOut:
     """Return the names of the caller's profiles."""
     store = services_of(request.app).profiles
-    heads = (
-        store.get().heads(owner=owner_of(caller), after=after, limit=MAX_LISTED + 1) if store.is_there else []
+    summaries = (
+        store.get().summaries(owner=owner_of(caller), after=after, limit=MAX_LISTED + 1)
+        if store.is_there
+        else []
     )
-    listed = heads[:MAX_LISTED]
+    listed = summaries[:MAX_LISTED]
     return ProfileListOut(
-        profiles=[ProfileHeadOut(name=head.name, quota=head.quota) for head in listed],
-        next_after=listed[-1].name if len(heads) > MAX_LISTED else None,
+        profiles=[ProfileSummaryOut(name=summary.name, quota=summary.quota) for summary in listed],
+        next_after=listed[-1].name if len(summaries) > MAX_LISTED else None,
     )
 
 

@@ -24,15 +24,15 @@ from service.api.schemas.base import IN_ADDRESS, PaperOut
 from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
-    SavedQueryHeadOut,
     SavedQueryOut,
+    SavedQuerySummaryOut,
     SaveIn,
     SeenIn,
     to_query,
 )
 from service.api.services import public_address, services_of
 from service.saved.news import MAX_NEWS, News, news_of, unusable_seeds
-from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
+from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQuerySummary
 from service.search.engine import SearchEngine
 from service.search.query import Reason
 
@@ -75,12 +75,12 @@ def _get_saved(request: Request) -> SavedQueries:
 SavedDep = Annotated[SavedQueries, Depends(_get_saved)]
 
 
-def feed_path(request: Request, head: SavedQueryHead) -> str | None:
+def feed_path(request: Request, summary: SavedQuerySummary) -> str | None:
     """Return the path of a query's feed, or its address if ``public_url`` is set; ``None`` without a feed."""
-    if not head.has_feed:
+    if not summary.has_feed:
         return None
     services = services_of(request.app)
-    token = services.feeds.write(FeedOf(head.id, head.n_feeds))
+    token = services.feeds.write(FeedOf(summary.id, summary.n_feeds))
     root = services.settings.public_url.rstrip("/") or request.scope.get("root_path", "")
     return f"{root}{_FEEDS}/{token}"
 
@@ -101,8 +101,8 @@ def save_query(
     new = NewSavedQuery(owner_of(caller), body.name, kind.value, content, change)
     saved, is_new = services_of(request.app).saved.get().save(new)
     response.status_code = 201 if is_new else 200
-    response.headers["Location"] = f"{_ALL}/{saved.head.id}"
-    return SavedQueryOut.of_saved(saved, feed=feed_path(request, saved.head), unresolved=unresolved)
+    response.headers["Location"] = f"{_ALL}/{saved.summary.id}"
+    return SavedQueryOut.of_saved(saved, feed=feed_path(request, saved.summary), unresolved=unresolved)
 
 
 @router.get(_ALL)
@@ -110,9 +110,9 @@ def save_query(
 def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
     """Return the saved queries of the caller, without their bodies."""
     store = services_of(request.app).saved
-    heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
+    summaries = store.get().all(owner=owner_of(caller)) if store.is_there else []
     return SavedQueriesOut(
-        queries=[SavedQueryHeadOut.of(head, feed=feed_path(request, head)) for head in heads]
+        queries=[SavedQuerySummaryOut.of(summary, feed=feed_path(request, summary)) for summary in summaries]
     )
 
 
@@ -121,7 +121,7 @@ def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
 def saved_query(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryOut:
     """Return one saved query."""
     found = saved.get(query_id, owner=seen_by(caller))
-    return SavedQueryOut.of_saved(found, feed=feed_path(request, found.head))
+    return SavedQueryOut.of_saved(found, feed=feed_path(request, found.summary))
 
 
 @router.delete(_ONE, status_code=204)
@@ -151,12 +151,12 @@ async def with_news(
     def read() -> tuple[SavedQuery, list[AddedPaper]]:
         saved = _get_saved(request)
         found = saved.get(query_id, owner=seen_by(caller))
-        return found, saved.added(found.head.seen)
+        return found, saved.added(found.summary.seen)
 
     def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> _Shown:
         found, added = given
-        query = to_query(found.head.kind, found.body)
-        most, since = limit or query.limit, found.head.seen
+        query = to_query(found.summary.kind, found.body)
+        most, since = limit or query.limit, found.summary.seen
         return shown(found, news_of(engine, query, added, since=since, limit=most, weak=weak))
 
     queues = services_of(request.app).queues
@@ -175,7 +175,7 @@ async def new_papers(
     """Return papers that match a saved query and were added since it was last marked as seen, best first."""
 
     def written(saved: SavedQuery, news: News) -> bytes:
-        return NewsOut.of(saved.head, news).model_dump_json().encode()
+        return NewsOut.of(saved.summary, news).model_dump_json().encode()
 
     content = await with_news(request, engine, query_id, written, limit=limit, weak=weak)
     return Response(content, media_type="application/json")
@@ -185,24 +185,26 @@ async def new_papers(
 @requires(OWN)
 def mark_seen(
     query_id: _QueryId, body: SeenIn, saved: SavedDep, caller: CallerDep, request: Request
-) -> SavedQueryHeadOut:
+) -> SavedQuerySummaryOut:
     """Mark the new papers of a saved query as seen, as far as they were read; again it changes nothing.
 
     Only the key that saved the query may do so.
     """
-    head = saved.mark_seen(query_id, body.up_to, owner=owner_of(caller))
-    return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
+    summary = saved.mark_seen(query_id, body.up_to, owner=owner_of(caller))
+    return SavedQuerySummaryOut.of(summary, feed=feed_path(request, summary))
 
 
 @router.post(f"{_ONE}/feed")
 @requires(OWN)
-def open_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryHeadOut:
+def open_feed(
+    query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request
+) -> SavedQuerySummaryOut:
     """Create an Atom feed of a saved query: ``feed`` is its address, which anyone can read without a key.
 
     If there is a feed already, it stays.
     """
-    head = saved.open_feed(query_id, owner=seen_by(caller))
-    return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
+    summary = saved.open_feed(query_id, owner=seen_by(caller))
+    return SavedQuerySummaryOut.of(summary, feed=feed_path(request, summary))
 
 
 @router.delete(f"{_ONE}/feed", status_code=204)
@@ -228,20 +230,25 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
     def read() -> tuple[SavedQuery, list[AddedPaper]]:
         saved = _get_saved(request)
         found = saved.of_feed(*request.state.feed)
-        services.keys.expect_readable(request, found.head.owner)
-        return found, saved.added(found.head.since, within_s=_FEED_S)
+        services.keys.expect_readable(request, found.summary.owner)
+        return found, saved.added(found.summary.since, within_s=_FEED_S)
 
     def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> tuple[bytes, float]:
         found, added = given
-        head = found.head
-        query = replace(to_query(head.kind, found.body), include=frozenset(), max_alignments=0)
-        news = news_of(engine, query, added, since=head.since, limit=MAX_NEWS)
+        summary = found.summary
+        query = replace(to_query(summary.kind, found.body), include=frozenset(), max_alignments=0)
+        news = news_of(engine, query, added, since=summary.since, limit=MAX_NEWS)
         came = {paper.paper_id: place for place, paper in enumerate(added)}  # the last ones first
         newest = sorted(news.papers, key=lambda each: came[each.ranked.paper.id])[:_FEED_PAPERS]
         root = public_address(request)
         note = _NO_SEED if news.answer.reason is Reason.NO_SEED_RESOLVED else ""
         about = Feed(
-            head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at, note
+            summary.id,
+            f"Akin: {summary.name}",
+            f"{root}{_FEEDS}/{token}",
+            f"{root}/",
+            summary.created_at,
+            note,
         )
         snapshot = engine.snapshot
         texts = (snapshot.paper(snapshot.position(each.ranked.paper.id)) for each in newest)

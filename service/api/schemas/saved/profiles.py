@@ -64,7 +64,7 @@ class ProfileOut(BaseModel):
         )
 
 
-class ProfileHeadOut(BaseModel):
+class ProfileSummaryOut(BaseModel):
     """A profile without its papers and conflicts."""
 
     name: str
@@ -74,5 +74,5 @@ class ProfileHeadOut(BaseModel):
 class ProfileListOut(BaseModel):
     """The caller's profiles, sorted by name; ``next_after`` leads to the next page, null at the end."""
 
-    profiles: list[ProfileHeadOut]
+    profiles: list[ProfileSummaryOut]
     next_after: str | None

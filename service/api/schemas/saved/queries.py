@@ -17,7 +17,7 @@ from service.api.schemas.search.recommendations import (
 )
 from service.api.schemas.search.search import FirstPageIn
 from service.saved.news import News
-from service.saved.saved_queries import MAX_NAME_CHARS, SavedQuery, SavedQueryHead
+from service.saved.saved_queries import MAX_NAME_CHARS, SavedQuery, SavedQuerySummary
 from service.search.query import Reason, SearchQuery, UnresolvedSeed
 
 _Name = Annotated[
@@ -89,7 +89,7 @@ class SeenIn(Strict):
     )
 
 
-class SavedQueryHeadOut(BaseModel):
+class SavedQuerySummaryOut(BaseModel):
     """A saved query. Times are in UTC (RFC 3339); ``seen_at`` is when it was last marked as seen.
 
     Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the address of its
@@ -107,16 +107,16 @@ class SavedQueryHeadOut(BaseModel):
     feed: str | None
 
     @classmethod
-    def of(cls, head: SavedQueryHead, *, feed: str | None, **more: Any) -> "SavedQueryHeadOut":
+    def of(cls, summary: SavedQuerySummary, *, feed: str | None, **more: Any) -> "SavedQuerySummaryOut":
         """Build from the domain value and the address of its feed."""
         return cls(
-            id=head.id,
-            owner=head.owner,
-            name=head.name,
-            kind=Kind(head.kind),
-            created_at=utc_time(head.created_at),
-            seen_at=None if head.seen_at is None else utc_time(head.seen_at),
-            seen_up_to=head.seen,
+            id=summary.id,
+            owner=summary.owner,
+            name=summary.name,
+            kind=Kind(summary.kind),
+            created_at=utc_time(summary.created_at),
+            seen_at=None if summary.seen_at is None else utc_time(summary.seen_at),
+            seen_up_to=summary.seen,
             feed=feed,
             **more,
         )
@@ -125,10 +125,10 @@ class SavedQueryHeadOut(BaseModel):
 class SavedQueriesOut(BaseModel):
     """All saved queries of a caller, sorted by name."""
 
-    queries: list[SavedQueryHeadOut]
+    queries: list[SavedQuerySummaryOut]
 
 
-class SavedQueryOut(SavedQueryHeadOut):
+class SavedQueryOut(SavedQuerySummaryOut):
     """A saved query with the body of its request, without the fields that have their default values.
 
     When it is saved, ``unresolved`` are the seeds that cannot be used now, such as papers not added yet.
@@ -143,10 +143,10 @@ class SavedQueryOut(SavedQueryHeadOut):
         cls, saved: SavedQuery, *, feed: str | None, unresolved: Iterable[UnresolvedSeed] = ()
     ) -> "SavedQueryOut":
         """Build from domain values and the address of its feed."""
-        head = SavedQueryHeadOut.of(saved.head, feed=feed)
+        summary = SavedQuerySummaryOut.of(saved.summary, feed=feed)
         return cls(
-            **head.model_dump(),
-            **{saved.head.kind: json.loads(saved.body)},
+            **summary.model_dump(),
+            **{saved.summary.kind: json.loads(saved.body)},
             unresolved=[UnresolvedOut.of(lost) for lost in unresolved],
         )
 
@@ -182,12 +182,12 @@ class NewsOut(BaseModel):
     took_ms: TookMs
 
     @classmethod
-    def of(cls, head: SavedQueryHead, news: News) -> "NewsOut":
+    def of(cls, summary: SavedQuerySummary, news: News) -> "NewsOut":
         """Build from domain values."""
         answer = news.answer
         return cls(
-            id=head.id,
-            name=head.name,
+            id=summary.id,
+            name=summary.name,
             results=[
                 NewPaperOut(
                     **RecommendationOut.model_validate(each.ranked).__dict__, added_at=utc_time(each.added_at)

@@ -79,7 +79,7 @@ class SentenceSearchIn(Strict):
         )
 
 
-class PaperHeadOut(Out):
+class PaperSummaryOut(Out):
     """A paper without its abstract, which is at ``/v1/papers/{id}``."""
 
     id: str
@@ -94,7 +94,7 @@ class PaperHeadOut(Out):
 class FoundSentenceOut(BaseModel):
     """One sentence, ``abstract[start:end]`` of its paper, and its L2 distance from the query sentence."""
 
-    paper: PaperHeadOut
+    paper: PaperSummaryOut
     sentence: int
     text: str
     start: int
@@ -107,7 +107,7 @@ class FoundSentenceOut(BaseModel):
         """Build from the domain value."""
         sentence = found.paper.sentences[found.sentence]
         return cls(
-            paper=PaperHeadOut.model_validate(found.paper),
+            paper=PaperSummaryOut.model_validate(found.paper),
             sentence=found.sentence,
             text=sentence.text,
             start=sentence.start,
@@ -117,7 +117,7 @@ class FoundSentenceOut(BaseModel):
         )
 
 
-class AskedSentenceOut(BaseModel):
+class SentenceQueryOut(BaseModel):
     """How the query was read; a text has no paper."""
 
     paper_id: str | None
@@ -128,7 +128,7 @@ class AskedSentenceOut(BaseModel):
     by: Likeness
 
     @classmethod
-    def of(cls, paper: Paper, sentence: int, *, by: Likeness) -> "AskedSentenceOut":
+    def of(cls, paper: Paper, sentence: int, *, by: Likeness) -> "SentenceQueryOut":
         """Build from sentence number ``sentence`` of ``paper``."""
         chosen, indexed = paper.sentences[sentence], bool(paper.id)
         return cls(
@@ -144,7 +144,7 @@ class AskedSentenceOut(BaseModel):
 class SentenceSearchOut(BaseModel):
     """Sentences, nearest first, each wording once; if none, ``reason``, and ``detail`` in words, say why."""
 
-    query: AskedSentenceOut
+    query: SentenceQueryOut
     results: list[FoundSentenceOut]
     generation: str
     reason: Reason | None
@@ -157,7 +157,7 @@ class SentenceSearchOut(BaseModel):
     def of(cls, answer: SentenceAnswer) -> "SentenceSearchOut":
         """Build from the domain value."""
         return cls(
-            query=AskedSentenceOut.of(answer.query, answer.sentence, by=answer.by),
+            query=SentenceQueryOut.of(answer.query, answer.sentence, by=answer.by),
             results=[FoundSentenceOut.of(found) for found in answer.results],
             **of_answer(answer),
         )

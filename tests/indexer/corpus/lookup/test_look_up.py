@@ -37,7 +37,7 @@ def test_names_are_asked_of_the_service_that_knows_them(tmp_path: Path) -> None:
     services = LookupServices()
     report = ask(services, tmp_path / "lookups", corpus)
     assert (5, 3, ["arxiv:9912.00008", "doi:10.5555/b"], {}) == (
-        report.n_asked,
+        report.n_looked_up,
         report.n_found,
         report.unknown,
         report.failed,
@@ -111,7 +111,12 @@ def test_a_name_that_is_refused_holds_up_no_other(tmp_path: Path, status: int) -
         "pmid:8": f"eutils.ncbi.nlm.nih.gov: it answers {status}",
         "doi:10.5555/bad": f"api.crossref.org: it answers {status}",
     } == report.refused
-    assert (6, 2, ["pmid:7", "pmid:9"], {}) == (report.n_asked, report.n_found, report.unknown, report.failed)
+    assert (6, 2, ["pmid:7", "pmid:9"], {}) == (
+        report.n_looked_up,
+        report.n_found,
+        report.unknown,
+        report.failed,
+    )
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500])
@@ -165,7 +170,7 @@ def test_a_paper_without_an_abstract_is_written_down(tmp_path: Path) -> None:
     corpus = write_lines(tmp_path, "10.5555/lamp.1")
     bare = {"message": {key: value for key, value in CROSSREF["message"].items() if key != "abstract"}}
     assert 1 == ask_text(json.dumps(bare), tmp_path / "lookups", corpus).without_abstract
-    assert 0 == ask_text(json.dumps(bare), tmp_path / "lookups", corpus).n_asked
+    assert 0 == ask_text(json.dumps(bare), tmp_path / "lookups", corpus).n_looked_up
     report = CorpusReport()
     assert [] == list(read_corpus(corpus, report=report, found=FoundPapers(tmp_path / "lookups")))
     assert ["Lamps of Old"] == [each.title for each in report.unresolved]
