@@ -7,9 +7,8 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
-from enum import EnumType
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 
 import typer
 from mkdocs.config.defaults import MkDocsConfig
@@ -105,8 +104,6 @@ def _command(line: str, command: Any) -> Iterator[str]:
 def _said_of(parameter: Any) -> Iterator[str]:
     """Yield the help of a parameter, its values, whether it is required, its default and its variable."""
     yield _plain(" ".join((parameter.help or "").split()))
-    if choices := _choices(parameter.type_descriptor.annotation):
-        yield f"One of {choices}."
     least, most = (getattr(parameter.type_descriptor.parameter_info, end) for end in ("min", "max"))
     if least is not None and most is not None:
         yield f"{least} to {most}."
@@ -118,15 +115,6 @@ def _said_of(parameter: Any) -> Iterator[str]:
         yield f"Default: `{default}`."
     if parameter.envvar:
         yield f"Or in `{parameter.envvar}`."
-
-
-def _choices(kind: Any) -> str:
-    """Return the values that a parameter of this type may have, or "" if it may have any."""
-    enums = [each for each in (kind, *get_args(kind)) if isinstance(each, EnumType)]
-    values = (
-        get_args(kind) if get_origin(kind) is Literal else [each.value for enum in enums for each in enum]
-    )
-    return ", ".join(f"`{each}`" for each in values)
 
 
 def _default(parameter: Any) -> str:

@@ -75,8 +75,8 @@ Key = Annotated[str | None, typer.Option(envvar="AKIN_KEY", help="An API key for
 OutputFormat = Annotated[
     Output,
     typer.Option(
-        help="text for people; titles alone; json, csv, bibtex, ris for programs; a table of problem, method "
-        "and result as markdown, latex or tsv."
+        help="Text for people, titles alone, a format for programs, or a table of problem, method and result "
+        "(markdown, latex, tsv)."
     ),
 ]
 CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto detects it.")]

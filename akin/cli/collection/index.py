@@ -81,7 +81,8 @@ def index(
     device: Device = "auto",
     corpus_format: CorpusFormat = "auto",
     on_error: Annotated[
-        OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
+        OnError,
+        typer.Option(metavar="<action>", help="Skip and report broken rows, or fail at the first."),
     ] = OnError.SKIP,
     precision: NumberFormat = None,
     dtype: Annotated[

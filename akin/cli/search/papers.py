@@ -58,7 +58,7 @@ def papers(
     n_only: Annotated[bool, typer.Option("--count", help="Print only the number of papers.")] = False,
     output: Annotated[
         Literal["text", "titles", "json", "csv", "bibtex", "ris"],
-        typer.Option(help="text for people; titles alone; json, csv, bibtex, ris for programs."),
+        typer.Option(help="Text for people, titles alone, or a format for programs."),
     ] = "text",
     as_json: AsJson = False,
     device: Device = "auto",

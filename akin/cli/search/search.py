@@ -60,7 +60,9 @@ def search(
     ] = None,
     unlike: Annotated[
         list[Facet] | None,
-        typer.Option(help="Prefer papers unlike the query in this facet; may be repeated."),
+        typer.Option(
+            metavar="<facet>", help="Prefer papers unlike the query in this facet; may be repeated."
+        ),
     ] = None,
     unlike_sentences: Annotated[
         str, typer.Option(help="Prefer papers unlike these sentences of the query, by number.")

@@ -41,7 +41,8 @@ def sentences(
     paper: Annotated[str | None, typer.Option(help="Or the id of an indexed paper, with --sentence.")] = None,
     sentence: Annotated[int | None, typer.Option(min=0, help="The number of its sentence.")] = None,
     by: Annotated[
-        Literal["meaning", "function"], typer.Option(help="Compare by meaning, or by rhetorical function.")
+        Literal["meaning", "function"],
+        typer.Option(metavar="<likeness>", help="Compare by meaning, or by rhetorical function."),
     ] = "meaning",
     facet: Annotated[
         list[Facet] | None, typer.Option(help="Only sentences of this facet; may be repeated.")

@@ -20,7 +20,9 @@ app = typer.Typer(help="Create, list and revoke the API keys of a data folder.",
 def create(
     name: Annotated[str, typer.Argument(help="Who or what will use it.")],
     data: Data,
-    scope: Annotated[Scope, typer.Option(help="read; ingest: also add papers; admin: all.")] = Scope.READ,
+    scope: Annotated[
+        Scope, typer.Option(help="read: search; ingest: also add papers; admin: all.")
+    ] = Scope.READ,
     expires_days: Annotated[
         int, typer.Option(min=0, max=3650, help="Days until it expires; 0: never.")
     ] = 365,

@@ -170,7 +170,9 @@ def serve(
     ] = None,
     keyless: Annotated[
         Keyless | None,
-        typer.Option(help="What this machine may do while there is no API key. Default: read."),
+        typer.Option(
+            metavar="<access>", help="What this machine may do while there is no API key. Default: read."
+        ),
     ] = None,
     ray: Annotated[
         str | None,

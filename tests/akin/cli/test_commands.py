@@ -56,6 +56,7 @@ def test_the_page_of_commands_says_what_their_help_says() -> None:
         "| `--unlike-weight` | Weight of --unlike. 0.01 to 1. Default: `0.4`. |",
         "| `--port` | Port to listen on. 0 to 65535. Default: `8000`. |",
         "| `--key` | An API key for --url. Or in `AKIN_KEY`. |",
+        "| `--aim` | Maximise the sum of all affinities, or the smallest one. One of total, worst. Default",
         "| `--reviewers` | Reviewers to assign to each submission; 0: none. 0 to 1000. Default: `0`. |",
     ):
         assert line in page
@@ -77,6 +78,20 @@ def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
     arguments = [each.metavar for _, each in params if each.param_type_name == "argument"]
     assert {True} == {each.isupper() for each in arguments}
     assert "--help <" not in flat(shown("index", "--help"))
+
+
+def test_help_of_narrow_terminals_breaks_no_value_of_an_option() -> None:
+    """In 80 columns, help of every command lists the values of its options as whole words."""
+    n_values = 0
+    for name, context in helps():
+        shown_help = run(*name.split()[1:], "--help", width=80)
+        assert "|" not in shown_help, name
+        words = set(re.findall(r"[\w.-]*\w", shown_help))
+        choices = [each.type_descriptor.choices or () for each in context.command.params]
+        values = {str(getattr(value, "value", value)) for each in choices for value in each}
+        assert set() == values - words, name
+        n_values += len(values)
+    assert n_values > 100
 
 
 def test_commands_on_a_collection_alone_take_its_folder_by_its_place(hashed_data: Path) -> None:
