@@ -40,6 +40,8 @@ CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 # A figure with its interval, and a figure (in percent or points) with one decimal.
 INTERVAL = re.compile(r"([+−-]?\d+(?:\.\d+)?) \[([+−-]?\d+(?:\.\d+)?), ([+−-]?\d+(?:\.\d+)?)\]")
 FIGURE = re.compile(r"\[[+−-]?\d+(?:\.\d+)?, [+−-]?\d+(?:\.\d+)?\]|(?<![\d.])\d\d\.\d(?!\.?\d)")
+# In tables also times, and figures with their spread.
+TABLED = re.compile(rf"{FIGURE.pattern}|\d ms\b|±")
 # A date, or a note that the figures are published by others.
 DATE = re.compile(r"20\d\d-\d\d-\d\d|[Pp]ublished figures")
 # The rows of the table of docs/explanation/reliability.md, each with its step in sizes.json.
@@ -153,13 +155,19 @@ def test_the_page_of_gpus_is_made_from_its_figures() -> None:
 
 
 def undated(text: str) -> list[str]:
-    """Return the headings of the sections with a figure typed by hand and without a date."""
+    """Return the sections, by heading, and the tables, by first line, with typed figures and without a date.
+
+    The date of a table is in it, or between it and the table or the heading before it.
+    """
     typed = CODE.sub("", BETWEEN_MARKS.sub("", text))
-    found = []
-    for section in re.split(r"^(?=## )", typed, flags=re.M):
-        heading = section.partition("\n")[0]
-        if FIGURE.search(section) and not DATE.search(section):
-            found.append(heading)
+    sections = re.split(r"^(?=## )", typed, flags=re.M)
+    found = [each.partition("\n")[0] for each in sections if FIGURE.search(each) and not DATE.search(each)]
+    before = ""
+    for block in re.split(r"\n{2,}", typed):
+        is_table = block.startswith("|")
+        if is_table and TABLED.search(block) and not DATE.search(before + block):
+            found.append(block.partition("\n")[0])
+        before = block if block.startswith("#") else "" if is_table else f"{before}\n{block}"
     return found
 
 
@@ -176,6 +184,14 @@ def test_a_figure_without_its_day_is_seen() -> None:
     dated = "## A\nOn 2026-11-20 it was 61.2 [50.1, 70.3].\n"
     made = "## B\n<!-- figures: csfcube -->\n61.2 [50.1, 70.3]\n<!-- end -->\nVersion 2.13.0, 127.0.0.1.\n"
     assert ["## C", "## D"] == undated(f"{dated}{made}## C\nIt is 61.2.\n## D\nIt is +1 [0, 2].\n")
+
+
+def test_every_table_of_figures_has_its_day() -> None:
+    """A date before another table does not count, nor one in the heading if a table stands between."""
+    first, second = "| first |\n|---|\n| 61.2 |", "| second |\n|---|\n| 3 ms |"
+    assert [] == undated(f"## A, 2026-11-20\n\n{first}\n")
+    assert ["| second |"] == undated(f"## A, 2026-11-20\n\n{first}\n\nThe other:\n\n{second}\n")
+    assert [] == undated(f"## A, 2026-11-20\n\n{first}\n\nOn 2026-11-21:\n\n{second}\n")
 
 
 def intervals_in(text: str) -> set[tuple[float, ...]]:
