@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import akin
+from docs.site_pages import http_operations
+from service.app import create_app
 from tests.support.builds import ROOT
 from tests.support.documents import DOCUMENTS
 
@@ -203,3 +205,46 @@ def test_the_reference_of_python_is_whole() -> None:
         f"{each.__module__}.{each.__qualname__}" for each in objects if each.__module__ != "models.errors"
     }
     assert wanted | {"models.errors"} <= set(shown)
+
+
+def test_the_reference_of_http_is_whole() -> None:
+    """The page has every operation with its scope, parameters, body and answers, and all objects it links."""
+    assert "<!-- operations -->" in (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    api = create_app().openapi()
+    page = "\n".join(http_operations(api))
+    parts = {part.partition("\n")[0]: part for part in page.split("\n### ")}
+    operations = [
+        (f"`{method.upper()} {path}`", operation)
+        for path, methods in api["paths"].items()
+        for method, operation in methods.items()
+    ]
+    assert len(operations) > 30
+    for line, operation in operations:
+        part = parts[line]
+        assert operation["description"] in part
+        named = [f"`{each['name']}` | {each['in']} |" for each in operation.get("parameters", ())]
+        answers = [f"Answer {code}" for code, each in operation["responses"].items() if "$ref" not in each]
+        assert [] == [each for each in (*named, *answers) if each not in part]
+        assert ("requestBody" in operation) == ("\nBody, `application/json`: " in part)
+    assert "Scope: `ingest`." in parts["`POST /v1/papers`"]
+    assert "Scope: none, a key is not needed." in parts["`GET /livez`"]
+    headings = re.findall(r"^#+ (.+)$", page, re.M)
+    assert {link.lower() for link in re.findall(r"\]\(#([^)]*)\)", page)} <= {
+        each.lower() for each in headings
+    }
+    assert set(api["components"]["schemas"]) <= set(headings)
+    assert [] == [each for each in headings if "__" in each]
+
+
+def test_the_reference_of_http_says_what_a_field_may_hold() -> None:
+    """Limits, choices, defaults and required fields of objects are on the page in words."""
+    page = "\n".join(http_operations(create_app().openapi()))
+    for line in (
+        "| `limit` | integer (1 to 100) | Papers on this page. Default: `10`. |",
+        "| `paper_id` | path | string (1 to 2000 characters) | The id, DOI, arXiv id, address or title",
+        "| The name of the profile. *Required.* |",
+        "one of `background`, `objective`, `method`, `result`, `other`.",
+        "| `year` | integer (1000 to 2100) or null |  |",
+        "list (at most 100 items) of string (1 to 300 characters)",
+    ):
+        assert line in page

@@ -16,7 +16,7 @@ Akin finds papers similar to one you give, in the respect you choose, and shows 
   words; choose a `facet` (background, method, result) or `sentences` that count, and what results should be
   `unlike`.
 * **Keys.** If the service has keys, send one as `Authorization: Bearer KEY` or `X-API-Key: KEY`;
-  *Authorize* does so for requests made on this page. Without keys the service accepts requests only from
+  *Authorize* does so for requests made at `/docs`. Without keys the service accepts requests only from
   its own machine.
 * **Errors** are `application/problem+json` (RFC 9457): `detail` says what was given, what was expected and
   what to do; `errors` names each invalid field.
