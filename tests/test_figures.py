@@ -245,9 +245,20 @@ def page_of(*rows: Row) -> str:
 def test_a_missed_goal_has_its_reason(ours: float, missed: bool) -> None:
     """A goal that is met has no reason, and stages are not goals."""
     told = page_of(Row("P5", "search by id", "ms", ours, most=5.0), STAGE)
-    assert missed == ("Why not all of P5 is met" in told)
+    assert missed == ("Why not all goals are met here" in told)
     assert f"**{1 - missed} of 1 goals are met.**" in told
     assert f"## {STAGES}" not in told
+
+
+def test_a_ratio_says_which_of_the_two_is_faster() -> None:
+    """Akin is so many times as fast, takes so many times as long, or answers so many times as many."""
+    faster = Row("", "search", "ms", 2.0, "another", 10.0, 5.0)
+    slower = Row("", "search", "ms", 10.0, "another", 2.0, 5.0, (4.0, 6.0))
+    rate = Row("", "4 clients", "searches a second", 40.0, "one client", 80.0, 0.5)
+    told = page_of(faster, slower, rate)
+    assert "| search | 2 ms | another | 10 | 5x as fast |" in told
+    assert "| search | 10 ms | another | 2 | 5x as long [4, 6] |" in told
+    assert "| 4 clients | 40 searches a second | one client | 80 | 0.5x as many |" in told
 
 
 def test_stages_are_shares_of_the_whole() -> None:

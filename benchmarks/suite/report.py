@@ -37,13 +37,32 @@ def wanted(row: Row) -> str:
 
 
 def times(row: Row) -> str:
-    """Return the ratio with its quartiles."""
+    """Return the ratio in words, with its quartiles: Akin is so many times as fast, or takes as long."""
     if row.ratio is None:
         return ""
-    told = f"{number(row.ratio)}x"
-    return told if row.spread is None else f"{told} [{number(row.spread[0])}, {number(row.spread[1])}]"
+    kind = "as fast"
+    if row.unit.endswith("a second"):
+        kind = "as many"
+    elif row.theirs and abs(row.ratio - row.ours / row.theirs) < abs(row.ratio - row.theirs / row.ours):
+        kind = "as long"
+    in_words = f"{number(row.ratio)}x {kind}"
+    if row.spread is None:
+        return in_words
+    return f"{in_words} [{number(row.spread[0])}, {number(row.spread[1])}]"
 
 
+# What is measured under each goal.
+_TITLES: Final = {
+    "P1": "Re-ranking, unit vectors",
+    "P2": "Re-ranking, raw vectors",
+    "P3": "Errors of scores",
+    "P4": "Finding candidates",
+    "P5": "Search by id",
+    "P6": "Search by text",
+    "P7": "Encoding and indexing",
+    "P8": "Memory and disk",
+    "": "Figures without a goal",
+}
 # Why a goal is missed: a reason is shown as long as one row of its table misses the goal.
 _REASONS: Final = {
     "P1": "Each pair is solved separately, in float64, so that its score does not depend on the others. The "
@@ -67,7 +86,7 @@ _MET = {True: "yes", False: "no", None: ""}
 
 def table(rows: Sequence[Row]) -> Table:
     """Return the rows as a table for the terminal."""
-    shown = Table("goal", "what", "Akin", "beside", "theirs", "ratio", "wanted", "met")
+    shown = Table("part", "what", "Akin", "compared with", "its figure", "ratio", "goal", "met")
     for row in rows:
         shown.add_row(*_cells(row))
     return shown
@@ -79,23 +98,23 @@ def _cells(row: Row) -> list[str]:
     return [row.goal, row.what, ours, row.beside, theirs, times(row), wanted(row), _MET[row.is_met]]
 
 
-def page(told: dict[str, Any]) -> str:
+def page(figures: dict[str, Any]) -> str:
     """Return the documentation page, in Markdown."""
-    rows = rows_of(told)
-    machine = told["machine"]
+    rows = rows_of(figures)
+    machine = figures["machine"]
     goals = [row.is_met for row in rows if row.is_met is not None]
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     parts = [
-        "# Speed, beside what else there is",
+        "# Speed, compared with other software",
         (
-            f"`python -m benchmarks --suite {told['suite']}` made this page on {machine['day']} at commit "
-            f"`{machine['commit']}`: nothing on it is typed. Machine: {machine['processor']}, "
+            f"`python -m benchmarks --suite {figures['suite']}` wrote this page on {machine['day']} at "
+            f"commit `{machine['commit']}`; no figure is typed by hand. Machine: {machine['processor']}, "
             f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; {packages}."
         ),
         (
-            "Both sides of a row ran in the same process in turns, one thread each. A ratio is the median of "
-            "the rounds, with its quartiles; read ratios, as times are this machine's. It is how many times "
-            "as long the other takes, or, where the goal is a most, how many times as long Akin takes."
+            "Akin and what it is compared with took turns in the same process, on one thread each. A ratio "
+            "is the median over the rounds, with its quartiles: Akin is so many times *as fast*, or takes so "
+            "many times *as long*. Compare ratios rather than times, which depend on the machine."
         ),
         f"**{sum(goals)} of {len(goals)} goals are met.**",
         "![How many times as long others take](performance.svg)",
@@ -103,17 +122,18 @@ def page(told: dict[str, Any]) -> str:
     stages = _stages([row for row in rows if row.goal == STAGES])
     for what, grouped in groupby((row for row in rows if row.goal != STAGES), key=lambda row: row.goal):
         own = list(grouped)
-        parts.append(f"## {what or 'Without a goal'}" if what else "## Figures without a goal")
-        lines = ["| what | Akin | beside | theirs | ratio | wanted | met |", "|---|---|---|---|---|---|---|"]
+        parts.append(f"## {_TITLES.get(what, what)}")
+        lines = ["| what | Akin | compared with | its figure | ratio | goal | met |", f"|{'---|' * 7}"]
         notes = []
         for row in own:
             lines.append("| " + " | ".join(_cells(row)[1:]) + " |")
             if row.note:
-                notes.append(f"- {row.what}{f', beside {row.beside}' if row.beside else ''}: {row.note}.")
+                peer = f", compared with {row.beside}" if row.beside else ""
+                notes.append(f"- {row.what}{peer}: {row.note}.")
         parts += ["\n".join(lines), *(["\n".join(notes)] if notes else [])]
         why = _REASONS.get(what, "")
         if why and any(row.is_met is False for row in own) and (stages or "below" not in why):
-            parts.append(f"Why not all of {what} is met: {why}")
+            parts.append(f"Why not all goals are met here: {why}")
     return "\n\n".join(parts + stages) + "\n"
 
 
@@ -133,16 +153,16 @@ def _stages(rows: Sequence[Row]) -> list[str]:
     return ["## Where the time goes", lead, "\n".join(lines)]
 
 
-def rows_of(told: dict[str, Any]) -> list[Row]:
+def rows_of(figures: dict[str, Any]) -> list[Row]:
     """Return the rows of a file grouped by goal, those without a goal last."""
-    kept = [{name: value for name, value in row.items() if name != "is_met"} for row in told["rows"]]
+    kept = [{name: value for name, value in row.items() if name != "is_met"} for row in figures["rows"]]
     rows = [Row(**{**row, "spread": row["spread"] and tuple(row["spread"])}) for row in kept]
     return sorted(rows, key=lambda row: row.goal or "~")
 
 
-def picture(told: dict[str, Any]) -> str:
+def picture(figures: dict[str, Any]) -> str:
     """Draw an SVG bar for each solver: how many times as long it takes as Akin's re-ranking."""
-    rows = [row for row in rows_of(told) if row.goal in {"P1", "P2"} and row.ratio and row.most is None]
+    rows = [row for row in rows_of(figures) if row.goal in {"P1", "P2"} and row.ratio and row.most is None]
     height = _BAR * len(rows) + 30
     svg = ET.Element(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", role="img"
@@ -165,9 +185,9 @@ def picture(told: dict[str, Any]) -> str:
 
 def write_report(file: Path) -> None:
     """Write the page and its chart next to the file of rows."""
-    told = json.loads(file.read_text(encoding="utf-8"))
-    file.with_suffix(".md").write_text(page(told), encoding="utf-8")
-    file.with_suffix(".svg").write_text(picture(told), encoding="utf-8")
+    figures = json.loads(file.read_text(encoding="utf-8"))
+    file.with_suffix(".md").write_text(page(figures), encoding="utf-8")
+    file.with_suffix(".svg").write_text(picture(figures), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -238,7 +238,7 @@ def _beside_peer(
     }
     spent = in_turns(actions, rounds=peer.rounds, clock=time.process_time, warm=peer.warm)
     error = np.abs(theirs[-1] - reference[peer.solves])
-    in_c = f"; of a kernel in C {peer.in_c:g}x would be wanted" if goal == "P1" and peer.in_c else ""
+    in_c = f"; the goal of a kernel in C would be {peer.in_c:g}x" if goal == "P1" and peer.in_c else ""
     how = ", exactly" * (peer.problem is Scorer.EXACT_OT) + f", the first {BEST}" * for_best
     return beside(
         spent,
