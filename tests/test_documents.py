@@ -75,6 +75,15 @@ def test_no_table_of_the_first_page_is_long() -> None:
     assert 12 >= max(table.count("\n") for table in tables)
 
 
+def test_the_first_page_begins_with_three_commands() -> None:
+    """Before the Python example, README has a picture and three commands, and nothing about Docker."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("```python")[0]
+    assert "<picture>" in text.partition("```sh")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.S)
+    assert [3] == [block.count("\n") for block in blocks]
+    assert "docker" not in text.lower()
+
+
 def test_the_newcomers_map_is_true() -> None:
     """Every file and folder named in CONTRIBUTING exists."""
     named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))

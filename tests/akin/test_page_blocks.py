@@ -84,7 +84,6 @@ A_RECORD = (
     "how a figure was measured; needs the collection: tests/evaluation/test_evaluate_cli.py has the command"
 )
 LEFT = {
-    "README.md: git clone": "needs the network",
     "README.md: pip wheel": "takes minutes: tests/test_packages.py builds and installs both distributions",
     "CONTRIBUTING.md: akin  ->  evaluation": NOT_CODE,
     "docs/explanation/architecture.md: ": NOT_CODE,

@@ -77,9 +77,12 @@ def client_examples() -> list[str]:
 
 
 def block_lines(page: Path) -> list[str]:
-    """Return the lines of a page's shell blocks, with continued lines joined, without comments."""
+    """Return the lines of a page's shell blocks, with continued lines joined, without comments.
+
+    ``.venv/bin/akin`` is ``akin``.
+    """
     blocks = [code for language, code in _BLOCK.findall(_text(page)) if language in _SHELL]
-    return [line for code in blocks for line in _joined(code)]
+    return [line.removeprefix(".venv/bin/") for code in blocks for line in _joined(code)]
 
 
 def python_blocks(page: Path) -> list[str]:

@@ -227,7 +227,7 @@ def test_the_demo_answers_the_example_that_it_prints(tmp_path: Path) -> None:
         lines = (line.strip() for line in process.stdout)
         line = next(re.sub(r"^\S*(?= search )", "akin", line) for line in lines if " search --data " in line)
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        assert f"\n{line.replace(str(data), '.demo')}    # the same method elsewhere\n" in readme
+        assert f"\n.venv/bin/{line.replace(str(data), '.demo')}    # the same method elsewhere\n" in readme
         answer = json.loads(run(*shlex.split(line)[1:], "--limit=3", "--json"))
         assert 3 == len(answer["results"])
         assert answer["results"][0]["alignments"]
