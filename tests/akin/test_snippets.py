@@ -3,14 +3,19 @@
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.documents import snippets
+from tests.support.packages import executed
 
+INDEXED = "akin.index(PAPERS, FOLDER)"  # in the tutorial
+INDEXED_BY_HASHING = 'akin.index(PAPERS, FOLDER, encoder="hashing")'
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 
 
@@ -40,7 +45,7 @@ def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert [[]] * len(codes) == [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
     names: dict[str, Any] = {}
     for code in codes:
-        ours = code.replace("akin.index(PAPERS, FOLDER)", 'akin.index(PAPERS, FOLDER, encoder="hashing")')
+        ours = code.replace(INDEXED, INDEXED_BY_HASHING)
         exec(compile(ours, "cell", "exec"), names)  # noqa: S102 - ours
     shutil.rmtree(names["FOLDER"].parent)
     printed = capsys.readouterr().out
@@ -49,3 +54,17 @@ def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert "@article{" in printed
     left, right = re.findall(r"^(-\d\.\d{4}) = (-\d\.\d{4})$", printed, re.M)[0]
     assert left == right
+
+
+@pytest.mark.system
+def test_the_tutorial_runs_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel executes the whole notebook, with the hashing encoder, and shows cards and tables."""
+    notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    (first,) = [cell for cell in notebook.cells if INDEXED in cell.source]
+    first.source = first.source.replace(INDEXED, INDEXED_BY_HASHING)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where its first cell makes a folder
+    shown = executed(Path(sys.executable).parent, notebook, tmp_path)
+    assert shown.count('<article class="card"') == 3 + 3 + 2 + 2
+    assert '<table border="1" class="dataframe">' in shown
+    assert "@article{" in shown

@@ -1,14 +1,27 @@
-"""Distributions built from this tree, and new environments to install them into."""
+"""Distributions built from this tree, new environments to install them into, and notebooks run there."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
+
 from tests.support.builds import ROOT
 
 UV = Path(sys.executable).with_name("uv")
 PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
+# Execute a notebook in a kernel of the same environment.
+EXECUTE = """
+import sys
+
+import nbformat
+from nbclient import NotebookClient
+
+notebook = nbformat.read(sys.argv[1], as_version=4)
+NotebookClient(notebook, kernel_name="python3", timeout=300).execute()
+nbformat.write(notebook, sys.argv[1])
+"""
 
 
 def run(*command: object, status: int = 0) -> str:
@@ -42,3 +55,14 @@ def install(built: Path, folder: Path, *extras: str, beside: tuple[str, ...] = (
     given = ("--quiet", "--compile-bytecode", "--python", python, "--constraints", ROOT / "requirements.lock")
     run(UV, "pip", "install", *given, wanted, *beside)
     return python.parent
+
+
+def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> str:
+    """Return all outputs of a notebook executed by the Python of ``programs``."""
+    file, script = folder / "notebook.ipynb", folder / "execute.py"
+    nbformat.write(notebook, file)
+    script.write_text(EXECUTE, encoding="utf-8")
+    run(programs / "python", script, file)
+    outputs = [each for cell in nbformat.read(file, as_version=4).cells for each in cell.get("outputs", ())]
+    shown = [each.get("text", "") + "".join(each.get("data", {}).values()) for each in outputs]
+    return "\n".join(shown)

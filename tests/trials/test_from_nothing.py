@@ -17,33 +17,11 @@ from indexer.corpus.read import read_corpus
 from service.api.exports import to_bibtex
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.outside_data import outside_data
-from tests.support.packages import build, install, run
+from tests.support.packages import build, executed, install, run
 from tests.support.trials.asked import tell
 
 N_PAPERS = 300
 N_ENTRIES = 200
-# Execute a notebook in a kernel of the same environment.
-EXECUTE = """
-import sys
-
-import nbformat
-from nbclient import NotebookClient
-
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, kernel_name="python3", timeout=300).execute()
-nbformat.write(notebook, sys.argv[1])
-"""
-
-
-def executed(programs: Path, notebook: nbformat.NotebookNode, folder: Path) -> str:
-    """Return all outputs of a notebook executed by the Python of ``programs``."""
-    file, script = folder / "notebook.ipynb", folder / "execute.py"
-    nbformat.write(notebook, file)
-    script.write_text(EXECUTE, encoding="utf-8")
-    run(programs / "python", script, file)
-    outputs = [each for cell in nbformat.read(file, as_version=4).cells for each in cell.get("outputs", ())]
-    shown = [each.get("text", "") + "".join(each.get("data", {}).values()) for each in outputs]
-    return "\n".join(shown)
 
 
 def write_library(corpus: Path, file: Path) -> list[str]:
