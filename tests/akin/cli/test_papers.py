@@ -100,9 +100,10 @@ def test_what_cannot_be_listed_says_why(hashed_data: Path, arguments: tuple[str,
 
 def test_help_lists_the_formats_that_papers_can_have(hashed_data: Path) -> None:
     """The formats in the help of `akin papers` are those that it prints, without tables of matches."""
-    (formats,) = re.findall(r"--output +<(.+?)>", run("papers", "--help"))
-    assert "text|titles|json|csv|bibtex|ris" == formats
-    for each in formats.split("|"):
+    in_words = " ".join(re.sub(r"[^\w.,]+", " ", run("papers", "--help")).split())
+    (formats,) = re.findall(r"programs\. One of ([\w, ]+)\.", in_words)
+    assert "text, titles, json, csv, bibtex, ris" == formats
+    for each in formats.split(", "):
         assert run("papers", "--data", hashed_data, "--limit", "1", "--output", each)
 
 

@@ -89,8 +89,9 @@ def test_gpus_services_and_training_refuse_it(tmp_path: Path) -> None:
         settings_of(precision="int8")
     with pytest.raises(EncoderError, match="int8 is for CPUs, but the device is cuda:1"):
         resolve_precision(Precision.INT8, torch.device("cuda:1"))
-    texts = {name: paper(name, f"We show {name}.") for name in WORDS[:2]}
-    write_set(tmp_path / "set", TrainingSet("set", texts, [Example(*WORDS[:2])]), {})
+    texts = {name: paper(name, f"We show {name}.") for name in WORDS[:4]}
+    examples = [Example(*WORDS[:2]), Example(*WORDS[2:4])]
+    write_set(tmp_path / "set", TrainingSet("set", texts, examples), {})
     config = tmp_path / "run.toml"
     config.write_text(
         f'encoder = "{write_tiny_bert(tmp_path / "tiny")}"\nprecision = "int8"\n[[sets]]\npath = "set"\n'
