@@ -56,6 +56,8 @@ def index(
 
     Raises InputError, CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
     """
+    if not isinstance(data, str | Path):
+        raise InputError(f"akin.index takes the path of a data folder, not {type(data).__name__}.")
     _expect_usable(limit, on_error)
     limit = None if limit is None else int(limit)
     settings = settings_of(data=data, device=device)
@@ -64,7 +66,7 @@ def index(
         folder,
         replace=replace,
         encoder=encoder,
-        device=settings.device,
+        device=settings.own_device,
         backend=backend,
         format_name=format_name,
         limit=limit,
@@ -96,6 +98,8 @@ def index(
             raise
     if left_out := _left_out(report):
         warnings.warn(_by_numbers(left_out, file), stacklevel=3)
+    if report.unmerged:
+        warnings.warn(f"Segments were not merged: {report.unmerged}", stacklevel=3)
     return Collection(folder, device=device)
 
 

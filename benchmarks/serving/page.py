@@ -112,8 +112,8 @@ def typed(page: Page, text: str) -> list[float]:
 
 def clicked(page: Page) -> list[float]:
     """Choose each facet of the query, and then the whole query again."""
-    n_chips = page.locator("#asked .chips").first.locator("a.chip").count()
-    chips = page.locator("#asked .chips").first.locator("a.chip")
+    n_chips = page.locator("#query .chips").first.locator("a.chip").count()
+    chips = page.locator("#query .chips").first.locator("a.chip")
     return [chips.nth(number).evaluate(CLICK) for number in [*range(1, n_chips), 0]]
 
 

@@ -38,7 +38,7 @@ from indexer.snapshot.opening import open_snapshot, readable_snapshot, served_sn
 from indexer.snapshot.removal import remove_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import BuildLockedError
+from models.errors import BuildLockedError, StorageError
 from models.types import ProgressFn, Unit
 
 _TIDYING_S: Final = 2.0  # the most that a service takes to remove the files of a killed build
@@ -52,7 +52,8 @@ class BuildReport:
 
     ``manifest`` is the manifest of the generation served afterwards, even if nothing was new. ``replaced``
     counts papers that the collection had with other content, ``reused_papers`` papers that were encoded
-    before; ``quarantined`` papers could not be encoded and are not shown; ``took_s`` is wall time.
+    before; ``quarantined`` papers could not be encoded and are not shown. ``unmerged`` says why segments that
+    are due were not merged, empty if they were; ``took_s`` is wall time.
     """
 
     manifest: Manifest
@@ -61,6 +62,7 @@ class BuildReport:
     dropped_sentences: int
     reused_papers: int
     quarantined: tuple[QuarantinedPaper, ...]
+    unmerged: str
     took_s: float
 
 
@@ -101,7 +103,7 @@ def build(
         load = _Load(data, papers, annotator, encoder, arguments, replace, keep, bounds, on_progress, like)
         staging = load.stage(corpora)
         load.publish_all(staging.n_papers)
-        manifest = _publish_rest(data, annotator, papers, arguments.device, keep, on_progress)
+        manifest, unmerged = _publish_rest(data, annotator, papers, arguments.device, keep, on_progress)
         discard_folder(load.work)
     return BuildReport(
         manifest=manifest,
@@ -110,6 +112,7 @@ def build(
         dropped_sentences=load.n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
         reused_papers=load.n_reused,
         quarantined=tuple(load.quarantined),
+        unmerged=unmerged or load.unmerged,
         took_s=time.perf_counter() - started,
     )
 
@@ -133,6 +136,7 @@ class _Load:
     n_dropped: int = 0
     n_reused: int = 0
     quarantined: list[QuarantinedPaper] = field(default_factory=list)
+    unmerged: str = ""
 
     @property
     def work(self) -> Path:
@@ -266,12 +270,17 @@ class _Load:
             )
         except BuildLockedError:  # a service is merging already
             return
+        except StorageError as error:  # such as a disk without room: all papers are published
+            self.unmerged = str(error)
 
 
 def _publish_rest(
     data: Path, annotator: Annotator, catalog: Catalog, device: str, keep: int, on_progress: ProgressFn
-) -> Manifest:
-    """Publish the remaining changes of the catalog and merge segments; return the manifest served then."""
+) -> tuple[Manifest, str]:
+    """Publish the remaining changes of the catalog and merge segments.
+
+    Returns the manifest served then, and why segments were not merged, if they were not.
+    """
     manifest = publish_pending(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
     try:
         manifest = merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
@@ -279,7 +288,9 @@ def _publish_rest(
             remove_generations(data, ())  # remove the files of an earlier run that was killed while merging
     except BuildLockedError:  # a service is merging already
         pass
-    return manifest
+    except StorageError as error:  # all papers are published
+        return manifest, str(error)
+    return manifest, ""
 
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:

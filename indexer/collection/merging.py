@@ -111,7 +111,6 @@ def merge(
             run = tiers.due(base)
             if run is None:
                 return merged
-            _expect_room(data, base, run)
             done = _merge(data, base, run, device, keep, on_progress, tiers.most_rows)
             if done is None:
                 return merged
@@ -121,12 +120,15 @@ def merge(
 def _expect_room(data: Path, base: Snapshot, run: range) -> None:
     """Raise StorageError if the disk has no room for the papers of a run of segments, before any is written.
 
-    A merge that fills the disk fails too, and until then no other process can write.
+    A merge that fills the disk fails too, and until then no other process can write. What a killed merge has
+    written is removed if that is needed.
     """
     needed = 0.0
     for segment, n_rows in list(zip(base.segments, base.live_rows, strict=True))[run.start : run.stop]:
         files = DataFolder(data).segment(segment.entry.name).iterdir()
         needed += sum(file.stat().st_size for file in files) * n_rows / max(1, segment.entry.n_rows)
+    if shutil.disk_usage(data).free < needed:
+        discard_folder(DataFolder(data).work(Work.MERGE))
     if shutil.disk_usage(data).free < needed:
         raise StorageError(
             f"{data}: merging {counted(len(run), 'segment')} takes {needed / 1e6:,.1f} MB, more than the "
@@ -207,6 +209,7 @@ def _merge(
         # Compare first: damage that is copied unnoticed would get a valid checksum.
         compare_files(DataFolder(data).segment(segment.entry.name), segment.entry.files)
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
+    _expect_room(data, base, run)
     written = prepare_segments(
         DataFolder(data).work(Work.MERGE),
         parts,

@@ -42,6 +42,10 @@ class Flights(Generic[_Key, _Result]):
                 return flight.result()
             check_deadline()
 
+    def forget(self) -> None:
+        """Forget all work under way, in a forked process: its threads are those of the other process."""
+        self._under_way, self._lock = {}, Lock()
+
     def _compute(self, key: _Key, flight: Future[_Result], work: Callable[[], _Result]) -> _Result:
         try:
             value = work()

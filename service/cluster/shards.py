@@ -240,9 +240,9 @@ class Shards:
                 served = dict(self._placements)
                 there = names.keys() & served.keys()
                 held = {each for each in there if names[each].issuperset(served[each].names(replica.shard))}
-                for generation in list(replica.opening):
-                    if generation in held or generation not in served:
-                        replica.opening.pop(generation, None)
+                held -= replica.opening.keys()  # the call may come after one that closes what is open now
+                for generation in replica.opening.keys() - served.keys():
+                    replica.opening.pop(generation, None)
                 replica.note(added=held, gone=replica.opened - served.keys())
                 for generation in names.keys() - served.keys():
                     actor.close.remote(generation)

@@ -150,12 +150,12 @@ class Ingest:
     def publish_pending(self) -> None:
         """Publish and serve the changes of the catalog that the served generation does not have, if any.
 
-        Changes that others store meanwhile are published too. If another process is publishing, it is left to
-        that one. Raises EncoderError, SnapshotError, StorageError.
+        Changes that others store meanwhile are published too, for a few seconds. If another process is
+        publishing, it is left to that one. Raises EncoderError, SnapshotError, StorageError.
         """
         if not self._engines.follows:
             return
-        catalog = with_deadline(BACKGROUND_TIMEOUT_S, self._look)
+        catalog, until = with_deadline(BACKGROUND_TIMEOUT_S, self._look), time.monotonic() + _PATIENCE_S
         while self.pending:
             before = self._shown_up_to
             try:
@@ -164,7 +164,8 @@ class Ingest:
                 return
             self._engines.follow()
             with_deadline(BACKGROUND_TIMEOUT_S, self._look)
-            if self._shown_up_to == before:  # the new generation cannot be served here
+            cannot_serve = self._shown_up_to == before
+            if cannot_serve or time.monotonic() > until:
                 return
 
     def _publish(self, catalog: Catalog) -> PublishedState:

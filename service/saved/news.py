@@ -66,7 +66,7 @@ def unusable_seeds(engine: SearchEngine, query: SearchQuery) -> list[UnresolvedS
     Raises SentenceSelectionError if none of them can ever be used; QueryError if a paper is both a seed and a
     negative; DeadlineError.
     """
-    lost = engine.reader.lost(query)
+    lost = engine.reader.lost(query, apart=True)
     impossible = [
         each for each in lost if each.reason is SeedReason.SELECTION_IMPOSSIBLE and not each.negative
     ]

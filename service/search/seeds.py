@@ -113,10 +113,10 @@ class SeedReader:
         expect_apart([seed.used for seed in resolved])
         return resolved, unresolved
 
-    def lost(self, query: SearchQuery) -> list[UnresolvedSeed]:
+    def lost(self, query: SearchQuery, *, apart: bool = False) -> list[UnresolvedSeed]:
         """Return the seeds that cannot be used, as is known without the encoder.
 
-        Raises DeadlineError; QueryError if a paper is both a seed and a negative, as ``resolve`` does.
+        Raises DeadlineError; with ``apart``, as ``resolve``, QueryError if a paper is seed and negative.
         """
         lost: list[UnresolvedSeed] = []
         indexed: list[UsedSeed] = []
@@ -127,7 +127,8 @@ class SeedReader:
                     indexed.append(used)
             except (PaperNotFoundError, SentenceSelectionError) as error:
                 lost.append(self._unresolved(number, negative, seed, error, among=lost))
-        expect_apart(indexed)
+        if apart:
+            expect_apart(indexed)
         return lost
 
     def _indexed(self, seed: Seed, number: int, *, negative: bool) -> UsedSeed | None:

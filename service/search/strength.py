@@ -6,6 +6,7 @@ with a scale: the reaches from sampled papers of the collection to their nearest
 respect. Measured: docs/decisions/retrieval/strength.md.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -108,6 +109,8 @@ _Scale = Float64[np.ndarray, " n_sampled"]
 _scales: Final[LRUCache[tuple[bytes, Respect], _Scale]] = LRUCache(256)
 _scales_lock: Final = Lock()
 _measuring: Final[Flights[tuple[bytes, Respect], _Scale]] = Flights()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_measuring.forget)
 
 
 class Strengths:

@@ -175,6 +175,8 @@ def index(
     stderr.print(refused_rows(report.staging.refusals, report.staging.unresolved))
     stderr.print(retitled_papers(report.staging))
     stderr.print(quarantined_papers(report.quarantined))
+    if report.unmerged:
+        stderr.print(f"Segments were not merged: {report.unmerged}.", style="yellow", soft_wrap=True)
     stdout.print(_build_summary(report))
     stdout.print(f"Serve it with: akin serve --data {data}", soft_wrap=True)
 

@@ -1,7 +1,7 @@
 """``akin watch``: new papers for saved queries."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import TypeAdapter
@@ -16,6 +16,10 @@ from akin.cli.search.unresolved import lost_line
 from akin.client.responses.saved import News, SavedQuerySummary
 from models.counts import counted
 from models.errors import InputError
+
+if TYPE_CHECKING:
+    from akin.client.client import Client
+    from akin.local.collection import Collection
 
 _NEWS = TypeAdapter(News)
 
@@ -56,20 +60,46 @@ def watch(
             _expect_one_each(wanted, names or ())
         if not wanted:
             stderr.print("There is no saved query; save one with `akin search ... --save NAME`.")
-        for query in wanted:
-            if forget:
+        if forget:
+            for query in wanted:
                 collection.delete_query(query.id)
                 stdout.print(f"Deleted {query.name!r}.")
-                continue
-            news = collection.new_papers(query.id, limit=limit, weak=weak)
-            if as_json:
-                typer.echo(_NEWS.dump_json(news))
-            else:
-                stdout.print(_shown(query, news))
-            if seen and (kept := _unread(news)):
-                stderr.print(f"{query.name!r} was not marked as seen: {kept}")
-            elif seen:
-                collection.mark_seen(query.id, news.seen_up_to)
+            return
+        shown = [_show(collection, each, limit, weak=weak, seen=seen, as_json=as_json) for each in wanted]
+        if not all(shown):
+            raise typer.Exit(1)
+
+
+def _show(
+    collection: "Client | Collection",
+    query: SavedQuerySummary,
+    limit: int,
+    *,
+    weak: bool,
+    seen: bool,
+    as_json: bool,
+) -> bool:
+    """Print the new papers of a saved query, or why it cannot be answered; return whether it can."""
+    try:
+        news = collection.new_papers(query.id, limit=limit, weak=weak)
+    except InputError as error:  # of this query alone, such as a paper that is also a negative
+        stderr.print(f"{query.name!r} cannot be answered: {error}", style="yellow", soft_wrap=True)
+        return False
+    if as_json:
+        typer.echo(_NEWS.dump_json(news))
+    else:
+        stdout.print(_shown(query, news))
+    if seen:
+        _mark_seen(collection, query, news)
+    return True
+
+
+def _mark_seen(collection: "Client | Collection", query: SavedQuerySummary, news: News) -> None:
+    """Mark the new papers as seen, or print why they are not."""
+    if kept := _unread(news):
+        stderr.print(f"{query.name!r} was not marked as seen: {kept}")
+    else:
+        collection.mark_seen(query.id, news.seen_up_to)
 
 
 def _wanted(saved: Sequence[SavedQuerySummary], names: Sequence[str]) -> list[SavedQuerySummary]:

@@ -68,9 +68,7 @@ class LeakGuard:
         for citation in citations:
             by_id = "id" if citation.citing in known else ""
             reason = by_id or self._used(_doi(citation.citing, citation.doi), _plain(citation.title))
-            if not reason and self._texts.isdisjoint(
-                map(letters_of, with_and_without_marks(citation.context))
-            ):
+            if not reason and not self._is_text(citation.context):
                 yield citation
             elif not reason:
                 self.counts[_OF_SENTENCE] += 1
@@ -85,6 +83,12 @@ class LeakGuard:
             return reason
         text = letters_of(paper.abstract)
         return "text" if len(text) >= _MIN_ABSTRACT_LETTERS and text in self._texts else ""
+
+    def _is_text(self, context: str) -> bool:
+        """Return whether an evaluation has a citing sentence as a text, with or without citation marks."""
+        if not self._texts:
+            return False
+        return not self._texts.isdisjoint(map(letters_of, with_and_without_marks(context)))
 
     def _used(self, doi: str, titles: Iterable[str]) -> str:
         """Return "doi" or "title" if an evaluation uses a paper with this DOI or title; empty otherwise."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import akin
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.snapshot import Snapshot
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
@@ -119,6 +120,18 @@ def test_a_search_that_fails_is_not_saved_beside_that_of_a_key(data: Path) -> No
     with SavedQueries.open_existing(data / CATALOG_FILE) as saved:
         assert ["k1"] == [each.owner for each in saved.all(owner=None)]
     assert "Saved as 'whales'." in run("search", "--text", "whales sing", "--data", data, "--save", "whales")
+
+
+def test_a_query_that_cannot_be_answered_hides_no_other(data: Path) -> None:
+    """If one saved query cannot be answered, the others are shown, and the status is 1."""
+    with akin.open(data) as collection:
+        both = {"seeds": ["w/1"], "negatives": ["w/1"]}
+        collection.save_query("a", recommendations=both)  # w/1 is not there yet
+        collection.save_query("b", search={"text": "whales sing"})
+    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
+    shown = flat(run("watch", "--data", data, status=1))
+    assert "'a' cannot be answered: 'w/1' is both" in shown
+    assert "b: 1 of 1 paper added since" in shown
 
 
 @pytest.mark.parametrize("command", [("search", "--text"), ("recommend", "--text")])

@@ -11,7 +11,7 @@ import akin
 from akin.local.collection import Collection
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import DataFolder, Work
-from models.errors import StorageError
+from models.errors import InputError, StorageError
 from service.collection import ingest
 from tests.support.builds import many_papers
 from tests.support.servers.patience import soon
@@ -94,6 +94,14 @@ def test_a_merge_that_fails_does_not_fail_the_addition(
 def segments(collection: Collection) -> Any:
     """Return the segments of the generation that a collection serves."""
     return collection._engine.snapshot.segments
+
+
+def test_a_folder_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a path, ``akin.index`` writes nowhere, not to the folder of the environment either."""
+    monkeypatch.setenv("AKIN_DATA", str(tmp_path / "data"))
+    with pytest.raises(InputError, match="takes the path of a data folder, not NoneType"):
+        akin.index(PAPERS[:1], None, encoder="hashing")  # type: ignore[arg-type]
+    assert not (tmp_path / "data").exists()
 
 
 def test_indexing_uses_the_settings_of_the_environment(

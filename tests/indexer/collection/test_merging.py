@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
+import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection import merging
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
+from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder, Work
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
@@ -27,7 +28,7 @@ from service.timings import Timings
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
-from tests.support.commands import run
+from tests.support.commands import flat, run
 from tests.support.same_answers import assert_same_answers, found_by, ids_of
 from tests.support.servers.patience import soon
 
@@ -277,6 +278,33 @@ def test_a_merge_that_has_no_room_writes_nothing(data: Path, monkeypatch: pytest
     monkeypatch.undo()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=size // 3))
     assert merge(data, tiers=Tiers(fewest=100), keep=KEEP) is not None  # a sixth of it is copied
+
+
+def test_a_merge_makes_room_by_removing_what_a_killed_one_wrote(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the files of a killed merge take the room that a merge needs, they are removed first."""
+    left = DataFolder(data).work(Work.MERGE) / "segment-0" / "vectors.npy"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    free = {True: 0, False: 1 << 30}
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free[left.exists()]))
+    assert merge(data, tiers=PAIRS, keep=KEEP) is not None
+
+
+def test_indexing_that_cannot_merge_publishes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`akin index` publishes its papers and says why segments were not merged; the library warns."""
+    sizes, data = [28 - i for i in range(9)], tmp_path / "data"
+    corpora = [write_corpus(tmp_path / f"{n}.jsonl", many_papers(sum(sizes[:n]))) for n in range(1, 10)]
+    for corpus in corpora[:7]:
+        akin.index(corpus, data, encoder="hashing", device="cpu").close()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    shown = flat(run("index", corpora[7], "--data", data))
+    assert "Segments were not merged:" in shown
+    assert "free some space" in shown
+    with pytest.warns(UserWarning, match=r"Segments were not merged: .*free some space"):
+        akin.index(corpora[8], data, device="cpu").close()
+    assert sizes == [len(segment) for segment in open_snapshot(data).segments]
 
 
 def test_a_service_does_not_repeat_a_merge_that_failed_at_once(

@@ -116,6 +116,27 @@ def test_who_makes_it_may_be_given_up_and_another_takes_over() -> None:
     assert (0, 2) == (made[0], len(made))
 
 
+def test_a_forked_process_waits_for_no_thread_of_the_other() -> None:
+    """What was under way when a process forked is made anew in the child, whose threads do not make it."""
+    flights: Flights[str, bytes] = Flights()
+    begun, ended = threading.Event(), threading.Event()
+
+    def work() -> bytes:
+        begun.set()
+        ended.wait()
+        return b"value"
+
+    with ThreadPoolExecutor(1) as threads:
+        making = threads.submit(flights.run, "name", work)
+        assert begun.wait(60)
+        there = vars(flights).copy()
+        flights.forget()
+        assert b"anew" == flights.run("name", lambda: b"anew")
+        vars(flights).update(there)
+        ended.set()
+        assert b"value" == making.result()
+
+
 def test_what_cannot_be_answered_is_found_out_once() -> None:
     """All concurrent callers get the error of one attempt; the next call makes a new attempt."""
     flights, made = Flights(), []
