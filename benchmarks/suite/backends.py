@@ -8,7 +8,7 @@ so that other load on the machine affects all alike; compare the ratios.
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,9 +89,14 @@ def recall(found: Entry, truth: Entry) -> float:
     return float(np.mean([len(np.intersect1d(expected, own)) / K for expected, own in pairs]))
 
 
-def rows(n_rows: int) -> Iterator[Row]:
-    """Yield the rows of the candidate stage, over ``n_rows`` made-up vectors."""
+def rows(sizes: Sequence[int]) -> Iterator[Row]:
+    """Yield the rows of the candidate stage, over so many made-up vectors."""
     faiss.omp_set_num_threads(1)
+    for n_rows in sizes:
+        yield from _of_size(n_rows)
+
+
+def _of_size(n_rows: int) -> Iterator[Row]:
     n_queries = SENTENCES * CALLS
     vectors = synthetic(n_rows + n_queries, 384)
     rows, queries = vectors[:-n_queries], vectors[-n_queries:].astype(np.float32)
@@ -123,7 +128,8 @@ def rows(n_rows: int) -> Iterator[Row]:
         named = f"{what}, {threads} thread{'s' * (threads > 1)}"
         yield Row("P4", named, "ms", float(np.median(spent_ms)), most=bound)
     faiss.omp_set_num_threads(1)
-    yield Row("P8", "index in memory", "bytes a sentence", ours.file_bytes, most=384 + 64)
+    what = f"index of {n_rows:,} rows in memory"
+    yield Row("P8", what, "bytes a sentence", ours.file_bytes, most=384 + 64)
 
 
 def _milliseconds(index: VectorIndex, queries: np.ndarray) -> float:
