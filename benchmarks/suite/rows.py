@@ -49,7 +49,8 @@ class Row:
         if self.least is None and self.most is None:
             return None
         value = self.ours if self.ratio is None else self.ratio
-        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+        enough = self.least is None or value >= self.least
+        return bool(enough and (self.most is None or value <= self.most))  # of numpy's numbers, too
 
 
 def in_turns(
