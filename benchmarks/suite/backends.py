@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import faiss
@@ -17,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.suite.rows import OURS, Row, beside
+from benchmarks.suite.rows import OURS, Row, beside, seconds_of
 from indexer.collection.tuning import tried_efforts
 from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 
@@ -123,20 +124,15 @@ def _of_size(n_rows: int) -> Iterator[Row]:
         faiss.omp_set_num_threads(threads)
         what = f"candidates of {n_sentences} sentence{'s' * (n_sentences > 1)} among {n_rows:,} rows, tuned"
         calls = range(SENTENCES * TRIED_CALLS, n_queries, SENTENCES)
-        spent_ms = [_milliseconds(ours.index, queries[first : first + n_sentences]) for first in calls]
+        spent = [
+            seconds_of(partial(ours.index.search, queries[first : first + n_sentences], K)) for first in calls
+        ]
         bound = most if n_rows >= _GOAL_ROWS else None
         named = f"{what}, {threads} thread{'s' * (threads > 1)}"
-        yield Row("P4", named, "ms", float(np.median(spent_ms)), most=bound)
+        yield Row("P4", named, "ms", 1000 * float(np.median(spent)), most=bound)
     faiss.omp_set_num_threads(1)
     what = f"index of {n_rows:,} rows in memory"
     yield Row("P8", what, "bytes a sentence", ours.file_bytes, most=384 + 64)
-
-
-def _milliseconds(index: VectorIndex, queries: np.ndarray) -> float:
-    """Return the time of one call."""
-    start = time.perf_counter()
-    index.search(queries, K)
-    return 1000 * (time.perf_counter() - start)
 
 
 def table(entries: list[Entry], title: str) -> Table:

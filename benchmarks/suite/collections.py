@@ -4,7 +4,6 @@ import json
 import shutil
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 
 from benchmarks.suite import stages, storage
 from benchmarks.suite.encoders import NAIVE_BATCH, one_minus_cosine, read_papers
-from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
+from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed, seconds_of
 from benchmarks.suite.txtai_engine import TxtaiEngine, encoded
 from indexer.collection.build import build
 from indexer.encoding.arguments import BuildArguments
@@ -88,14 +87,8 @@ def _indexing(annotator: Annotator, papers: Sequence[Paper], data: Path) -> Iter
         )
     whole = statistics.median(spent[OURS])
     vectors = [np.load(file, mmap_mode="r") for file in data.rglob("vectors.npy")]
-    share = _seconds(lambda: [build_index(rows, "auto", device="cpu") for rows in vectors]) / whole
+    share = seconds_of(lambda: [build_index(rows, "auto", device="cpu") for rows in vectors]) / whole
     yield Row("P7", f"of indexing {len(papers):,} papers, building the index", "share", share, most=0.05)
-
-
-def _seconds(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
 
 
 def _by_sentence_transformers(encoder: Encoder, papers: Sequence[Paper]) -> tuple[Callable[[], object], str]:

@@ -67,10 +67,15 @@ def in_turns(
     spent: dict[str, list[float]] = {name: [] for name in actions}
     for _ in range(rounds):
         for name, action in actions.items():
-            start = clock()
-            action()
-            spent[name].append(clock() - start)
+            spent[name].append(seconds_of(action, clock))
     return spent
+
+
+def seconds_of(action: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the seconds of one call."""
+    start = clock()
+    action()
+    return clock() - start
 
 
 def beside(
