@@ -248,6 +248,6 @@ def _runs(versions: Iterable[tuple[str, str]], at_once: int) -> Iterator[Sequenc
 def _taken(
     wanted: dict[str, str], segment: Segment, reopen: Callable[[], Segment], positions: np.ndarray
 ) -> KeptPart:
-    for paper_id in segment.ids(positions):
+    for paper_id in segment.values("id", positions):
         del wanted[paper_id]
     return KeptPart(reopen, positions)

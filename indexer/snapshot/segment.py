@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -145,10 +146,13 @@ class Segment:
         """Return all columns of the papers at ``positions``, in that order."""
         return self._columns.take(positions)
 
-    def ids(self, positions: Int64[np.ndarray, " n"]) -> list[str]:
-        """Return the ids of the papers at ``positions``, in that order."""
-        ids: list[str] = self._columns.take(positions, ["id"])["id"].to_pylist()
-        return ids
+    def values(self, name: str, positions: Int64[np.ndarray, " n"]) -> list[Any]:
+        """Return one column of the papers at ``positions``, in that order, without copying the column."""
+        order = np.argsort(positions, kind="stable")  # so that each batch is read once
+        values = np.empty(len(positions), dtype=object)
+        values[order] = self._columns.take(positions[order], [name])[name].to_pylist()
+        taken: list[Any] = values.tolist()
+        return taken
 
     def paper(self, position: int, *, text: bool = True) -> Paper:
         """Return the paper at ``position`` (0 <= position < len(self)), with its ``text`` or without."""
@@ -177,9 +181,8 @@ class Segment:
         if len(ids) <= FEW_IDS:
             return _those_found(map(self.position, ids))
         places, likely = self._with_hashes(hashes64(ids) if hashes is None else hashes)
-        likely = likely[np.argsort(self._ids["position"][places[likely]])]  # batch by batch
         positions = self._ids["position"][places[likely]]
-        names = self._columns.take(positions, ["id"])["id"].to_pylist()
+        names = self.values("id", positions)
         return _those_found(
             # If another id has the same hash, the papers after it are tried.
             int(position) if name == ids[i] else self.position(ids[i])
@@ -195,7 +198,7 @@ class Segment:
         hashed.
         """
         _, likely = self._with_hashes(other.id_hashes["hash"])
-        return self.positions(other.ids(np.setdiff1d(other.id_hashes["position"][likely], but)))
+        return self.positions(other.values("id", np.setdiff1d(other.id_hashes["position"][likely], but)))
 
     def _with_hashes(
         self, hashes: UInt64[np.ndarray, " n"]

@@ -269,8 +269,8 @@ class Snapshot:
         """Return one column of the papers at ``positions``, in that order; see ``columns.py``."""
         values = np.empty(len(positions), dtype=object)
         for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
-            own = (positions >= start) & (positions < end)
-            values[own] = segment.column(name).take(pa.array(positions[own] - start)).to_pylist()
+            own = np.flatnonzero((positions >= start) & (positions < end))
+            values[own] = segment.values(name, positions[own] - start)
         taken: list[Any] = values.tolist()
         return taken
 

@@ -82,6 +82,19 @@ def test_more_text_than_one_column_can_hold_is_taken_from() -> None:
     assert 4 * 2**20 == sum(map(len, taken["abstract"].to_pylist()))
 
 
+def test_a_few_values_are_read_without_the_others(tmp_path: Path) -> None:
+    """Values of a column come in the order of the positions, and the column is not copied for them."""
+    segment = segment_of(tmp_path / "s", 400, n_characters=10_000)
+    usual, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(counted)
+    try:
+        assert ["p399", "p0", "p25", "p0"] == segment.values("id", np.array([399, 0, 25, 0]))
+        assert [10_000] * 2 == list(map(len, segment.values("abstract", np.array([300, 2]))))
+    finally:
+        pa.set_memory_pool(usual)
+    assert counted.max_memory() < 400 * 10_000 / 2
+
+
 def test_rows_past_the_last_batch_are_refused() -> None:
     """A position past the last paper raises IndexError."""
     columns = Columns(MadePart(0, 10, 20).table())
