@@ -223,8 +223,7 @@ class SeedReader:
         return UnresolvedSeed(number, negative, SeedReason.NOT_INDEXED, detail, near)
 
     def _suggestions(self, given: str) -> Iterator[Suggestion]:
-        for position in self._names.near(given, limit=_MAX_SUGGESTIONS):
-            paper = self._snapshot.paper(position)
+        for paper in map(self._snapshot.paper, self._names.near(given, limit=_MAX_SUGGESTIONS)):
             yield Suggestion(paper.id, paper.title)
 
 
@@ -245,8 +244,7 @@ def _numbered(query: SearchQuery) -> Iterator[tuple[int, bool, Seed]]:
 def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:
     """Return how much the parts of a single seed count: 1 for the first, minus its weight for a contrast."""
     given = np.array([-part.weight if part.away else part.weight for part in parts]) / parts[0].weight
-    weights: Float64[np.ndarray, "n_parts n_papers"] = np.repeat(given[:, None], n_papers, axis=1)
-    return weights
+    return np.repeat(given[:, None], n_papers, axis=1)
 
 
 def seed_weights(
@@ -260,20 +258,24 @@ def seed_weights(
     """Return the weight of each part of several seeds in the score of each paper (the sum of weight x score).
 
     Each part's distances are divided by its ``usual`` one, so that a seed near to everything does not decide
-    alone. Over the parts to be like, weights sum to about 1; nearer parts weigh more, except with
-    ``Strategy.ALL``. Over the parts to be unlike, weights sum to about minus ``negative_weight``, and the
-    nearest always weigh most.
+    alone. Over the parts to be like, weights sum to about 1; nearer ones weigh more, except with
+    ``Strategy.ALL``. Over contrasts they sum to about minus their share of the given weights, over negatives
+    to about minus ``negative_weight``, and the nearest always weigh most.
     """
-    away = np.array([part.away for part in parts])
+    like, negative = np.array([(not part.away, part.negative) for part in parts]).T
     given = np.array([part.weight for part in parts])
-    relative = scores / usual[:, None]
-    shares = np.zeros_like(scores)
+    weights = np.zeros_like(scores)
     # Back to distances, in units of the usual distance of the seeds.
-    unit = float(np.average(usual[~away], weights=given[~away]))
-    for side, factor, combined in ((~away, unit, strategy), (away, -unit * negative_weight, Strategy.ANY)):
+    unit = float(np.average(usual[like], weights=given[like]))
+    contrast = ~(like | negative)
+    for side, factor, combined in (
+        (like, 1.0, strategy),
+        (contrast, -given[contrast].sum() / given[like].sum(), Strategy.ANY),
+        (negative, -negative_weight, Strategy.ANY),
+    ):
         if side.any():
-            shares[side] = factor * _shares(relative[side], given[side], combined)
-    weights: Float64[np.ndarray, "n_parts k"] = shares / usual[:, None]
+            shares = _shares(scores[side] / usual[side, None], given[side], combined)
+            weights[side] = unit * factor * shares / usual[side, None]
     return weights
 
 
@@ -286,8 +288,8 @@ def _shares(
     else:
         nearness = np.exp((relative - relative.max(axis=0)) / _TEMPERATURE)
         weighed = given[:, None] * nearness * _nearest(relative)
-    shares: Float64[np.ndarray, "n_parts k"] = weighed / weighed.sum(axis=0)
-    return shares
+    weighed /= weighed.sum(axis=0)
+    return weighed
 
 
 def _nearest(relative: Float64[np.ndarray, "n_parts k"]) -> Bool[np.ndarray, "n_parts k"]:

@@ -1,5 +1,7 @@
 """Tests of the weights of seeds when their scores are merged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,6 +71,15 @@ def test_a_seed_near_to_everything_does_not_decide_alone() -> None:
     assert weights[1, 0] * 1.2 > weights[0, 0] * 0.6
     totals = (weights * scores).sum(axis=0)
     assert totals[0] > totals[1]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_contrast_counts_with_its_weight(strategy: Strategy) -> None:
+    """Beside other seeds and negatives, a contrast weighs its share of the seeds' weights."""
+    contrast = replace(seed(0, weight=0.1, negative=True), negative=False)
+    parts = [seed(0), contrast, seed(1, weight=3.0), seed(2, negative=True)]
+    weights = merged([[-1.0]] * 4, parts, strategy=strategy)[:, 0]
+    assert [0.25, -0.1 / 4, 0.75, -0.4] == pytest.approx(weights)
 
 
 def test_negatives_subtract() -> None:
