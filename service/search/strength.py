@@ -23,6 +23,7 @@ from models.types import EncoderSpec, Facet, RankedPaper, Strength, StrengthLabe
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.cache.single_flight import Flights
 from service.search.aspect import (
+    DEFAULT_CONTRAST,
     NO_ROWS,
     Aspect,
     Contrast,
@@ -75,8 +76,9 @@ class Respect:
     ) -> "Respect | None":
         """Return the respect of a query with these parts: facets of their seeds, ``text`` if all are texts.
 
-        ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity`` or the
-        weight of ``words`` (unless 0) is not the default.
+        ``None`` if no scale is measured like it: the query sets a focus, or ``tau``, ``specificity``, the
+        weight of ``words`` (unless 0) or of a contrast is not the default, sentences to be unlike are chosen
+        by number, or contrasts differ between seeds.
         """
         seeds = query.seeds_of(parts)
         text = all(seed.text is not None for seed in seeds)
@@ -86,11 +88,12 @@ class Respect:
             return None
         first = seeds[0].aspect.facets
         facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
+        if not any(part.away and not part.negative for part in parts):  # a plain search, whatever was set
+            return cls(_distinct(facets), query.scorer, words > 0, text)
         contrast = seeds[0].aspect.unlike if all(seed.aspect == seeds[0].aspect for seed in seeds) else None
-        # Without a sentence of the facets to be unlike, the search is a plain one.
-        contrasts = any(part.away and not part.negative for part in parts)
-        unlike = _distinct(contrast.facets) if contrast and contrasts else ()
-        return cls(_distinct(facets), query.scorer, words > 0, text, unlike)
+        if contrast is None or contrast.sentences is not None or contrast.weight != DEFAULT_CONTRAST:
+            return None
+        return cls(_distinct(facets), query.scorer, words > 0, text, _distinct(contrast.facets))
 
 
 def _distinct(facets: Sequence[Facet]) -> tuple[Facet, ...]:
@@ -107,6 +110,8 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
 # again, they are not measured again.
 _Scale = Float64[np.ndarray, " n_sampled"]
 _scales: Final[LRUCache[tuple[bytes, Respect], _Scale]] = LRUCache(256)
+# What was measured of a scale by searches that ended at their deadline, by position of the sampled paper.
+_begun: Final[LRUCache[tuple[bytes, Respect], dict[int, float | None]]] = LRUCache(256)
 _scales_lock: Final = Lock()
 _measuring: Final[Flights[tuple[bytes, Respect], _Scale]] = Flights()
 if hasattr(os, "register_at_fork"):
@@ -152,54 +157,55 @@ class Strengths:
         return Strength(StrengthLabel.FAIR if nearer_than >= _FAIR else StrengthLabel.WEAK, nearer_than)
 
     def _measured(self, key: tuple[bytes, Respect]) -> _Scale:
-        scale: _Scale = np.sort(np.fromiter(self._reaches(key[1]), dtype=np.float64))
+        respect = key[1]
+        with _scales_lock:
+            reaches = _begun.setdefault(key, {})
+        having = [respect.facets] if respect.facets else []
+        for position in self._snapshot.sample(_SAMPLE_PAPERS, *having).tolist():
+            if position not in reaches:
+                reaches[position] = self._reach(position, respect)
+        scale: _Scale = np.sort([reach for reach in reaches.values() if reach is not None])
         with _scales_lock:
             _scales[key] = scale
+            _begun.pop(key, None)
         return scale
 
-    def _reaches(self, respect: Respect) -> Iterator[float]:
-        """Yield the reaches from sampled papers that have the facets to their nearest neighbours."""
+    def _reach(self, position: int, respect: Respect) -> float | None:
+        """Return the reach from a paper to its nearest neighbour; ``None`` without one, or a sentence."""
         snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
         text = respect.text and spec.unit is Unit.SENTENCE  # else no single sentence has a vector
         among = snapshot.rows_of_facets(respect.facets) if text and respect.facets else None
         weight = default_weight(spec) if respect.words else 0.0
         tau = default_tau(spec, text=text and weight > 0)
-        having = [respect.facets] if respect.facets else []
-        for position in snapshot.sample(_SAMPLE_PAPERS, *having).tolist():
-            parts = self._parts(position, respect, text=text)
-            if not parts:
-                continue
-            allowed = snapshot.live.copy()
-            allowed[position] = False
-            if among is not None:
-                allowed &= snapshot.papers_of_facets(respect.facets)
-            words = QueryVectors(
-                snapshot.words if weight else None, [part.words for part in parts], weight=weight
-            )
-            beside = NO_ROWS if among is None else {respect.facets: among}
-            n_papers = depth_for(parts, 1, least=_CANDIDATES, words=weight > 0)
-            near = list_candidates(
-                snapshot,
-                parts,
-                n_papers=n_papers,
-                first=n_papers,
-                allowed=allowed,
-                words=words,
-                among=beside,
-            )
-            if near:
-                comparison = Comparison(
-                    snapshot,
-                    parts,
-                    scorer=respect.scorer,
-                    settings=replace(SERVING, tau=tau),
-                    words=words,
-                    among=beside,
-                    specificity=default_specificity(spec),
-                    apart_from=[position],
-                )
-                ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=1)
-                yield float(ranked.reaches[0])
+        parts = self._parts(position, respect, text=text)
+        if not parts:
+            return None
+        allowed = snapshot.live.copy()
+        allowed[position] = False
+        if among is not None:
+            allowed &= snapshot.papers_of_facets(respect.facets)
+        words = QueryVectors(
+            snapshot.words if weight else None, [part.words for part in parts], weight=weight
+        )
+        beside = NO_ROWS if among is None else {respect.facets: among}
+        depth = depth_for(parts, 1, least=_CANDIDATES, words=weight > 0)
+        near = list_candidates(
+            snapshot, parts, n_papers=depth, first=depth, allowed=allowed, words=words, among=beside
+        )
+        if not near:
+            return None
+        comparison = Comparison(
+            snapshot,
+            parts,
+            scorer=respect.scorer,
+            settings=replace(SERVING, tau=tau),
+            words=words,
+            among=beside,
+            specificity=default_specificity(spec),
+            apart_from=[position],
+        )
+        ranked = comparison.rank(np.array(near), strategy=Strategy.ANY, negative_weight=0.0, n_best=1)
+        return float(ranked.reaches[0])
 
     def _parts(self, position: int, respect: Respect, *, text: bool) -> list[Part]:
         """Return a paper's parts as a query: its sentences of the facets, or only the longest for a ``text``.

@@ -176,12 +176,25 @@ def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) 
 
 @pytest.mark.parametrize(
     "changed",
-    [{"tau": 0.02}, {"specificity": 0.0}, {"words": 0.01}, {"seeds": (Seed(ID, aspect=Aspect(focus=1.0)),)}],
+    [
+        {"tau": 0.02},
+        {"specificity": 0.0},
+        {"words": 0.01},
+        {"seeds": (Seed(ID, aspect=Aspect(focus=1.0)),)},
+        {"seeds": (Seed(ID, aspect=Aspect(unlike=Contrast(sentences=(0,)))),)},
+        {"seeds": (Seed(ID, aspect=Aspect(unlike=Contrast(facets=(Facet.BACKGROUND,), weight=0.9))),)},
+        {
+            "seeds": (
+                Seed(ID, aspect=Aspect(unlike=Contrast(facets=(Facet.BACKGROUND,)))),
+                Seed("demo:p03-m06"),
+            )
+        },
+    ],
 )
 def test_a_match_that_no_scale_is_measured_like_has_no_strength(
     plain_engine: SearchEngine, changed: dict[str, Any]
 ) -> None:
-    """A query with its own focus, temperature, specificity or weight of words has no strength."""
+    """A query with its own focus, temperature, specificity, weight of words or contrast has no strength."""
     query = SearchQuery((Seed(ID),))
     same = replace(query, words=default_weight(plain_engine.snapshot.manifest.encoder))
     usual, explicit, other = (plain_engine.search(each) for each in (query, same, replace(query, **changed)))
@@ -253,19 +266,40 @@ def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> 
     assert strengths.of(0.5, respect) == Strengths(plain_engine.snapshot, b"again").of(0.5, respect)
 
 
+def test_measuring_goes_on_after_a_deadline(
+    plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a search has measured of a scale before its deadline is not measured again by the next one."""
+    strengths, respect = Strengths(plain_engine.snapshot, b"goes on"), Respect((), Scorer.OT, words=True)
+    expected = Strengths(plain_engine.snapshot, b"in one go").of(0.5, respect)
+    measure, tried = Strengths._reach, list[int]()
+
+    def ended_at_the_eleventh(strengths: Strengths, position: int, respect: Respect) -> float | None:
+        tried.append(position)
+        if len(tried) == 11:
+            raise DeadlineError("The search took too long.")
+        return measure(strengths, position, respect)
+
+    monkeypatch.setattr(Strengths, "_reach", ended_at_the_eleventh)
+    with pytest.raises(DeadlineError):
+        strengths.of(0.5, respect)
+    assert expected == strengths.of(0.5, respect)
+    assert (N_SAMPLED + 1, N_SAMPLED) == (len(tried), len(set(tried)))
+
+
 def test_a_scale_that_several_searches_need_is_measured_once(
     plain_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If eight threads need a scale at once, one measures it and all use it."""
-    respect, measured, measure = Respect((), Scorer.OT, words=True), [], Strengths._reaches
+    respect, measured, measure = Respect((), Scorer.OT, words=True), [], Strengths._measured
     joined = _measuring.n_joined
 
-    def reaches(strengths: Strengths, respect: Respect) -> Iterator[float]:
-        measured.append(respect)
+    def measured_once(strengths: Strengths, key: tuple[bytes, Respect]) -> np.ndarray:
+        measured.append(key[1])
         soon(lambda: _measuring.n_joined == joined + 7)
-        return measure(strengths, respect)
+        return measure(strengths, key)
 
-    monkeypatch.setattr(Strengths, "_reaches", reaches)
+    monkeypatch.setattr(Strengths, "_measured", measured_once)
     of = [Strengths(plain_engine.snapshot, b"at once").of] * 8
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda strength: strength(0.5, respect), of))
