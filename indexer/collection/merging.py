@@ -28,7 +28,7 @@ from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
 from models.counts import counted
-from models.errors import StorageError
+from models.errors import AkinError, SnapshotCorruptError, StorageError
 from models.types import ProgressFn, ignore_progress
 
 _KEPT_PAPERS: Final = 10_000  # copied from a segment at once
@@ -49,13 +49,20 @@ class Tiers:
     live: float = 0.5
     filled: float = 0.5
 
-    def due(self, snapshot: Snapshot) -> range | None:
-        """Return the numbers of the segments to merge next, or ``None`` if no merge is due."""
+    def due(self, snapshot: Snapshot, *, but: Collection[str] = ()) -> range | None:
+        """Return the numbers of the segments to merge next, or ``None``; none of the segments ``but``."""
         alive = snapshot.live_rows
-        for number, (segment, n_rows) in enumerate(zip(snapshot.segments, alive, strict=True)):
-            if n_rows < self.live * segment.entry.n_rows:
+        stretch = [0]  # the numbers of the first segment of a stretch and of the one after it
+        for number, segment in enumerate(snapshot.segments):
+            if segment.entry.name not in but and alive[number] < self.live * segment.entry.n_rows:
                 return range(number, number + 1)
-        return self.run(alive)
+            if segment.entry.name in but:
+                stretch += [number, number + 1]
+        stretch.append(len(alive))
+        for first, end in zip(stretch[::2], stretch[1::2], strict=True):
+            if (run := self.run(alive[first:end])) is not None:
+                return range(first + run.start, first + run.stop)
+        return None
 
     def run(self, sizes: Sequence[int]) -> range | None:
         """The same as ``due``, but by sizes in vectors, for segments that are not mostly deleted."""
@@ -100,29 +107,41 @@ def merge(
     """Merge segments until none are due by ``tiers``; return the manifest, or ``None`` if none were merged.
 
     If ``base`` is the served generation, it need not be opened again. Others may publish meanwhile; papers
-    that are deleted while a segment is written are also deleted in the new segment. Raises StorageError, also
-    if the disk has no room for a merged segment; SnapshotCorruptError; BuildLockedError if another process is
-    merging.
+    that are deleted while a segment is written are also deleted in the new segment. If segments are damaged,
+    or the disk has no room for a merged one, the others are merged first. Then the first error is raised:
+    SnapshotCorruptError or StorageError. Raises BuildLockedError if another process is merging.
     """
-    merged = None
+    merged, refused = None, list[AkinError]()
+    but: set[str] = set()
     with _merge_lock(data):
         while True:
             base = open_snapshot(data, beside=base, reread=False)
-            run = tiers.due(base)
+            run = tiers.due(base, but=but)
             if run is None:
-                return merged
+                break
+            try:
+                _expect_mergeable(data, base, run)
+            except (SnapshotCorruptError, StorageError) as error:
+                refused.append(error)
+                but.update(segment.entry.name for segment in base.segments[run.start : run.stop])
+                continue
             done = _merge(data, base, run, device, keep, on_progress, tiers.most_rows)
             if done is None:
-                return merged
+                break
             merged = done
+    if refused:
+        raise refused[0]
+    return merged
 
 
-def _expect_room(data: Path, base: Snapshot, run: range) -> None:
-    """Raise StorageError if the disk has no room for the papers of a run of segments, before any is written.
+def _expect_mergeable(data: Path, base: Snapshot, run: range) -> None:
+    """Raise SnapshotCorruptError or StorageError if a run of segments is damaged, or too large for the disk.
 
-    A merge that fills the disk fails too, and until then no other process can write. What a killed merge has
-    written is removed if that is needed.
+    Damage that is copied unnoticed would get a valid checksum. A merge that fills the disk fails too, and
+    until then no other process can write; what a killed merge has written is removed if that is needed.
     """
+    for segment in base.segments[run.start : run.stop]:
+        compare_files(DataFolder(data).segment(segment.entry.name), segment.entry.files)
     needed = 0.0
     for segment, n_rows in list(zip(base.segments, base.live_rows, strict=True))[run.start : run.stop]:
         files = DataFolder(data).segment(segment.entry.name).iterdir()
@@ -156,6 +175,7 @@ def compact(
     wanted = frozenset(segment.entry.name for segment in base.segments) if names is None else frozenset(names)
     with _merge_lock(data, wait_s):
         while run := next(_mergeable_runs(base, wanted, most_rows), None):
+            _expect_mergeable(data, base, run)
             _merge(data, base, run, device, keep, on_progress, most_rows)
             base = open_snapshot(data, beside=base, reread=False)
     return base.manifest
@@ -205,11 +225,7 @@ def _merge(
     """Publish a run of segments of ``base`` merged; return ``None``, unchanged, if others replaced them."""
     chosen = base.segments[run.start : run.stop]
     taken = base.of_segments(base.live)[run.start : run.stop]
-    for segment in chosen:
-        # Compare first: damage that is copied unnoticed would get a valid checksum.
-        compare_files(DataFolder(data).segment(segment.entry.name), segment.entry.files)
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
-    _expect_room(data, base, run)
     written = prepare_segments(
         DataFolder(data).work(Work.MERGE),
         parts,

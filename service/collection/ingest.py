@@ -212,8 +212,10 @@ class Ingest:
         if not self._engines.follows or TIERS.due(self._engines.current.snapshot) is None:
             return
         with suppress(BuildLockedError):
-            merge(self._data, self._engines.current.snapshot, keep=self._keep)
-            self._engines.follow()
+            try:
+                merge(self._data, self._engines.current.snapshot, keep=self._keep)
+            finally:  # some segments may be merged, and others not
+                self._engines.follow()
 
     def _look(self) -> Catalog:
         """Return the catalog, after reading its last change and its quarantine."""

@@ -22,7 +22,7 @@ from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import BuildLockedError, StorageError
+from models.errors import BuildLockedError, SnapshotCorruptError, StorageError
 from service.search.engine import SearchEngine
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -278,6 +278,31 @@ def test_a_merge_that_has_no_room_writes_nothing(data: Path, monkeypatch: pytest
     monkeypatch.undo()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=size // 3))
     assert merge(data, tiers=Tiers(fewest=100), keep=KEEP) is not None  # a sixth of it is copied
+
+
+@pytest.mark.parametrize("why", ["damaged", "without room"])
+def test_what_cannot_be_merged_does_not_keep_others_apart(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Of two merges that are due, the second is done if the first cannot be; then the error is raised."""
+    data = in_segments(tmp_path, (32, 32, 9, 9), hashing)
+    base = open_snapshot(data)
+    before = [segment.entry.name for segment in base.segments]
+    folders = [DataFolder(data).segment(name) for name in before]
+    sizes = [sum(file.stat().st_size for file in folder.iterdir()) for folder in folders]
+    error: type[Exception] = StorageError
+    if why == "damaged":
+        vectors = bytearray((folders[1] / "vectors.npy").read_bytes())
+        vectors[-1] ^= 1
+        (folders[1] / "vectors.npy").write_bytes(vectors)
+        error = SnapshotCorruptError
+    else:
+        free = sum(sizes) // 2
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    with pytest.raises(error):
+        merge(data, base, tiers=PAIRS, keep=KEEP)
+    after = [segment.entry.name for segment in open_snapshot(data, beside=base).segments]
+    assert (before[:2], 3) == (after[:2], len(after))
 
 
 def test_a_merge_makes_room_by_removing_what_a_killed_one_wrote(
