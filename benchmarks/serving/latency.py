@@ -4,21 +4,21 @@ Searches by id, by a text (a title), and by a pasted title and abstract, one aft
 for randomly drawn papers: p50, p95, p99. Also measures on how many of the first 20 papers the index and exact
 search agree, and how many of the 200 nearest sentences the index finds. With ``--add 1000 --delete 100`` this
 many papers are added and deleted, in a copy of the folder, and everything is measured again.
+
+Prints a table in Markdown, that of docs/measured/measurements.md, and writes the figures to ``--json``.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from benchmarks.indexing.sizes_in_process import Stopwatch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
@@ -112,14 +112,30 @@ def change(data: Path, n_added: int, n_deleted: int) -> Figures:
     }
 
 
+def table(figures: Mapping[str, Mapping[str, Figures]]) -> str:
+    """Return the figures as a table in Markdown: before and after the changes, if there were any."""
+    states = [figures[name] for name in ("as it is", "changed") if name in figures]
+    lines = ["| ms | p50 | p95 | p99 |", "|---|---:|---:|---:|"]
+    for kind in ("by id", "by text", "pasted", "by id, exact search"):
+        cells = ["; ".join(f"{each[kind][part]:.1f}" for each in states) for part in ("p50", "p95", "p99")]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    for part in ("of the first 20", "of 200 sentences"):
+        found = "; ".join(f"{each['found'][part]:.2%}" for each in states)
+        lines.append(f"| found {part} | {found} | | |")
+    for change, seconds in states[-1].get("seconds", {}).items():
+        lines.append(f"| {change} | {1000 * seconds:.0f} | | |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    """Measure, and print one table and a line of JSON."""
+    """Measure, print the table, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--add", type=int, default=0, help="papers to add one by one, in a copy")
     parser.add_argument("--delete", type=int, default=0, help="papers to delete one by one, in a copy")
+    parser.add_argument("--json", type=Path, help="the file for the figures")
     given = parser.parse_args()
     figures = {"as it is": measured(given.data, given.queries, given.seed)}
     if given.add or given.delete:
@@ -127,12 +143,9 @@ def main() -> None:
             copy = Path(copytree(given.data, Path(folder) / "data"))
             seconds = change(copy, given.add, given.delete)
             figures["changed"] = {**measured(copy, given.queries, given.seed), "seconds": seconds}
-    for title, each in figures.items():
-        table = Table("what", "figures", title=title)
-        for name, row in each.items():
-            table.add_row(name, ", ".join(f"{key} {value:,.4g}" for key, value in row.items()))
-        Console().print(table)
-    print(json.dumps(figures))
+    if given.json is not None:
+        given.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    print(table(figures))
 
 
 if __name__ == "__main__":
