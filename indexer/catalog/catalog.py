@@ -7,6 +7,7 @@ was damaged and its paper is added again. If the content of a paper changes, the
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,6 +50,7 @@ from indexer.catalog.versions import (
     read_papers,
     stored_hashes,
 )
+from models.interruption import without_interruption
 from models.types import Paper
 
 _HAS_VERSION: Final = CurrentRow.paper_key.is_not(None)
@@ -136,9 +138,10 @@ class Catalog(Store):
     def publish(self, load: str, up_to: int, *, replace: bool = False) -> Change:
         """Make the versions of a load with keys up to ``up_to`` current, in one transaction.
 
-        With ``replace``, every other paper is deleted.
+        With ``replace``, every other paper is deleted, however long the server takes.
         """
-        with self.database.writing() as connection:
+        patient = without_interruption() if replace else nullcontext()
+        with patient, self.database.writing() as connection:
             number = _last_change(connection) + 1
             publish_staged(connection, load, up_to, number, replace=replace)
             return _change(connection, number)
@@ -158,9 +161,10 @@ class Catalog(Store):
 
         Any batch may contain their text, compressed. Saved queries that contain a title or a sentence of them
         are removed too. Unknown ids remove nothing. SQLite's file is rewritten, so that no freed page keeps
-        the text; PostgreSQL's dead rows stay until they are vacuumed. The ids stay recorded as deleted.
+        the text; PostgreSQL's dead rows stay until they are vacuumed. The ids stay recorded as deleted. The
+        server may take as long as it needs.
         """
-        with self.database.writing() as connection:
+        with without_interruption(), self.database.writing() as connection:
             present = [key for key in _storable(paper_ids) if is_known(connection, key)]
             mark_deleted(connection, present, _last_change(connection) + 1)
             n_queries = remove_queries_holding(connection, present)

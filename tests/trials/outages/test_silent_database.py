@@ -15,8 +15,9 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from fastapi.testclient import TestClient
-from sqlalchemy import event, select, text
+from sqlalchemy import Connection, event, select, text
 
+from indexer.catalog import catalog as catalog_module
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import migrate, scripts
@@ -101,6 +102,34 @@ def test_a_server_that_is_silent_too_long_is_an_error(paused: Server, postgres_u
         with without_interruption():
             sleep()
     database.close()
+
+
+def test_commands_that_change_every_row_wait_for_the_server(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replacing a whole collection, and purging, may leave the server silent for as long as it needs."""
+    slow: list[str] = []
+
+    def slowly(name: str) -> None:
+        change = getattr(catalog_module, name)
+
+        def after_a_while(connection: Connection, *given: object, **named: object) -> object:
+            connection.execute(select(text("pg_sleep(1.5)")))
+            slow.append(name)
+            return change(connection, *given, **named)
+
+        monkeypatch.setattr(catalog_module, name, after_a_while)
+
+    slowly("publish_staged")
+    slowly("remove_batches")
+    with Catalog.open(postgres_url) as catalog, limit_silence(0.5):
+        catalog.add([PAPER])
+        catalog.publish("a load", 0, replace=True)
+        assert 0 == catalog.count()
+        catalog.purge([PAPER.id])
+        with pytest.raises(StorageError, match="may be overloaded"):
+            catalog.publish("a load", 0)
+    assert ["publish_staged", "remove_batches"] == slow
 
 
 def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
