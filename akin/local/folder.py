@@ -30,7 +30,7 @@ class OpenFolder:
     """The newest snapshot of the folder ``data``; use it in a ``with`` block, or ``close`` it."""
 
     def __init__(self, data: Path, *, device: str | None = None) -> None:
-        self._settings = settings_of(data=data, device=device)
+        self._settings = settings_of(data=data, device=device, ray="")  # one query is worth no cluster
         self._saved: SavedQueries | None = None
 
     def __enter__(self) -> Self:

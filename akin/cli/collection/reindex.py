@@ -169,7 +169,8 @@ def _compared(
     """Return a table of both generations side by side to decide by, or why there is none."""
     if not n_questions:
         return "Nothing was compared."
-    settings = settings_of(data=data, encoder="")  # the collection's encoder, whatever AKIN_ENCODER is
+    # The collection's encoder, whatever AKIN_ENCODER is; in this process, whatever AKIN_RAY is.
+    settings = settings_of(data=data, encoder="", ray="")
     try:
         served = open_engine(settings)
     except SnapshotMissingError:

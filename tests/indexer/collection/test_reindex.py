@@ -410,11 +410,12 @@ def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: 
     assert all(cost.by_id_ms and cost.pasted_ms for cost in (agreement.one, agreement.other))
 
 
-def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
+def test_the_command_compares_and_swaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`akin reindex` compares two generations; with --compare-only the old one stays served.
 
-    The name of a model folder may have brackets.
+    The name of a model folder may have brackets. No cluster is joined for it, or for a query of the folder.
     """
+    monkeypatch.setenv("AKIN_RAY", "127.0.0.1:1")
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200"})
@@ -435,6 +436,7 @@ def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
     assert "run[v2]" in run("snapshot", "list", "--data", data)
     assert "Generation 000002 with 30 papers is served" in shown
     assert "30 papers were encoded by an earlier run" in shown
+    assert "p7" in run("search", "--paper", "p8", "--limit", "29", "--data", data, "--json")
     assert folder == open_snapshot(Path(data)).manifest.arguments["encoder"]
     # Options that are not given stay unchanged.
     assert "Generation 000003" in run("reindex", "--data", data, "--device", "cpu", "--sample", "0")
