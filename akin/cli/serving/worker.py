@@ -17,6 +17,7 @@ from service.degradation import Degradation
 from service.observability.logging import configure_logging
 from service.secret import read_secret
 from service.settings import settings_of
+from service.store import LazyStore
 
 _POLL_S: Final = 1.0
 _WAITING: Final = Degradation(
@@ -36,21 +37,21 @@ def worker(data: Data, device: Device = "auto") -> None:
     cursors = Cursors(read_secret(settings.data, settings.secret))
     engines = PinnedEngines(settings, lambda: None)
     chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_s)
-    jobs = Jobs.open(settings.catalog)
+    store = LazyStore(settings.catalog, Jobs.open)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     # After an error, the current chunk waits for its lease to expire, and other chunks go on.
-    with RepeatedTask(partial(_process_chunks, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
+    with RepeatedTask(partial(_process_chunks, chunks, store), every_s=_POLL_S, failure=_WAITING):
         stdout.print("Processing batches (stop with Ctrl-C)")
         stopped.wait()
         chunks.stop()
-    jobs.close()
+    store.close()
     stdout.print("Stopped.")
 
 
-def _process_chunks(chunks: ChunkWorker, jobs: Jobs) -> None:
+def _process_chunks(chunks: ChunkWorker, store: LazyStore[Jobs]) -> None:
     """Process all waiting chunks."""
-    while chunks.work_one(jobs):
+    while chunks.work_one(store.get()):
         pass
     chunks.rest()

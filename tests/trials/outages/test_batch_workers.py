@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copytree
+from shutil import copy2, copytree
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from akin.client.client import Client
 from akin.client.retries import Retries
+from indexer.files.data_folder import CATALOG_FILE
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings
@@ -107,6 +108,20 @@ def test_killed_workers_leave_each_seed_once(data: Path) -> None:
         assert before["done"] < len(IDS)
         with serving(Settings(data=data, device="cpu")):
             expect_each_once(client, path)
+
+
+def test_a_worker_follows_a_catalog_that_is_replaced(data: Path) -> None:
+    """After another file replaced the catalog, a worker processes the batches of the new one."""
+    catalog = data / CATALOG_FILE
+    copy = Path(copy2(catalog, data / "copy.sqlite3"))
+    with worker_process(data):
+        with leaving_batches(data, Timings(without_worker_s=1e9)) as client:
+            expect_each_once(client, client.post("/v1/batches", json=SHORT).headers["Location"], SHORT)
+        for log in ("-wal", "-shm"):
+            Path(f"{catalog}{log}").unlink(missing_ok=True)
+        copy.replace(catalog)
+        with leaving_batches(data, Timings(without_worker_s=1e9)) as client:
+            expect_each_once(client, client.post("/v1/batches", json=SHORT).headers["Location"], SHORT)
 
 
 def test_without_workers_the_service_works(data: Path) -> None:
