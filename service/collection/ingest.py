@@ -36,7 +36,8 @@ OTHER_MODELS: Final = Degradation(
     "writes",
     "Papers that are added or deleted are stored, but searches do not show the changes: this service uses "
     "other models than the collection was made with.",
-    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and restart the service",
+    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS or, for a collection made with files of your own, "
+    "set these to the files, and restart the service",
 )
 CATALOG_NOT_WRITABLE: Final = Degradation(
     "writes",

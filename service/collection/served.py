@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import structlog
 
-from indexer.files.file_system import limits_of
+from indexer.files.file_system import is_read_only, limits_of
 from models.errors import EncoderMismatchError, StorageError
 from service.background import RepeatedTask
 from service.cache.store import Cache
@@ -75,7 +75,8 @@ class ServedCollection:
             after_failure_s=timings.merge_retry_s,
             failure=NOT_MERGED,
         )
-        upkeep = (self.publishing, self.merging, self.scrubbing) if engines is None else ()
+        writing = () if is_read_only(settings.data) else (self.publishing, self.merging)
+        upkeep = (*writing, self.scrubbing) if engines is None else ()
         self._working = (self.following, *upkeep)
         self._running = ExitStack()
 

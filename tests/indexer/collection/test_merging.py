@@ -23,6 +23,8 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BuildLockedError, SnapshotCorruptError, StorageError
+from service.collection import served
+from service.collection.ingest import Ingest
 from service.search.engine import SearchEngine
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -330,6 +332,23 @@ def test_indexing_that_cannot_merge_publishes_all(tmp_path: Path, monkeypatch: p
     with pytest.warns(UserWarning, match=r"Segments were not merged: .*free some space"):
         akin.index(corpora[8], data, device="cpu").close()
     assert sizes == [len(segment) for segment in open_snapshot(data).segments]
+
+
+def test_a_service_of_a_read_only_folder_writes_nothing(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replicas with a read-only folder do not try to publish or merge, so nothing of it is degraded."""
+    data = in_segments(tmp_path, (4, 3), hashing)
+    tries: list[object] = []
+    monkeypatch.setattr(served, "is_read_only", lambda _: True)
+    for written in ("merge", "keep_up"):
+        monkeypatch.setattr(Ingest, written, lambda *given: tries.append(given))
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)
+    timings = Timings(merge_every_s=0.01, publish_every_s=0.01)
+    with client_of(data, engine, device="cpu", timings=timings) as client:
+        time.sleep(0.1)
+        assert 200 == client.get("/readyz").status_code
+    assert [] == tries
 
 
 def test_a_service_does_not_repeat_a_merge_that_failed_at_once(
