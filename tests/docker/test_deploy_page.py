@@ -43,7 +43,7 @@ def test_commands_of_akin_are_taken(words: list[str]) -> None:
 
 def test_there_are_commands() -> None:
     """The page has a command of each kind."""
-    assert {"serve", "worker", "index", "backup", "migrate", "keys", "snapshot"} == {
+    assert {"serve", "worker", "index", "backup", "upgrade", "keys", "snapshot"} == {
         words[0] for words in of_akin()
     }
 
