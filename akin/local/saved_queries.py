@@ -81,9 +81,9 @@ class WithSavedQueries(OpenFolder):
         return as_answer(News, NewsOut.of(found.summary, news))
 
     def mark_seen(self, query_id: str, up_to: int) -> SavedQuerySummary:
-        """As ``Client.mark_seen``."""
+        """As ``Client.mark_seen``, only for queries saved without a key: those of a key are its owner's."""
         seen = checked(_SEEN, requests.mark_seen(query_id, up_to).body)
-        summary = self._queries.mark_seen(name_of(query_id), seen.up_to, owner=None)
+        summary = self._queries.mark_seen(name_of(query_id), seen.up_to, owner="")
         return as_answer(SavedQuerySummary, SavedQuerySummaryOut.of(summary, feed=None))
 
     @property

@@ -15,7 +15,7 @@ from akin.cli.search.query import open_client
 from akin.cli.search.unresolved import lost_line
 from akin.client.responses.saved import News, SavedQuerySummary
 from models.counts import counted
-from models.errors import InputError
+from models.errors import InputError, SavedQueryNotFoundError
 
 if TYPE_CHECKING:
     from akin.client.client import Client
@@ -38,7 +38,8 @@ def watch(
         typer.Option(
             "--seen",
             help="Mark all papers added until now as seen, also weak matches; they are no longer new. "
-            "If none is shown, or more match than --limit shows, nothing is marked.",
+            "If none is shown, or more match than --limit shows, nothing is marked. With --data, queries "
+            "that were saved with a key are never marked.",
         ),
     ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the named saved queries.")] = False,
@@ -98,8 +99,12 @@ def _mark_seen(collection: "Client | Collection", query: SavedQuerySummary, news
     """Mark the new papers as seen, or print why they are not."""
     if kept := _unread(news):
         stderr.print(f"{query.name!r} was not marked as seen: {kept}")
-    else:
+        return
+    try:
         collection.mark_seen(query.id, news.seen_up_to)
+    except SavedQueryNotFoundError as error:  # of a folder: a service lists only queries that the key saved
+        reason = f"only key {query.owner}, which saved it, can mark it, with --url." if query.owner else error
+        stderr.print(f"{query.name!r} was not marked as seen: {reason}", soft_wrap=True)
 
 
 def _wanted(saved: Sequence[SavedQuerySummary], names: Sequence[str]) -> list[SavedQuerySummary]:

@@ -9,6 +9,7 @@ import pytest
 import akin
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.snapshot import Snapshot
+from models.errors import SavedQueryNotFoundError
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from tests.support.builds import add_papers
 from tests.support.commands import flat, run
@@ -92,6 +93,23 @@ def test_nothing_is_marked_while_no_seed_can_be_used(data: Path) -> None:
     assert 2 == shown.count("of the seeds can be used") + shown.count("of its seeds can be used")
     add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
     assert "Songs of whales again" in run("watch", "--data", data)
+
+
+def test_only_its_key_marks_a_saved_query_as_seen(data: Path) -> None:
+    """`watch --data --seen` shows the new papers of a key's query, but marks only queries without a key."""
+    with SavedQueries.open_existing(data / CATALOG_FILE) as saved, akin.open(data) as collection:
+        body = '{"query":{"text":"whales sing"}}'
+        of_key = saved.save(NewSavedQuery("k1", "of a key", "search", body, 1))[0].summary
+        collection.save_query("of none", search={"text": "whales sing"})
+        add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
+        shown = flat(run("watch", "--data", data, "--seen"))
+        assert "'of a key' was not marked as seen: only key k1, which saved it, can mark it" in shown
+        assert of_key == saved.get(of_key.id, owner="k1").summary
+        again = run("watch", "--data", data)
+        assert "of a key: 1 of 1 paper added since" in again
+        assert "of none: nothing new since" in again
+        with pytest.raises(SavedQueryNotFoundError, match="saved with another key"):
+            collection.mark_seen(of_key.id, 1)
 
 
 def test_a_name_that_several_have_deletes_nothing(data: Path) -> None:
