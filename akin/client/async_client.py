@@ -226,6 +226,15 @@ class AsyncClient:
         """As ``Client.get_batch``."""
         return await self._send(requests.get_batch(batch_id))
 
+    async def batches(self) -> AsyncIterator[Batch]:
+        """As ``Client.batches``."""
+        after: str | None = ""
+        while after is not None:
+            page = await self._send(requests.batches(after))
+            for batch in page.batches:
+                yield batch
+            after = page.next_after if page.batches else None
+
     async def batch_results(
         self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
     ) -> AsyncIterator[BatchResult]:

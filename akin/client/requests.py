@@ -25,7 +25,7 @@ from akin.client.params import (
     mapping_of,
     name_of,
 )
-from akin.client.responses.batches import Batch
+from akin.client.responses.batches import Batch, BatchList
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.responses.ranked import PaperLike, RecommendationsAnswer, SearchAnswer
@@ -282,6 +282,11 @@ def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
 def get_batch(batch_id: str) -> Request[Batch]:
     """Return a request for the state of a batch."""
     return Request("GET", batch_path(batch_id), Batch)
+
+
+def batches(after: str) -> Request[BatchList]:
+    """Return a request for a page of batches; ``after`` is ``next_after`` of the page before."""
+    return Request("GET", f"/v1/batches?{urlencode({'after': after})}", BatchList)
 
 
 def cancel_batch(batch_id: str) -> Request[None]:

@@ -138,6 +138,14 @@ class Resources(BaseClient):
         """Return the state of a batch."""
         return self._send(requests.get_batch(batch_id))
 
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches of this key, the last started first; with a key of scope admin, those of all."""
+        after: str | None = ""
+        while after is not None:
+            page = self._send(requests.batches(after))
+            yield from page.batches
+            after = page.next_after if page.batches else None
+
     def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[BatchResult]:
         """Yield the results in order, from number ``start``, as they finish; interruptions are retried.
 

@@ -5,21 +5,21 @@ is done are written in one transaction, guarded by the lease. Even if workers ar
 twice, each query is answered in the output exactly once.
 """
 
-import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, case, delete, func, insert, select, update
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
-from indexer.catalog.tables import JobChunkRow, JobRow
-from models.errors import BatchNotFoundError, IdempotencyError
+from indexer.catalog.tables import JobChunkRow, JobRow, KeyRow
+from models.errors import IdempotencyError
 from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
 from service.batches.limits import StorageLimits, StoredBytes, expect_room
+from service.batches.rows import job_of, latest_jobs, named
 from service.batches.turns import (
     ACTIVE,
     end_turns_of_the_future,
@@ -34,7 +34,7 @@ from service.timings import LEASE_S
 MAX_ATTEMPTS: Final = 10  # a chunk that this many workers did not finish fails its job
 _REMOVED_TOGETHER: Final = 500  # a statement takes 32,766 ids at most, and other writers wait meanwhile
 _ID_BYTES: Final = 16
-_ID: Final = re.compile("[A-Za-z0-9_-]{22}")
+_REVOKED: Final = "The key that started the batch was revoked; start it again with another key."
 
 
 class Jobs(Store):
@@ -86,7 +86,7 @@ class Jobs(Store):
             turn = first_turn(connection, new.owner, self._now_ms())
             connection.execute(insert(JobRow).values(row))
             connection.execute(insert(JobChunkRow), _chunk_rows(job_id, new.chunks, turn))
-            return _job(connection, JobRow.id == job_id)
+            return job_of(connection, JobRow.id == job_id)
 
     def earlier(self, owner: str, idempotency_key: str, body_hash: str) -> Job | None:
         """Return the job that ``add`` would return instead of a new one; raises IdempotencyError."""
@@ -97,12 +97,17 @@ class Jobs(Store):
     def get(self, job_id: str, *, owner: str | None) -> Job:
         """Return one job, of ``owner`` or (``None``) of anybody; raises BatchNotFoundError."""
         with self.database.reading() as connection:
-            return _job(connection, _of(job_id, owner))
+            return job_of(connection, named(job_id, owner))
+
+    def latest(self, *, owner: str | None, after: tuple[int, str] | None, limit: int) -> Sequence[Job]:
+        """As ``latest_jobs``."""
+        with self.database.reading() as connection:
+            return latest_jobs(connection, owner=owner, after=after, limit=limit)
 
     def remove(self, job_id: str, *, owner: str | None) -> None:
         """Cancel a job if it is not finished, and remove it; raises BatchNotFoundError."""
         with self.database.writing() as connection:
-            job = _job(connection, _of(job_id, owner))
+            job = job_of(connection, named(job_id, owner))
             if job.state.active:
                 pass_turn_on(connection, job.id, self._now_ms())
             _remove(connection, [job.id])
@@ -113,11 +118,15 @@ class Jobs(Store):
             self._end(connection, job_id, JobState.FAILED, reason)
 
     def claim(self) -> LeasedChunk | None:
-        """Lease the next chunk; return ``None`` if none waits, or if the next one had too many attempts."""
+        """Lease the next chunk; return ``None`` if none waits, or if the next one had too many attempts.
+
+        Jobs whose owner's key was revoked are ended first.
+        """
         with self.database.reading() as connection:
             if _waiting(connection, self._now_ms()) == 0:
                 return None
         with self.database.writing() as connection:
+            self._end_revoked(connection)
             end_turns_of_the_future(connection, self._now_ms())
             following = next_chunk(connection, self._now_ms())
             if following is None:
@@ -164,7 +173,7 @@ class Jobs(Store):
                     finished_at=case((complete, int(self._clock())), else_=None),
                 )
             )
-            if not _job(connection, JobRow.id == chunk.job_id).state.active:
+            if not job_of(connection, JobRow.id == chunk.job_id).state.active:
                 pass_turn_on(connection, chunk.job_id, self._now_ms())
             return True
 
@@ -182,10 +191,16 @@ class Jobs(Store):
 
     def n_ready(self, job: Job) -> int:
         """Return how many queries are done without a gap, counted from the first."""
-        gap = select(func.min(JobChunkRow.first)).where(JobChunkRow.job_id == job.id, ~JobChunkRow.done)
+        return self.all_ready([job])[0]
+
+    def all_ready(self, jobs: Sequence[Job]) -> list[int]:
+        """Return ``n_ready`` of each job."""
+        undone = and_(JobChunkRow.job_id.in_([job.id for job in jobs]), ~JobChunkRow.done)
+        gaps = select(JobChunkRow.job_id, func.min(JobChunkRow.first)).where(undone)
         with self.database.reading() as connection:
-            first_undone = connection.execute(gap).scalar_one()
-        return job.n_queries if first_undone is None else int(first_undone)
+            rows = connection.execute(gaps.group_by(JobChunkRow.job_id))
+            first_undone = {job_id: int(first) for job_id, first in rows}
+        return [first_undone.get(job.id, job.n_queries) for job in jobs]
 
     def results(self, job_id: str, number: int, *, with_queries: bool = False) -> StoredResults | None:
         """Return the results of the chunk that holds query ``number``, or ``None`` if it is not done."""
@@ -226,30 +241,15 @@ class Jobs(Store):
         statement = select(*columns, JobRow.generation, JobRow.shared).join(JobRow).where(held)
         return LeasedChunk(**connection.execute(statement).one()._asdict())
 
+    def _end_revoked(self, connection: Connection) -> None:
+        revoked = select(KeyRow.id).where(KeyRow.revoked_at.is_not(None))
+        ended = {"state": JobState.FAILED.value, "error": _REVOKED, "finished_at": int(self._clock())}
+        connection.execute(update(JobRow).where(ACTIVE, JobRow.owner.in_(revoked)).values(ended))
+
     def _end(self, connection: Connection, job_id: str, state: JobState, error: str | None = None) -> None:
         ended = {"state": state.value, "error": error, "finished_at": int(self._clock())}
         if connection.execute(update(JobRow).where(JobRow.id == job_id, ACTIVE).values(ended)).rowcount:
             pass_turn_on(connection, job_id, self._now_ms())
-
-
-def _of(job_id: str, owner: str | None) -> ColumnElement[bool]:
-    if not _ID.fullmatch(job_id):  # not every database accepts every text
-        raise _not_found()
-    return JobRow.id == job_id if owner is None else and_(JobRow.id == job_id, JobRow.owner == owner)
-
-
-def _job(connection: Connection, which: ColumnElement[bool]) -> Job:
-    columns = [getattr(JobRow, field.name) for field in fields(Job)]
-    row = connection.execute(select(*columns).where(which)).one_or_none()
-    if row is None:
-        raise _not_found()
-    return Job(**{**row._asdict(), "state": JobState(row.state)})
-
-
-def _not_found() -> BatchNotFoundError:
-    return BatchNotFoundError(
-        "There is no such batch; it was removed, or started with another key. Start it again."
-    )
 
 
 def _earlier(connection: Connection, owner: str, key: str | None, body_hash: str) -> Job | None:
@@ -263,7 +263,7 @@ def _earlier(connection: Connection, owner: str, key: str | None, body_hash: str
         raise IdempotencyError(
             "The Idempotency-Key was sent before with another batch; send a new key with a new batch."
         )
-    return _job(connection, same_key)
+    return job_of(connection, same_key)
 
 
 def _chunk_rows(job_id: str, chunks: Sequence[ChunkContent], turn: int) -> list[dict[str, Any]]:

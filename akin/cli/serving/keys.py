@@ -87,7 +87,7 @@ def revoke(
     ],
     catalog: CatalogUrl = "",
 ) -> None:
-    """Revoke a key, or all keys of one name; a running service refuses them within seconds."""
+    """Revoke a key, or all keys of one name: a running service soon refuses them and ends their batches."""
     with Keys.open_existing(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
     stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", soft_wrap=True)

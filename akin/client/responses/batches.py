@@ -13,7 +13,8 @@ class Batch:
     """The state of a batch: how many of its ``queries`` are ``done``, and ``problems`` of these failed.
 
     The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done
-    or failed (``error`` says why); times are in UTC.
+    or failed (``error`` says why); times are in UTC. ``owner`` is the id of the key that started it, empty
+    without keys.
     """
 
     id: str
@@ -27,6 +28,15 @@ class Batch:
     created_at: datetime
     finished_at: datetime | None
     results: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchList:
+    """A page of batches; ``next_after`` leads to the next one, ``None`` at the end."""
+
+    batches: tuple[Batch, ...]
+    next_after: str | None
 
 
 @dataclass(frozen=True, slots=True)

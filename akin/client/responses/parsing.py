@@ -11,7 +11,7 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from akin.client.requests import Request
-from akin.client.responses.batches import Batch
+from akin.client.responses.batches import Batch, BatchList
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
@@ -27,6 +27,7 @@ _ANSWERS = {
     for answer in (
         Analysis,
         Batch,
+        BatchList,
         ComparedPapers,
         Embedding,
         FetchedPapers,

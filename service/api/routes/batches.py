@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from models.errors import BatchUnfinishedError
+from models.errors import BatchNotFoundError, BatchUnfinishedError
 from service.access.in_turn import in_turn
 from service.access.keys import Caller
 from service.access.policy import MAX_BATCH_BYTES, OWN, requires
@@ -20,9 +20,11 @@ from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import (
+    MAX_LISTED,
     MAX_QUERIES,
     MAX_TOTAL_SEEDS,
     BatchIn,
+    BatchListOut,
     BatchOut,
     MatchBatchIn,
     ProfilesBatchIn,
@@ -58,6 +60,7 @@ async def _batch_format(request: Request, response: Response) -> Format:
 
 BatchesDep = Annotated[Batches, Depends(_get_batches)]
 BatchFormatDep = Annotated[Format, Depends(_batch_format)]
+_After = Annotated[str, Query(pattern="^([0-9]{1,11}-[A-Za-z0-9_-]{22})?$", description="next_after.")]
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=255, pattern="^[!-~]+$", description=_IDEMPOTENCY)
 ]
@@ -90,6 +93,24 @@ def start_batch(
         job = batches.start(new)
     response.headers["Location"] = f"{router.prefix}/{job.id}"
     return _out(batches.jobs(), job)
+
+
+@router.get("")
+@requires(OWN)
+def latest_batches(batches: BatchesDep, caller: CallerDep, after: _After = "") -> BatchListOut:
+    """Return the batches of the caller, for a key of scope admin those of all, the last started first."""
+    try:
+        jobs = batches.jobs()
+    except BatchNotFoundError:  # there never was one
+        return BatchListOut(batches=[], next_after=None)
+    started_at, _, job_id = after.partition("-")
+    place = (int(started_at), job_id) if after else None
+    found = jobs.latest(owner=seen_by(caller), after=place, limit=MAX_LISTED + 1)
+    shown = found[:MAX_LISTED]
+    return BatchListOut(
+        batches=[BatchOut.of(*each) for each in zip(shown, jobs.all_ready(shown), strict=True)],
+        next_after=f"{shown[-1].created_at}-{shown[-1].id}" if len(found) > MAX_LISTED else None,
+    )
 
 
 @router.get(_BY_ID)
@@ -174,4 +195,4 @@ def _content_of(body: BatchIn, request: Request, engine: SearchEngine) -> BatchC
 
 
 def _out(jobs: Jobs, job: Job) -> BatchOut:
-    return BatchOut.of(job, n_ready=jobs.n_ready(job))
+    return BatchOut.of(job, jobs.n_ready(job))

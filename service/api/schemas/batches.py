@@ -29,6 +29,8 @@ MAX_PROFILES = 5_000
 MAX_PAIRS = 10_000_000
 # Papers of all recommendations, or of all profiles, of a batch: 5,000 readers with 40 papers each.
 MAX_TOTAL_SEEDS = 200_000
+# Batches on one page of the list.
+MAX_LISTED = 100
 
 
 class SeedsBatchIn(SearchShapeIn):
@@ -202,10 +204,11 @@ class BatchOut(BaseModel):
     """The state of a batch: how many of its ``queries`` are ``done``, and how many of these are ``problems``.
 
     Problems have no answer. The first ``ready`` results can be read. Times are in UTC (RFC 3339); ``error``
-    says why the batch failed.
+    says why the batch failed. ``owner`` is the id of the key that started it, empty without keys.
     """
 
     id: str
+    owner: str
     state: JobState
     generation: str
     queries: int
@@ -218,10 +221,11 @@ class BatchOut(BaseModel):
     results: str
 
     @classmethod
-    def of(cls, job: Job, *, n_ready: int) -> "BatchOut":
+    def of(cls, job: Job, n_ready: int) -> "BatchOut":
         """Build from the domain value."""
         return cls(
             id=job.id,
+            owner=job.owner,
             state=job.state,
             generation=job.generation,
             queries=job.n_queries,
@@ -233,3 +237,10 @@ class BatchOut(BaseModel):
             finished_at=None if job.finished_at is None else utc_time(job.finished_at),
             results=f"/v1/batches/{job.id}/results",
         )
+
+
+class BatchListOut(BaseModel):
+    """Batches, the last started first; ``next_after`` leads to the next page, null at the end."""
+
+    batches: list[BatchOut]
+    next_after: str | None

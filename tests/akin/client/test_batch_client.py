@@ -47,6 +47,7 @@ def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
 def test_a_batch_from_start_to_end(address: str) -> None:
     """Results come in the order of the queries, each with the answer of a search or its problem."""
     with akin.Client(address) as client:
+        assert [] == list(client.batches())
         batch = client.batch(seeds=[*SEEDS, "nobody"], facet="method", limit=2)
         results = list(client.batch_results(batch.id, poll_s=0.05))
         assert [(i, seed) for i, seed in enumerate([*SEEDS, "nobody"])] == [
@@ -59,6 +60,7 @@ def test_a_batch_from_start_to_end(address: str) -> None:
         now = client.get_batch(batch.id)
         assert ("done", 11, 1) == (now.state, now.done, now.problems)
         assert results[9:] == list(client.batch_results(batch.id, start=9))
+        assert [now] == list(client.batches())
         client.cancel_batch(batch.id)
         with pytest.raises(ServiceError, match="no such batch"):
             client.get_batch(batch.id)
@@ -119,6 +121,7 @@ def test_async_clients_have_the_same(address: str) -> None:
             batch = await client.batch(queries=asked)
             results = [result async for result in client.batch_results(batch.id, poll_s=0.05)]
             finished = await client.get_batch(batch.id)
+            assert [finished] == [each async for each in client.batches()]
             await client.cancel_batch(batch.id)
             return results, finished
 

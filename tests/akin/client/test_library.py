@@ -38,6 +38,7 @@ WHALES: NewPaper = {
 OF_SERVICES = {
     "batch",
     "batch_results",
+    "batches",
     "cancel_batch",
     "get_batch",
     "open_feed",

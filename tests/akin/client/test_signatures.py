@@ -53,7 +53,7 @@ def test_methods_to_await_are_coroutine_functions() -> None:
     """Mocks and frameworks see that the methods of ``AsyncClient`` are awaited."""
     kinds = inspect.getmembers(akin.AsyncClient, inspect.isfunction)
     others = {name for name, each in kinds if name[0] != "_" and not inspect.iscoroutinefunction(each)}
-    assert {"profiles", "batch_results"} == others  # which are iterated over
+    assert {"profiles", "batches", "batch_results"} == others  # which are iterated over
     assert isinstance(create_autospec(akin.AsyncClient).search, AsyncMock)
 
 

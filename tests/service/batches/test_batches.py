@@ -26,7 +26,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
-from service.access.api_keys import Keys, Scope
+from service.access.api_keys import Keys, NewKey, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
 from service.collection.leases import GenerationLeases
@@ -441,6 +441,36 @@ def test_a_batch_is_its_callers(data: Path) -> None:
         assert 404 == client.delete(path, headers={"x-api-key": other}).status_code
         finished(client, path, headers={"x-api-key": mine})
         assert 204 == client.delete(path, headers={"x-api-key": mine}).status_code
+
+
+def test_batches_are_listed_to_their_callers(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key lists its own batches, an admin key all with their owners, a page at a time."""
+    monkeypatch.setattr("service.api.routes.batches.MAX_LISTED", 2)
+    with Keys.open(data / CATALOG_FILE) as keys:
+        made = [keys.create(n, scope=Scope.READ, expires_days=1) for n in "ab"]
+        admin = keys.create("c", scope=Scope.ADMIN, expires_days=1)
+    with batching(data) as client:
+
+        def listed(key: NewKey) -> list[dict[str, Any]]:
+            found, after = [], ""
+            while after is not None:
+                page = client.get(f"/v1/batches?after={after}", headers={"x-api-key": key.token}).json()
+                found += page["batches"]
+                after = page["next_after"]
+            return found
+
+        started = [
+            client.post("/v1/batches", json={"seeds": IDS[:1]}, headers={"x-api-key": key.token}).json()["id"]
+            for key in (*made, made[0], made[0])
+        ]
+        assert sorted(each["id"] for each in listed(admin)) == sorted(started)
+        assert [made[1].key.id] == [each["owner"] for each in listed(made[1])]
+        (own,) = listed(made[1])
+        own_path = f"/v1/batches/{own['id']}"
+        assert finished(client, own_path, headers={"x-api-key": made[1].token}) == listed(made[1])[0]
+        assert 3 == len(listed(made[0]))
+        refused = client.get("/v1/batches?after=x", headers={"x-api-key": admin.token})
+        assert (422, True) == (refused.status_code, "after" in refused.json()["detail"])
 
 
 def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
+from service.access.api_keys import Keys, Scope
 from service.batches.job import ChunkContent, Job, JobState, NewJob
 from service.batches.jobs import LEASE_S, MAX_ATTEMPTS, Jobs
 from service.batches.limits import StorageLimits
@@ -357,6 +358,58 @@ def test_a_job_is_its_owners(jobs: Jobs) -> None:
             jobs.get(job_id, owner=owner)
         with pytest.raises(BatchNotFoundError):
             jobs.remove(job_id, owner=owner)
+
+
+def test_jobs_are_listed_in_pages(jobs: Jobs, clock: Clock) -> None:
+    """Pages list every job of an owner, or of all, once, the last started first, with what is ready."""
+    started = []
+    for owner in "aabba":  # two at each time
+        started.append(add(jobs, 2, owner=owner))
+        clock.now += len(started) % 2
+    claimed = jobs.claim()
+    assert claimed is not None
+    assert jobs.finish(claimed, b"results", n_problems=0)
+
+    def pages(owner: str | None, limit: int) -> list[Job]:
+        listed: list[Job] = []
+        page = jobs.latest(owner=owner, after=None, limit=limit)
+        while page:
+            listed += page
+            page = jobs.latest(owner=owner, after=(page[-1].created_at, page[-1].id), limit=limit)
+        return listed
+
+    for owner in ("a", "b", None):
+        own = [job for job in started if owner in {job.owner, None}]
+        expected = sorted(own, key=lambda job: (job.created_at, job.id), reverse=True)
+        for limit in (1, 2, 6):
+            assert [job.id for job in expected] == [job.id for job in pages(owner, limit)]
+    every = pages(None, 6)
+    ready = dict(zip((job.id for job in every), jobs.all_ready(every), strict=True))
+    assert ready == {job.id: 2 if job.id == claimed.job_id else 0 for job in started}
+
+
+def test_the_jobs_of_a_revoked_key_end(jobs: Jobs) -> None:
+    """No chunk of a revoked key's jobs is begun, also of one started since, and their places are free."""
+    keys = Keys(jobs.database)
+    leaked, good = (keys.create(name, scope=Scope.READ, expires_days=None).key.id for name in ("l", "g"))
+    ended = [add(jobs, 1, 1, owner=leaked) for _ in range(3)]
+    under_way = jobs.claim()
+    assert under_way is not None
+    other = add(jobs, 1, owner=good)
+    keys.revoke(leaked)
+    chunk = jobs.claim()
+    assert chunk is not None
+    assert other.id == chunk.job_id
+    assert not jobs.renew(under_way)
+    ended.append(add(jobs, 1, owner=leaked))
+    assert jobs.claim() is None
+    for job in ended:
+        now = jobs.get(job.id, owner=None)
+        assert (JobState.FAILED, True) == (
+            now.state,
+            "key that started the batch was revoked" in str(now.error),
+        )
+    assert JobState.RUNNING is jobs.get(other.id, owner=None).state
 
 
 def test_finished_jobs_are_removed_in_time(jobs: Jobs, clock: Clock) -> None:
