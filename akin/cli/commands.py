@@ -108,7 +108,7 @@ _SERVING: Final = {
     "demo": "Index the demo corpus (invented papers) if it is not indexed yet, then serve it.",
     "serve": "Serve the collection in --data over HTTP. AKIN_* variables set options that are not given.",
     "worker": "Process queued batches until interrupted; run several workers, on any machines, in parallel.",
-    "keys": "Create, list and revoke the API keys of a data folder.",
+    "keys": "Create, list, renew and revoke the API keys of a data folder.",
     "mcp": "Serve search to language models as read-only tools over the Model Context Protocol (MCP).",
 }
 

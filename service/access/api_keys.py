@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import Update, insert, or_, select, update
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
@@ -24,6 +24,7 @@ _SECRET_BYTES: Final = (
 _ID_BYTES: Final = 5
 _KEY: Final = re.compile(r"akin_([0-9a-f]{10})_([A-Za-z0-9_-]{43})")
 _DAY_S: Final = 86_400
+_SOON_DAYS: Final = 30
 
 
 class Scope(StrEnum):
@@ -54,6 +55,10 @@ class ApiKey:
     def usable(self, now: float) -> bool:
         """Return whether the key is accepted at the time ``now``."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def expires_soon(self, now: float) -> bool:
+        """Return whether the key is accepted at the time ``now``, but for less than 30 more days."""
+        return self.usable(now) and not self.usable(now + _SOON_DAYS * _DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +91,15 @@ class Keys(Store):
                 f"the name of a key is {name[:60]!r}, expected 1 to {MAX_NAME_CHARS} printable characters; "
                 "say who or what will use it"
             )
-        if expires_days is not None and expires_days < 1:
-            raise InputError(f"the key would expire in {expires_days} days; give at least 1")
-        now = int(self._clock())
+        expires_at = self._expiry(expires_days)
         key_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
         key = ApiKey(
             id=key_id,
             name=name,
             scope=scope,
             secret_hash=_hashed(secret),
-            created_at=now,
-            expires_at=None if expires_days is None else now + expires_days * _DAY_S,
+            created_at=int(self._clock()),
+            expires_at=expires_at,
             revoked_at=None,
         )
         row = {field: getattr(key, field) for field in ApiKey.__slots__} | {"scope": scope.value}
@@ -113,16 +116,46 @@ class Keys(Store):
         Raises:
             InputError: there is no such key.
         """
-        meant = or_(KeyRow.id == id_or_name, KeyRow.name == id_or_name)
-        unrevoked = update(KeyRow).where(meant, KeyRow.revoked_at.is_(None))
         with self.database.writing() as connection:
-            connection.execute(unrevoked.values(revoked_at=int(self._clock())))
-        revoked = [key for key in self.all() if id_or_name in {key.id, key.name}]
-        if not revoked:
+            connection.execute(_unrevoked(id_or_name).values(revoked_at=int(self._clock())))
+        return self._named(id_or_name)
+
+    def renew(self, id_or_name: str, *, expires_days: int | None) -> list[ApiKey]:
+        """Let the key with this id, or every key with this name, be valid for ``expires_days`` from now.
+
+        Keys that are valid for longer stay unchanged.
+
+        Returns:
+            The keys with this id or name that are not revoked, as they are now.
+
+        Raises:
+            InputError: there is no such key, or it is revoked, or less than one day.
+        """
+        until = self._expiry(expires_days)
+        sooner = KeyRow.expires_at.is_not(None) if until is None else KeyRow.expires_at < until
+        with self.database.writing() as connection:
+            connection.execute(_unrevoked(id_or_name).where(sooner).values(expires_at=until))
+        renewed = [key for key in self._named(id_or_name) if key.revoked_at is None]
+        if not renewed:
+            raise InputError(
+                f"the key {id_or_name[:60]!r} is revoked, and stays so; create another: `akin keys create`"
+            )
+        return renewed
+
+    def _expiry(self, days: int | None) -> int | None:
+        if days is None:
+            return None
+        if days < 1:
+            raise InputError(f"the key would expire in {days} days; give at least 1")
+        return int(self._clock()) + days * _DAY_S
+
+    def _named(self, id_or_name: str) -> list[ApiKey]:
+        named = [key for key in self.all() if id_or_name in {key.id, key.name}]
+        if not named:
             raise InputError(
                 f"no key has the id or name {id_or_name[:60]!r}; `akin keys list` lists all keys"
             )
-        return revoked
+        return named
 
     def all(self) -> list[ApiKey]:
         """Return every key ever created, oldest first."""
@@ -142,6 +175,12 @@ def matching(token: str, keys: Mapping[str, ApiKey]) -> ApiKey | None:
     if parts is None or key is None or not hmac.compare_digest(key.secret_hash, _hashed(parts[2])):
         return None
     return key
+
+
+def _unrevoked(id_or_name: str) -> Update:
+    """Return a change of the key with this id, or of every key with this name, unless it is revoked."""
+    meant = or_(KeyRow.id == id_or_name, KeyRow.name == id_or_name)
+    return update(KeyRow).where(meant, KeyRow.revoked_at.is_(None))
 
 
 def _hashed(secret: str) -> str:

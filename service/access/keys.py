@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import structlog
 from starlette.requests import Request
 
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
@@ -28,6 +30,7 @@ _FORWARDED: Final = re.compile(
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 _UNKNOWN: Final = "The database of the keys cannot be reached, so requests are refused; try again later."
+_log = structlog.get_logger(__name__)
 KEYS_NOT_READ: Final = Degradation(
     "keys",
     "The database of keys could not be read yet: every request that may need a key gets 503.",
@@ -77,9 +80,10 @@ class KeyRing:
         self._store = LazyStore(place, Keys.open)
         self._keys: dict[str, ApiKey] = {}
         self._known = False
+        self._announced: set[tuple[str, int | None]] = set()
         # In a thread of its own: revocation must not queue behind searches.
         self._refreshing = RepeatedTask(
-            self.read, every_s=refresh_s, failure=KEYS_NOT_REFRESHED, at_once=False
+            self._refresh, every_s=refresh_s, failure=KEYS_NOT_REFRESHED, at_once=False
         )
 
     @property
@@ -100,6 +104,17 @@ class KeyRing:
         """Read the keys; raises StorageError."""
         self._keys = {key.id: key for key in with_deadline(BACKGROUND_TIMEOUT_S, self._all)}
         self._known = True
+
+    def _refresh(self) -> None:
+        """Read the keys, and log those that expire soon, each once."""
+        self.read()
+        now = self._clock()
+        for key in self._keys.values():
+            if key.expires_soon(now) and (key.id, key.expires_at) not in self._announced:
+                self._announced.add((key.id, key.expires_at))
+                expires = datetime.fromtimestamp(key.expires_at or 0, UTC).date().isoformat()
+                remedy = f"akin keys renew {key.id} --data DIR"
+                _log.warning("key_expires_soon", key=key.id, expires=expires, remedy=remedy)
 
     def _all(self) -> Sequence[ApiKey]:
         return self._store.get().all() if self._store.is_there else ()
@@ -185,7 +200,8 @@ class KeyRing:
         key = self._keys.get(owner)
         if key is None or not key.usable(self._clock()):
             raise KeyRefusedError(
-                "The key that created this is expired or revoked; create it again with another key."
+                "The key that created this is expired or revoked; let an expired one be renewed, or "
+                "create this again with another key."
             )
 
     def _expect_keyless(self, request: Request, needed: Scope) -> None:

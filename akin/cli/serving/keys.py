@@ -1,4 +1,4 @@
-"""``akin keys``: creation, listing and revocation of API keys."""
+"""``akin keys``: creation, listing, renewal and revocation of API keys."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from akin.cli.options import CatalogUrl, Data
 from indexer.files.data_folder import DataFolder
 from service.access.api_keys import ApiKey, Keys, Scope
 
-app = typer.Typer(help="Create, list and revoke the API keys of a data folder.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, renew and revoke the API keys of a data folder.", no_args_is_help=True)
 
 
 @app.command()
@@ -77,6 +77,24 @@ def list_keys(
         if table.row_count
         else "There are no keys; the service accepts requests only from its own machine."
     )
+
+
+@app.command()
+def renew(
+    data: Data,
+    key: Annotated[
+        str, typer.Argument(help="The id of a key, or a name: all keys with that name are renewed.")
+    ],
+    expires_days: Annotated[
+        int, typer.Option(min=0, max=3650, help="Days from now until it expires; 0: never.")
+    ] = 365,
+    catalog: CatalogUrl = "",
+) -> None:
+    """Let a key expire later, also one that has expired: its owner keeps queries, feeds and profiles."""
+    with Keys.open_existing(catalog_place(data, catalog)) as keys:
+        renewed = keys.renew(key, expires_days=expires_days or None)
+    for each in renewed:
+        stdout.print(f"Key {each.id} expires {_day(each.expires_at)}.", soft_wrap=True)
 
 
 @app.command()

@@ -174,7 +174,11 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("line", "completed"),
-    [("akin re", ["recommend", "reindex"]), ("akin search --fa", ["--facet"]), ("akin keys r", ["revoke"])],
+    [
+        ("akin re", ["recommend", "reindex"]),
+        ("akin search --fa", ["--facet"]),
+        ("akin keys re", ["renew", "revoke"]),
+    ],
 )
 def test_a_shell_completes(line: str, completed: list[str]) -> None:
     """Shell completion offers commands, their options and their subcommands."""

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.migrations import migrate, scripts
+from indexer.catalog.migrations import migrate, open_database, scripts
 from indexer.files.data_folder import CATALOG_FILE
 from models.errors import InputError, StorageError
 from service.access.api_keys import ApiKey, Keys, Scope, matching
+from service.access.keys import KeyRing
+from tests.support.servers.patience import soon
 
 
 @pytest.fixture
@@ -80,6 +83,47 @@ def test_a_revoked_key_stays_on_record(keys: Keys) -> None:
         keys.revoke("x" * 100)
 
 
+def test_a_key_is_renewed_unless_it_is_revoked(catalog_place: str | Path) -> None:
+    """Renewing lets a key, also an expired one, be valid for longer, never for less; revoked keys stay so."""
+    now = 1_000_000.0
+    with Keys(open_database(catalog_place), clock=lambda: now) as keys:
+        old, ever, revoked = (
+            keys.create("a", scope=Scope.READ, expires_days=days).key for days in (1, None, 1)
+        )
+        keys.revoke(revoked.id)
+        now += 2 * 86_400
+        assert not by_id(keys)[old.id].usable(now)
+        for days, left in ((10, 10), (5, 10)):
+            assert {old.id, ever.id} == {key.id for key in keys.renew("a", expires_days=days)}
+            assert now + left * 86_400 == by_id(keys)[old.id].expires_at
+        assert ever == by_id(keys)[ever.id]
+        (forever,) = keys.renew(old.id, expires_days=None)
+        assert (None, True) == (forever.expires_at, forever.usable(1e12))
+        assert not by_id(keys)[revoked.id].usable(now)
+        with pytest.raises(InputError, match="is revoked, and stays so"):
+            keys.renew(revoked.id, expires_days=1)
+        with pytest.raises(InputError, match="akin keys list"):
+            keys.renew("nobody", expires_days=1)
+
+
+def test_a_running_service_announces_that_a_key_expires(tmp_path: Path) -> None:
+    """The log names, once, each usable key that expires within 30 days, and how to renew it."""
+    place = tmp_path / CATALOG_FILE
+    with Keys.open(place) as keys:
+        soon_over = keys.create("a", scope=Scope.READ, expires_days=29).key
+        keys.create("b", scope=Scope.READ, expires_days=31)
+        keys.create("c", scope=Scope.READ, expires_days=None)
+        keys.revoke(keys.create("d", scope=Scope.READ, expires_days=1).key.id)
+        with capture_logs() as logs, KeyRing(place, refresh_s=0.01).refreshing():
+            soon(lambda: logs)
+            later = keys.create("e", scope=Scope.READ, expires_days=2).key
+            soon(lambda: len(logs) > 1)
+    assert [("key_expires_soon", key.id) for key in (soon_over, later)] == [
+        (each["event"], each["key"]) for each in logs
+    ]
+    assert f"akin keys renew {soon_over.id} --data DIR" == logs[0]["remedy"]
+
+
 def test_a_scope_includes_those_before_it() -> None:
     """The scope admin includes ingest, and ingest includes read, but not the reverse."""
     included = [(one, other) for one in Scope for other in Scope if one.includes(other)]
@@ -116,7 +160,7 @@ def run(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
 
 
 def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
-    """`create` prints the token once, `list` shows the key without it, and `revoke` ends the key."""
+    """`create` prints the token once, `list` shows the key, `renew` extends it, and `revoke` ends it."""
     printed, told = run(
         "keys", "create", "my [bold]app", "--scope", "ingest", "--expires-days", "2", "--data", tmp_path
     )
@@ -126,6 +170,8 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     listed, _ = run("keys", "list", "--data", tmp_path)
     assert re.search(r"my \[bold\]app.+ingest.+usable", listed)
     assert token.split("_", 2)[2] not in listed
+    renewed, _ = run("keys", "renew", token.split("_")[1], "--expires-days", "0", "--data", tmp_path)
+    assert f"Key {token.split('_')[1]} expires never." == renewed.strip()
     run("keys", "revoke", token.split("_")[1], "--data", tmp_path)
     assert "revoked" in run("keys", "list", "--data", tmp_path)[0]
     assert "akin keys list" in run("keys", "revoke", "nobody", "--data", tmp_path, status=1)[1]
