@@ -40,6 +40,10 @@ _KEYLESS_NOTES: Final = {
     "AKIN_KEYLESS=write).",
     Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
 }
+_NONE_USABLE: Final = (
+    "All API keys are expired or revoked, so every request is refused. Renew one (`akin keys renew`) or "
+    "create one (`akin keys create`)."
+)
 MIN_GRACE_S: Final = 5  # beyond a request's deadline, to finish requests in flight at shutdown
 
 
@@ -82,13 +86,13 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
     """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed when the service is ready.
 
     Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or other machines can
-    reach the address and there is no usable key).
+    reach the address and there is no key).
     """
     configure_logging(settings.log_level)
     allow_connections()
-    keyless = _keyless_note(settings)
+    about_keys = _keys_note(settings)
     with listen(settings.host, settings.port) as listener:
-        _serve_on(listener, settings, console, notes=[note for note in (keyless, hint) if note])
+        _serve_on(listener, settings, console, notes=[note for note in (about_keys, hint) if note])
     console.print("Stopped.")
 
 
@@ -126,21 +130,25 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         server.run(sockets=[listener])
 
 
-def _keyless_note(settings: Settings) -> str:
-    """Return a note on what is possible without a key if there is none, or "" if there are keys.
+def _keys_note(settings: Settings) -> str:
+    """Return a note on what is possible without a usable key if there is none, or "" if there is one.
 
-    Raises InputError if other machines can reach the address and there is no usable key.
+    Raises InputError if other machines can reach the address and no key was ever created.
     """
     keys = KeyRing(settings.catalog)
     keys.read_if_reachable()
     keys.close()
-    if keys.known and not keys.any_usable() and not is_loopback(settings.host):
+    if not keys.known or keys.any_usable():
+        return ""
+    if not keys.empty:
+        return _NONE_USABLE
+    if not is_loopback(settings.host):
         raise InputError(
             f"Other machines can reach the address {settings.host}, and there is no API key: anybody could "
             f"use the service. Create one first, `akin keys create NAME --data {settings.data}`, or listen "
             "on 127.0.0.1."
         )
-    return _KEYLESS_NOTES[settings.keyless] if keys.known and keys.empty else ""
+    return _KEYLESS_NOTES[settings.keyless]
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -207,15 +207,30 @@ def test_a_key_for_nowhere_is_a_clear_error(tmp_path: Path) -> None:
     assert "folder that exists" in run("keys", "create", "a", "--data", tmp_path / "no", status=1)[1]
 
 
-def test_no_address_but_loopback_without_a_key(hashed_data: Path, tmp_path: Path) -> None:
-    """Serving on an address that others can reach is refused without a usable key."""
+def test_no_address_but_loopback_without_a_key(tmp_path: Path) -> None:
+    """Serving on an address that others can reach is refused as long as no key was created."""
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):  # noqa: S104 - which is the point
         refused = run("serve", "--data", tmp_path, "--host", host, status=1)[1]
         assert "akin keys create NAME" in refused
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
-        keys.create("a", scope=Scope.READ, expires_days=None)
-        keys.revoke("a")
-    assert "akin keys create NAME" in run("serve", "--data", tmp_path, "--host", "0.0.0.0", status=1)[1]  # noqa: S104 - the same
-    with Keys.open(tmp_path / CATALOG_FILE) as keys:
         keys.create("b", scope=Scope.READ, expires_days=None)
     assert "akin index" in run("serve", "--data", tmp_path, "--host", "0.0.0.0", "--port", "0", status=1)[1]  # noqa: S104 - the same
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])  # noqa: S104 - the same
+def test_without_a_usable_key_it_starts_and_says_so(
+    tmp_path: Path, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If all keys are expired or revoked, serving starts on every address and says that it refuses all."""
+    noted: list[str] = []
+    monkeypatch.setattr(
+        "akin.cli.serving.serve._serve_on", lambda *_, notes, **__: noted.extend(map(str, notes))
+    )
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        keys.create("a", scope=Scope.READ, expires_days=None)
+        keys.revoke("a")
+        long_ago = Keys(keys.database, clock=lambda: 1_000.0)
+        long_ago.create("b", scope=Scope.READ, expires_days=1)
+    run("serve", "--data", tmp_path, "--host", host, "--port", "0")
+    (note,) = noted
+    assert note.startswith("All API keys are expired or revoked, so every request is refused.")
