@@ -18,11 +18,12 @@ from indexer.catalog.tables import KeyRow
 from models.errors import InputError
 
 MAX_NAME_CHARS: Final = 100
+KEY_PREFIX: Final = "akin_"
 _SECRET_BYTES: Final = (
     32  # 256 random bits cannot be guessed, so a fast hash hides them as well as a slow one
 )
 _ID_BYTES: Final = 5
-_KEY: Final = re.compile(r"akin_([0-9a-f]{10})_([A-Za-z0-9_-]{43})")
+_KEY: Final = re.compile(KEY_PREFIX + r"([0-9a-f]{10})_([A-Za-z0-9_-]{43})")
 _DAY_S: Final = 86_400
 _SOON_DAYS: Final = 30
 
@@ -105,7 +106,7 @@ class Keys(Store):
         row = {field: getattr(key, field) for field in ApiKey.__slots__} | {"scope": scope.value}
         with self.database.writing() as connection:
             connection.execute(insert(KeyRow).values(row))
-        return NewKey(f"akin_{key_id}_{secret}", key)
+        return NewKey(f"{KEY_PREFIX}{key_id}_{secret}", key)
 
     def revoke(self, id_or_name: str) -> list[ApiKey]:
         """Revoke the key with this id, or every key with this name; keys revoked before stay unchanged.

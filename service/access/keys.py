@@ -14,7 +14,7 @@ import structlog
 from starlette.requests import Request
 
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
-from service.access.api_keys import ApiKey, Keys, Scope, matching
+from service.access.api_keys import KEY_PREFIX, ApiKey, Keys, Scope, matching
 from service.background import RepeatedTask
 from service.context import BACKGROUND_TIMEOUT_S, with_deadline
 from service.degradation import Degradation
@@ -229,9 +229,15 @@ def is_loopback(host: str) -> bool:
 
 
 def _token(request: Request) -> str:
+    """Return the key that was sent, or "".
+
+    A bearer token of another kind, which a proxy may pass on beside the key it adds, does not count.
+    """
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    token = credentials if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-    return token.strip() if len(token) <= _MAX_TOKEN_CHARS else "too long"
+    bearer = credentials.strip() if scheme.lower() == "bearer" else ""
+    added = request.headers.get("x-api-key", "").strip()
+    token = added if added and not bearer.startswith(KEY_PREFIX) else bearer
+    return token if len(token) <= _MAX_TOKEN_CHARS else "too long"
 
 
 def _expect_local(request: Request) -> None:

@@ -65,6 +65,24 @@ def test_with_a_key_there_is_no_way_around_it(engine: SearchEngine, keys: Keys, 
             assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": wrong}).status_code
 
 
+def test_a_bearer_token_that_is_no_key_hides_none(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
+    """If a proxy adds a key to a user's own bearer token, the key counts; two keys: the bearer's."""
+    token, revoked = (keys.create(name, scope=Scope.READ, expires_days=1).token for name in "ab")
+    keys.revoke("b")
+    with client_of(tmp_path, engine) as client:
+        for bearer, key, status in (
+            ("eyJhbGciOiJIUzI1NiJ9.e30.x", token, 200),
+            ("x" * 10_000, token, 200),
+            ("", token, 200),
+            ("eyJhbGciOiJIUzI1NiJ9.e30.x", "", 401),
+            ("eyJhbGciOiJIUzI1NiJ9.e30.x", revoked, 401),
+            (token, "of something else", 200),
+            (revoked, token, 401),
+        ):
+            headers = {"Authorization": f"Bearer {bearer}", "X-API-Key": key}
+            assert status == client.post("/v1/search", json=BODY, headers=headers).status_code, (bearer, key)
+
+
 def test_every_documented_path_but_health_needs_a_key(
     engine: SearchEngine, keys: Keys, tmp_path: Path
 ) -> None:
