@@ -40,8 +40,9 @@ from enum import StrEnum
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.files.data_folder import KEEP, DataFolder
@@ -103,6 +104,17 @@ class Settings(BaseSettings):
     replicas: int = Field(default=1, ge=1, le=10)
     otlp_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
 
+    @field_validator("cors_origins")
+    @classmethod
+    def _expect_origins(cls, given: str) -> str:
+        for origin in _listed(given):
+            if not _is_origin(origin):
+                raise ValueError(
+                    f"{origin[:60]!r} is not an origin such as https://example.org or http://127.0.0.1:3000; "
+                    "give scheme and host in lower case, no path and no slash at the end"
+                )
+        return given
+
     @property
     def catalog(self) -> str | Path:
         """The place of papers, keys and jobs: a URL, or the SQLite file of the data folder."""
@@ -131,7 +143,17 @@ class Settings(BaseSettings):
     @property
     def cors_origin_list(self) -> list[str]:
         """The origins whose pages may call the service."""
-        return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
+        return _listed(self.cors_origins)
+
+
+def _listed(given: str) -> list[str]:
+    return [each.strip() for each in given.split(",") if each.strip()]
+
+
+def _is_origin(given: str) -> bool:
+    """Return whether a browser could send this origin, or it stands for all."""
+    scheme, host = urlsplit(given)[:2]
+    return given == "*" or bool(scheme and host and "@" not in host and given == f"{scheme}://{host.lower()}")
 
 
 def settings_of(**given: Any) -> Settings:

@@ -85,8 +85,8 @@ class _GracefulServer(uvicorn.Server):
 def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:
     """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed when the service is ready.
 
-    Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or other machines can
-    reach the address and there is no key).
+    Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or there is no key, and
+    others than the user of this machine could use the service).
     """
     configure_logging(settings.log_level)
     allow_connections()
@@ -133,7 +133,8 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
 def _keys_note(settings: Settings) -> str:
     """Return a note on what is possible without a usable key if there is none, or "" if there is one.
 
-    Raises InputError if other machines can reach the address and no key was ever created.
+    Raises InputError if no key was ever created, and other machines, or pages of any web site, can use the
+    service.
     """
     keys = KeyRing(settings.catalog)
     keys.read_if_reachable()
@@ -147,6 +148,12 @@ def _keys_note(settings: Settings) -> str:
             f"Other machines can reach the address {settings.host}, and there is no API key: anybody could "
             f"use the service. Create one first, `akin keys create NAME --data {settings.data}`, or listen "
             "on 127.0.0.1."
+        )
+    if "*" in settings.cors_origin_list and settings.keyless is not Keyless.OFF:
+        raise InputError(
+            "AKIN_CORS_ORIGINS=* lets every web site that somebody visits on this machine use the service, "
+            f"and there is no API key. Create one first, `akin keys create NAME --data {settings.data}`, or "
+            "name the origins."
         )
     return _KEYLESS_NOTES[settings.keyless]
 

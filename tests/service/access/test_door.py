@@ -1,5 +1,6 @@
 """Tests of what refuses a request: keys, scopes, rates, sizes and origins."""
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,14 +15,14 @@ from fastapi.testclient import TestClient
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
-from models.errors import KeyRefusedError, OverloadedError
+from models.errors import InputError, KeyRefusedError, OverloadedError
 from service.access.api_keys import Keys, Scope
 from service.access.keys import Caller, KeyRing, is_loopback
 from service.access.policy import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from service.api.middleware.request_body import Bodies
 from service.app import create_app
 from service.search.engine import SearchEngine
-from service.settings import Settings
+from service.settings import Settings, settings_of
 from tests.support.clients import client_of
 
 BODY = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
@@ -363,3 +364,25 @@ def test_a_fault_of_ours_logs_no_key(
     logged = "".join(capfd.readouterr())
     assert "RuntimeError" in logged
     assert token not in logged
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://a.org/",
+        "a.org",
+        "https://A.org",
+        "https://a.org/page",
+        "https://u@a.org",
+        "https://",
+        "null",
+        "**",
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
+    """An entry of `AKIN_CORS_ORIGINS` that could never match is an error that shows it and the right form."""
+    with pytest.raises(
+        InputError, match=rf"AKIN_CORS_ORIGINS: '{re.escape(origin)}' is not an origin such as"
+    ):
+        settings_of(cors_origins=f"https://b.org:8080, {origin}")
+    assert 3 == len(settings_of(cors_origins="*, http://[::1]:3000,chrome-extension://abc,").cors_origin_list)

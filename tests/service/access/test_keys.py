@@ -217,6 +217,20 @@ def test_no_address_but_loopback_without_a_key(tmp_path: Path) -> None:
     assert "akin index" in run("serve", "--data", tmp_path, "--host", "0.0.0.0", "--port", "0", status=1)[1]  # noqa: S104 - the same
 
 
+def test_not_every_web_site_may_use_it_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `AKIN_CORS_ORIGINS=*` serving is refused as long as no key was created; with named origins not."""
+    monkeypatch.setattr("akin.cli.serving.serve._serve_on", lambda *_, **__: None)
+    serve = ("serve", "--data", tmp_path, "--port", "0")
+    monkeypatch.setenv("AKIN_CORS_ORIGINS", "https://a.example")
+    run(*serve)
+    monkeypatch.setenv("AKIN_CORS_ORIGINS", "https://a.example, *")
+    assert "lets every web site" in run(*serve, status=1)[1]
+    run(*serve, "--keyless", "off")
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        keys.create("a", scope=Scope.READ, expires_days=None)
+    run(*serve)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])  # noqa: S104 - the same
 def test_without_a_usable_key_it_starts_and_says_so(
     tmp_path: Path, host: str, monkeypatch: pytest.MonkeyPatch
