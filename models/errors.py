@@ -128,7 +128,7 @@ class SavedQueryNotFoundError(InputError):
 
 
 class SavedQueryConflictError(InputError):
-    """A query that cannot be saved: its name is taken, or the caller has too many."""
+    """A query that cannot be saved (its name is taken, or the caller has too many), or have a feed."""
 
 
 class ProfileNotFoundError(InputError):

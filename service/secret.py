@@ -86,7 +86,7 @@ def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
                 "secret_not_kept",
                 folder=str(data),
                 reason=os.strerror(error.errno),
-                effect="cursors are only valid in this process; set AKIN_SECRET",
+                effect="cursors are only valid in this process, and no feed can be created; set AKIN_SECRET",
             )
             return secret_of_process()
         with storage_errors(path):

@@ -16,7 +16,7 @@
 | `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
 | `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`, for pasted papers         |
 | `AKIN_CANDIDATES`   | `200`       | papers   | least number of papers that are re-ranked                  |
-| `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: created and stored |
+| `AKIN_SECRET`       | empty       | text     | signs cursors, feeds; 32 characters or more; empty: stored  |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
 | `AKIN_RUNNING`      | `0`         | requests | requests that are computed at once; 0: one per core        |
 | `AKIN_QUEUE`        | `16`        | requests | waiting requests per running one; others get 503           |

@@ -20,9 +20,13 @@ class FeedOf(NamedTuple):
 
 
 class FeedTokens:
-    """Writer and reader of the tokens of one service; every process with the same secret reads them alike."""
+    """Writer and reader of the tokens of one service; every process with the same secret reads them alike.
+
+    ``lasting`` says whether other processes, and this one after a restart, have that secret.
+    """
 
     def __init__(self, secret: Secret) -> None:
+        self.lasting = secret.shared
         self._signer = Signer(secret, b"akin feed", _CONTENT, _SIGNATURE_BYTES)
 
     def write(self, feed: FeedOf) -> str:

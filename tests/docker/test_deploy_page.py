@@ -179,11 +179,11 @@ def test_commands_beside_the_unit_run_as_it_does() -> None:
 
 
 def test_a_backup_is_restored_whole() -> None:
-    """The backup's files and dump are restored, after the present ones are deleted."""
+    """The backup's files and dump are restored, after the present ones except the secret are deleted."""
     (kept,) = (words for words in of_akin() if words[0] == "backup")
     (restored,) = (words for words in commands() if "--entrypoint" in words)
     assert f"cp --recursive {kept[1]}/. {DATA}" in restored[-1]
-    assert f"find {DATA} -mindepth 1 -delete" in restored[-1]
+    assert f"find {DATA} -mindepth 1 ! -name SECRET -delete" in restored[-1]
     programs = [
         words[5] for words in commands() if words[:5] == ["docker", "compose", "exec", "-T", "postgres"]
     ]

@@ -1,5 +1,7 @@
 """Tests of `/v1/queries`: queries of an owner, new papers until they are seen, and feeds without keys."""
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +13,7 @@ import pytest
 from defusedxml import ElementTree
 from fastapi.testclient import TestClient
 
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, SECRET_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
@@ -380,6 +382,29 @@ def test_links_of_a_feed_are_whole(data: Path) -> None:
         public = "https://x.org/akin"
         assert f"{public}{path}" == client.get(saved).json()["feed"]
         assert [f"{public}{path}", f"{public}/?paper=w%2F1"] == links(client, path, "localhost:9000")
+
+
+def test_no_feed_is_made_whose_address_would_not_last(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that can store no secret refuses to create a feed, and shows no address of an earlier one."""
+    with serving(data) as client:
+        path = save(client)
+        feed = client.post(f"{path}/feed").json()["feed"]
+    (data / SECRET_FILE).rename(data / "elsewhere")
+    with monkeypatch.context() as patched:
+        patched.setattr("service.secret._make", refuse_to_write)
+        with serving(data) as client:
+            refused = client.post(f"{path}/feed")
+            assert (409, True) == (refused.status_code, "set AKIN_SECRET" in refused.json()["detail"])
+            assert [None] == [each["feed"] for each in client.get("/v1/queries").json()["queries"]]
+            assert None is client.get(path).json()["feed"]
+    (data / "elsewhere").rename(data / SECRET_FILE)
+    with serving(data) as client:
+        assert feed == client.get(path).json()["feed"]
+
+
+def refuse_to_write(*_: object) -> None:
+    """Raise the error of a folder that cannot be written to."""
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
 def test_without_keys_a_feed_is_for_this_machine(data: Path) -> None:

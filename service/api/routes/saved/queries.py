@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from indexer.catalog.versions import AddedPaper
-from models.errors import SavedQueryNotFoundError
+from models.errors import SavedQueryConflictError, SavedQueryNotFoundError
 from service.access.feeds import FeedOf
 from service.access.in_turn import read_then_compute
 from service.access.keys import Caller
@@ -64,6 +64,10 @@ _MADE: dict[int | str, dict[str, Any]] = {
     },
 }
 
+_NO_FEED: dict[int | str, dict[str, Any]] = {
+    409: {**RESPONSES[422], "description": "The service has no secret that lasts, so no feed would"}
+}
+
 
 def _get_saved(request: Request) -> SavedQueries:
     store = services_of(request.app).saved
@@ -76,10 +80,13 @@ SavedDep = Annotated[SavedQueries, Depends(_get_saved)]
 
 
 def feed_path(request: Request, summary: SavedQuerySummary) -> str | None:
-    """Return the path of a query's feed, or its address if ``public_url`` is set; ``None`` without a feed."""
-    if not summary.has_feed:
-        return None
+    """Return the path of a query's feed, or its address if ``public_url`` is set.
+
+    ``None`` without a feed, or if its address would not last.
+    """
     services = services_of(request.app)
+    if not summary.has_feed or not services.feeds.lasting:
+        return None
     token = services.feeds.write(FeedOf(summary.id, summary.n_feeds))
     root = services.settings.public_url.rstrip("/") or request.scope.get("root_path", "")
     return f"{root}{_FEEDS}/{token}"
@@ -194,7 +201,7 @@ def mark_seen(
     return SavedQuerySummaryOut.of(summary, feed=feed_path(request, summary))
 
 
-@router.post(f"{_ONE}/feed")
+@router.post(f"{_ONE}/feed", responses=_NO_FEED)
 @requires(OWN)
 def open_feed(
     query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request
@@ -203,6 +210,11 @@ def open_feed(
 
     If there is a feed already, it stays.
     """
+    if not services_of(request.app).feeds.lasting:
+        raise SavedQueryConflictError(
+            "The address of a feed would stop working at the next restart, as this service can store no "
+            "secret to sign it with; set AKIN_SECRET."
+        )
     summary = saved.open_feed(query_id, owner=seen_by(caller))
     return SavedQuerySummaryOut.of(summary, feed=feed_path(request, summary))
 
