@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import islice
+from functools import lru_cache, partial
+from itertools import chain, islice
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from models.errors import DeadlineError, InputError
-from service.match.affinity import Affinities, nearest_without_conflicts
+from service.match.affinity import Affinities, Reasons, nearest_without_conflicts
 from service.match.assignment import assign
 from service.match.paper_distances import PaperDistances
 from service.match.program.names import NameIndex
@@ -48,6 +48,7 @@ class Matcher:
         own_conflicts: bool = True,
     ) -> None:
         self._same = lru_cache(maxsize=100)(engine.names.titles.same)  # by title
+        self._paper = partial(engine.snapshot.paper, text=False)
         self._reader = engine.reader
         self._options = options
         self._members, self.unresolved = _members(engine, profiles)
@@ -90,9 +91,12 @@ class Matcher:
     ) -> Bool[np.ndarray, " n_profiles"]:
         """Return which profiles conflict with a submission, including ``names``; raises InputError."""
         marked = np.zeros(len(self._columns), dtype=bool)
+        authored = [submission.paper]
         for position in self._copies(submission):
             marked[self._barred.get(position, [])] = True
-        marked[self.columns([*names, *self._people.of(submission.paper)])] = True
+            authored.append(self._paper(position))  # a pasted submission has no authors of its own
+        named = chain.from_iterable(map(self._people.of, authored))
+        marked[self.columns([*names, *named])] = True
         return marked
 
     def columns(self, names: Iterable[str]) -> list[int]:
@@ -119,7 +123,10 @@ class Matcher:
         """Return a submission with its ``assigned`` and nearest profiles, and why; raises DeadlineError."""
         nearest = nearest_without_conflicts(affinities, conflicts, self._options.limit)
         columns = list(dict.fromkeys([*assigned, *nearest]))
-        reasons = self._affinities.reasons(submission, columns, n_reasons=self._options.n_reasons)
+        if n_reasons := self._options.n_reasons:
+            reasons = self._affinities.reasons(submission, columns, n_reasons=n_reasons)
+        else:  # the distances are not needed again
+            reasons = [Reasons((), float(affinities[column]) - 1) for column in columns]
         names = self._affinities.names
         profiles = tuple(
             MatchedProfile(

@@ -208,10 +208,15 @@ def _of_folder(folder: Path, program: Program, max_profiles: int) -> Iterator[tu
         if path.stat().st_size:  # OpenReview's file of a person without papers is empty
             papers = list(read_corpus(path, report=report))
         yield name, papers
-        program.report.broken += report.broken
-        program.report.without_abstract += report.without_abstract
-        room = max(0, MAX_REPORTED_ROWS - len(program.report.broken_rows))
-        program.report.broken_rows += report.broken_rows[:room]
+        _note(report, program)
+
+
+def _note(report: CorpusReport, program: Program) -> None:
+    """Add what could not be read of a profile's papers to the report of the whole program."""
+    program.report.broken += report.broken
+    program.report.without_abstract += report.without_abstract
+    room = max(0, MAX_REPORTED_ROWS - len(program.report.broken_rows))
+    program.report.broken_rows += report.broken_rows[:room]
 
 
 def _named(folder: Path, max_profiles: int) -> dict[str, Path]:
@@ -250,7 +255,9 @@ def _of_list(
 ) -> Iterator[tuple[str, list[Paper]]]:
     if not corpora:
         raise InputError(f"{path} names papers; give the files that hold them with --corpus.")
-    papers = {each.id: each for corpus in corpora for each in read_corpus(corpus, report=program.report)}
+    report = CorpusReport()  # its own, as a submission may be a paper of the corpora
+    papers = {each.id: each for corpus in corpora for each in read_corpus(corpus, report=report)}
+    _note(report, program)
     listed = listed_profiles(path, papers.keys(), program.notes)
     _check_number(path, len(listed), max_profiles)
     for name, ids in listed.items():

@@ -108,8 +108,10 @@ def test_nobody_judges_their_own_work(sentence_client: TestClient) -> None:
         {"name": "other", "papers": ["demo:p05-m04"]},
     ]
     asked = {"profiles": profiles, "assign": {"per_submission": 1}}
-    (submission,) = matched(sentence_client, **asked)["submissions"]
-    assert [("other", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
+    pasted = {"title": paper["title"], "abstract": paper["abstract"]}
+    for given in ({"paper_id": SUBMISSION}, pasted):
+        (submission,) = matched(sentence_client, given, **asked)["submissions"]
+        assert [("other", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
     (submission,) = matched(sentence_client, **asked, own_conflicts=False)["submissions"]
     assert {each["name"] for each in profiles} == {each["profile"] for each in submission["profiles"]}
 

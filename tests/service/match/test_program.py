@@ -145,6 +145,12 @@ def test_profiles_as_a_list_of_papers(read: ReadFn, tmp_path: Path, name: str) -
     program = read(listed, corpora=[corpus])
     assert {"ada": ["a", "c"], "bo": ["a"]} == program.profiles
     assert "b" not in program.papers
+    _write(tmp_path / "s1.jsonl", [_paper("s1", "Moss"), _paper("a", "Kelp"), _paper("c", "Fog")])
+    assert program.profiles == read(listed, corpora=[tmp_path / "s1.jsonl"]).profiles
+    rows = {"json": json.dumps({"bo": ["s1", "a"]}), "csv": "who,what\nbo,s1\nbo,a\n"}
+    (tmp_path / f"own.{name[5:]}").write_text(rows[name[5:]], encoding="utf-8")
+    own = read(tmp_path / f"own.{name[5:]}", corpora=[tmp_path / "s1.jsonl"])
+    assert (2, {("s1", "bo")}) == (len(own.profiles["bo"]), own.conflicts)
     with pytest.raises(InputError, match="--corpus"):
         read(listed)
     _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")])
