@@ -254,7 +254,7 @@ class AsyncClient:
                         reader.end(response)
             except httpx.RequestError as broken:
                 wait_s = self._retries.next_wait_s(
-                    reader.attempt, parsing.unreachable(broken, self._http.base_url)
+                    reader.attempt, parsing.unreachable(broken, self._http.base_url, resumable=True)
                 )
             except ServiceError as problem:
                 wait_s = self._retries.next_wait_s(reader.attempt, problem)

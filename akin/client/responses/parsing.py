@@ -141,8 +141,11 @@ def _date_in(header: str) -> datetime | None:
         return None
 
 
-def unreachable(error: httpx.RequestError, url: httpx.URL) -> ServiceError:
-    """Return the error for a failed, broken or slow connection, or for a response that cannot be read."""
+def unreachable(error: httpx.RequestError, url: httpx.URL, *, resumable: bool = False) -> ServiceError:
+    """Return the error for a failed, broken or slow connection, or for a response that cannot be read.
+
+    If what was requested is ``resumable``, a slow connection counts as a broken one: clients retry.
+    """
     if not isinstance(error, httpx.TransportError):
         return ServiceError(
             f"The service at {url.copy_with(userinfo=None)} answered what cannot be read "
@@ -159,7 +162,7 @@ def unreachable(error: httpx.RequestError, url: httpx.URL) -> ServiceError:
     return ServiceError(
         f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}).",
         type=f"urn:akin:problem:{'timeout' if slow else 'unreachable'}",
-        status=504 if slow else None,
+        status=504 if slow and not resumable else None,
     )
 
 

@@ -142,7 +142,8 @@ def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
 class Breaking:
     """A service whose results break off, and whose first answers to POST and DELETE get lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, breaks: type[httpx.TransportError]) -> None:
+        self.breaks = breaks
         self.lines = [json.dumps({"seed": i, "paper_id": f"\u2028{i}", "problem": PROBLEM}) for i in range(5)]
         self.starts: list[int] = []
         self.keys: list[str] = []
@@ -163,21 +164,23 @@ class Breaking:
         headers = {"X-Akin-Batch-State": "done" if len(self.starts) > 3 else "running"}
         text = "".join(f"{line}\n" for line in self.lines[start : start + 2])
         return httpx.Response(
-            200, headers=headers, stream=Broken(text.encode(), breaks=len(self.starts) == 2)
+            200,
+            headers=headers,
+            stream=Broken(text.encode(), breaks=self.breaks if len(self.starts) == 2 else None),
         )
 
 
 class Broken(httpx.SyncByteStream):
     """A body that arrives in small pieces and may break in the middle of its second line."""
 
-    def __init__(self, content: bytes, *, breaks: bool) -> None:
+    def __init__(self, content: bytes, *, breaks: type[httpx.TransportError] | None) -> None:
         self._content = content
         self._breaks = breaks
 
     def __iter__(self) -> Iterator[bytes]:
         for at in range(0, len(self._content), 7):
-            if self._breaks and at > 0.8 * len(self._content):
-                raise httpx.ReadError("broken")
+            if self._breaks is not None and at > 0.8 * len(self._content):
+                raise self._breaks("broken")
             yield self._content[at : at + 7]
 
 
@@ -194,9 +197,10 @@ BATCH = {
 }
 
 
-def test_what_breaks_is_taken_up_again() -> None:
+@pytest.mark.parametrize("breaks", [httpx.ReadError, httpx.ReadTimeout])
+def test_what_breaks_is_taken_up_again(breaks: type[httpx.TransportError]) -> None:
     """Failed starts and reads are retried without duplicates; a lost cancellation is not sent again."""
-    script = Breaking()
+    script = Breaking(breaks)
     patient = Retries(backoff_s=0.001)
     with akin.Client(transport=httpx.MockTransport(script), retries=patient) as client:
         batch = client.batch(seeds=["a"])
