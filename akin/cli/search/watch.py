@@ -1,6 +1,7 @@
 """``akin watch``: new papers for saved queries."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,7 @@ from akin.cli.search.query import open_client
 from akin.cli.search.unresolved import lost_line
 from akin.client.responses.saved import News, SavedQuerySummary
 from models.counts import counted
-from models.errors import InputError, SavedQueryNotFoundError
+from models.errors import InputError, SavedQueryNotFoundError, ServiceError
 
 if TYPE_CHECKING:
     from akin.client.client import Client
@@ -83,7 +84,9 @@ def _show(
     """Print the new papers of a saved query, or why it cannot be answered; return whether it can."""
     try:
         news = collection.new_papers(query.id, limit=limit, weak=weak)
-    except InputError as error:  # of this query alone, such as a paper that is also a negative
+    except (InputError, ServiceError) as error:  # of this query alone, as a paper that is also a negative
+        if isinstance(error, ServiceError) and error.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise
         stderr.print(f"{query.name!r} cannot be answered: {error}", style="yellow", soft_wrap=True)
         return False
     if as_json:

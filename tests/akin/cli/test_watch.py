@@ -4,15 +4,18 @@ import json
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 
 import akin
 from indexer.files.data_folder import CATALOG_FILE
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import SavedQueryNotFoundError
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from tests.support.builds import add_papers
 from tests.support.commands import flat, run
+from tests.support.servers.patience import soon
 
 
 def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
@@ -140,16 +143,18 @@ def test_a_search_that_fails_is_not_saved_beside_that_of_a_key(data: Path) -> No
     assert "Saved as 'whales'." in run("search", "--text", "whales sing", "--data", data, "--save", "whales")
 
 
-def test_a_query_that_cannot_be_answered_hides_no_other(data: Path) -> None:
-    """If one saved query cannot be answered, the others are shown, and the status is 1."""
+def test_a_query_that_cannot_be_answered_hides_no_other(data: Path, address: str) -> None:
+    """If one saved query cannot be answered, the others are shown, and the status is 1; so with a service."""
     with akin.open(data) as collection:
         both = {"seeds": ["w/1"], "negatives": ["w/1"]}
         collection.save_query("a", recommendations=both)  # w/1 is not there yet
         collection.save_query("b", search={"text": "whales sing"})
     add_papers(data, ("w/1", "Songs of whales", "Whales sing songs."))
-    shown = flat(run("watch", "--data", data, status=1))
-    assert "'a' cannot be answered: 'w/1' is both" in shown
-    assert "b: 1 of 1 paper added since" in shown
+    soon(lambda: httpx.get(f"{address}/readyz").json()["generation"] == current_generation(data))
+    for where in (("--data", data), ("--url", address)):
+        shown = flat(run("watch", *where, status=1))
+        assert "'a' cannot be answered: 'w/1' is both" in shown
+        assert "b: 1 of 1 paper added since" in shown
 
 
 @pytest.mark.parametrize("command", [("search", "--text"), ("recommend", "--text")])
