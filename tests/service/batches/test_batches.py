@@ -22,6 +22,7 @@ from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder, load_encoder
@@ -30,12 +31,14 @@ from service.access.api_keys import Keys, NewKey, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
 from service.collection.leases import GenerationLeases
+from service.collection.pinned import PinnedEngines
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.search.seeds import SeedReader
+from service.settings import Settings
 from service.timings import Timings
 from tests.support.annotators import annotated
-from tests.support.builds import DEMO_CORPUS, Refusing, build_quietly, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, Refusing, add_papers, build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 
@@ -424,6 +427,18 @@ def test_the_same_key_starts_one_batch(client: TestClient) -> None:
 def test_a_batch_is_one_kind_of_list(client: TestClient, body: dict[str, Any]) -> None:
     """Empty, too long or mixed lists, cursors and invalid searches are refused."""
     assert 422 == client.post("/v1/batches", json=body).status_code
+
+
+def test_batches_of_two_generations_open_each_once(data: Path) -> None:
+    """Chunks of two generations in turn do not open an engine again, until both are released."""
+    first = current_generation(data)
+    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs. They swim far."))
+    engines = PinnedEngines(Settings(data=data, device="cpu"), lambda: None)
+    both = [engines.engine_for(each) for each in (first, current_generation(data))]
+    assert both == [engines.engine_for(each.snapshot.generation) for each in both]
+    assert both[0].snapshot.segments[0] is both[1].snapshot.segments[0]
+    engines.release_last()
+    assert both[0] is not engines.engine_for(first)
 
 
 def test_a_batch_is_its_callers(data: Path) -> None:
