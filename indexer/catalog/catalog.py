@@ -140,8 +140,7 @@ class Catalog(Store):
 
         With ``replace``, every other paper is deleted, however long the server takes.
         """
-        patient = without_interruption() if replace else nullcontext()
-        with patient, self.database.writing() as connection:
+        with without_interruption() if replace else nullcontext(), self.database.writing() as connection:
             number = _last_change(connection) + 1
             publish_staged(connection, load, up_to, number, replace=replace)
             return _change(connection, number)
@@ -271,19 +270,16 @@ class Catalog(Store):
 
     def versions(self, hashes: Iterable[str]) -> Iterator[Paper]:
         """Yield the versions with these content hashes; each batch of hashes in the order first stored."""
+        of_papers = select(PaperRow.__table__).order_by(PaperRow.key)
         for batch in in_batches(hashes):
-            statement = (
-                select(PaperRow.__table__).where(PaperRow.content_hash.in_(batch)).order_by(PaperRow.key)
-            )
             with self.database.reading() as connection:
-                found = read_papers(connection, statement)
+                found = read_papers(connection, of_papers.where(PaperRow.content_hash.in_(batch)))
             yield from found
 
     def count(self) -> int:
         """Return the number of papers; a paper with several versions counts once."""
-        there = select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
         with self.database.reading() as connection:
-            return connection.execute(there).scalar_one()
+            return connection.execute(select(func.count()).where(_HAS_VERSION)).scalar_one()
 
 
 def _storable(paper_ids: Iterable[str]) -> list[str]:
