@@ -43,9 +43,10 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
     return Path(copytree(hashed_data, tmp_path / "data"))
 
 
-def worker_process(data: Path) -> Any:
+def worker_process(data: Path, **variables: str) -> Any:
     """Start `akin worker` and wait until it is ready."""
-    return akin_process("worker", "--data", str(data), ready="Processing", program=AKIN_WITHOUT_WEIGHTS)
+    worker = ("worker", "--data", str(data))
+    return akin_process(*worker, ready="Processing", program=AKIN_WITHOUT_WEIGHTS, **variables)
 
 
 def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
@@ -179,6 +180,16 @@ def test_a_database_stopped_and_started(data: Path, own_postgres: Server) -> Non
         own_postgres.start()
         expect_each_once(client, path)
         assert 202 == client.post("/v1/batches", json=BODY).status_code
+
+
+def test_a_worker_waits_for_its_database(data: Path, own_postgres: Server) -> None:
+    """A worker started while its database is away processes batches once the database is back."""
+    settings = Settings(data=data, device="cpu", catalog_url=own_postgres.url, workers=True)  # type: ignore[arg-type]  # made secret
+    own_postgres.stop()
+    with worker_process(data, AKIN_CATALOG_URL=own_postgres.url):
+        own_postgres.start()
+        with serving(settings, Timings(without_worker_s=1e9)) as client:
+            expect_each_once(client, client.post("/v1/batches", json=SHORT).headers["Location"], SHORT)
 
 
 @pytest.mark.trial
