@@ -190,7 +190,7 @@ class SavedQueryRow(Base):
 
 
 class ProfileRow(Base):
-    """A named set of papers of one owner: ``papers`` and ``conflicts`` are JSON lists of ids."""
+    """A named set of papers of one owner: ``papers`` and ``conflicts`` are JSON lists of ids or names."""
 
     __tablename__ = "profiles"
 

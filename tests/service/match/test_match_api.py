@@ -116,6 +116,18 @@ def test_nobody_judges_their_own_work(sentence_client: TestClient) -> None:
     assert {each["name"] for each in profiles} == {each["profile"] for each in submission["profiles"]}
 
 
+def test_authors_are_those_of_the_paper_with_the_title(sentence_client: TestClient) -> None:
+    """The authors that the collection has for the title of a pasted submission are not matched with it."""
+    paper = sentence_client.get(f"/v1/papers/{SUBMISSION}").json()["paper"]
+    pasted = {"title": paper["title"].upper(), "abstract": "Rivers flood. We measure floods of rivers."}
+    author = {"name": paper["authors"][0], "papers": ["demo:p03-m02"]}
+    asked = {"profiles": [author, {**PROFILES[2], "quota": 1}], "assign": {"per_submission": 1}}
+    (submission,) = matched(sentence_client, pasted, **asked)["submissions"]
+    assert [("third", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
+    (submission,) = matched(sentence_client, pasted, **asked, own_conflicts=False)["submissions"]
+    assert 2 == len(submission["profiles"])
+
+
 @pytest.mark.parametrize("name", [" ", "a\u0000", "a\ufffdb"])
 def test_profiles_have_names_that_can_be_read(sentence_client: TestClient, name: str) -> None:
     """Names of profiles must be printable, as for saved profiles."""

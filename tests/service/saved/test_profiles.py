@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
 from models.errors import InputError, ProfileNotFoundError, QueryError
 from service.access.api_keys import Keys, Scope
 from service.match.query import Profile
 from service.saved.profiles import Profiles
+from service.search.engine import SearchEngine
+from service.timings import Timings
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of, python_client
 
 ADA = Profile("ada", ("p1", "p2"), 3, ("p9",))
+OFTEN = Timings(follow_every_s=0.02, publish_every_s=0.05)
 FLOODS = [f"demo:p03-m0{number}" for number in range(4)]
 
 
@@ -112,11 +119,13 @@ def put(client: TestClient, name: str, **body: Any) -> Any:
 
 
 def test_over_http(client: TestClient) -> None:
-    """Saving keeps the ids of papers and reports unknown ones; names may be in any form of Unicode."""
+    """Saving keeps the ids of papers, and unknown ones as given; names may be in any form of Unicode."""
     assert 404 == client.get("/v1/profiles/ada").status_code
     assert {"profiles": [], "next_after": None} == client.get("/v1/profiles").json()
     made = put(client, "~Ada/1", papers=[*FLOODS, "none"], quota=2)
     assert (201, ["none"]) == (made.status_code, made.json()["unresolved"])
+    kept = client.get("/v1/profiles/~Ada/1").json()
+    assert ([*FLOODS, "none"], ["none"]) == (kept["papers"], kept["unresolved"])
     assert 200 == put(client, "~Ada/1", papers=FLOODS, quota=2).status_code
     kept = client.get("/v1/profiles/~Ada/1").json()
     assert (FLOODS, 2, []) == (kept["papers"], kept["quota"], kept["conflicts"])
@@ -165,6 +174,25 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert python.recommend(seeds=FLOODS, limit=1).results == answer.results
     python.delete_profile("cy")
     assert ["ada", "bo"] == [summary.name for summary in python.profiles()]
+
+
+def test_papers_added_later_count(tmp_path: Path, hashing: Encoder) -> None:
+    """Profiles that named a paper, as theirs or as a conflict, before it was added conflict with it."""
+    data = tmp_path / "data"
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(9)), data, hashing)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+    owls = {"id": "o/1", "title": "Owls at Night", "abstract": ["Owls hunt at night.", "We hear them."]}
+    submissions = [{"paper_id": "o/1"}, {"paper_id": "p5"}]
+    body = {"submissions": submissions, "profiles": [{"name": "ada"}, {"name": "bo"}]}
+    with client_of(data, engine, timings=OFTEN, keyless="write", device="cpu") as client:
+        put(client, "ada", papers=["p1", "Owls at night"])
+        put(client, "bo", papers=["p2"], conflicts=["Owls at night"])
+        added = client.post("/v1/papers?wait=true", json={"papers": [owls]})
+        assert 200 == added.status_code, added.text
+        answer = client.post("/v1/match", json=body).json()
+        unresolved = client.get("/v1/profiles/bo").json()["unresolved"]
+    assert [0, 2] == [len(each["profiles"]) for each in answer["submissions"]]
+    assert [] == answer["unresolved"] == unresolved
 
 
 @pytest.mark.parametrize("match", [False, True])

@@ -67,9 +67,9 @@ def put_profile(
     caller: CallerDep,
 ) -> ProfileOut:
     """Save a set of papers under a name, replacing what is there; sending it again changes nothing."""
-    papers, lost = _ids(engine, body.papers)
-    conflicts, others_lost = _ids(engine, body.conflicts)
-    if not papers:
+    papers, lost = _resolved(engine, body.papers)
+    conflicts, others_lost = _resolved(engine, body.conflicts)
+    if len(lost) == len(body.papers):
         raise InputError("None of these papers is in the collection; add them first.")
     profile = Profile(name, papers, body.quota, conflicts)
     if services_of(request.app).profiles.get().put(profile, owner=owner_of(caller)):
@@ -79,9 +79,10 @@ def put_profile(
 
 @router.get(_BY_NAME)
 @requires(OWN)
-def profile(name: _Name, request: Request) -> ProfileOut:
+def profile(name: _Name, request: Request, engine: EngineDep) -> ProfileOut:
     """Return one profile."""
-    return ProfileOut.of(kept_profiles(request, [name], most_papers=MAX_PAPERS)[name])
+    kept = kept_profiles(request, [name], most_papers=MAX_PAPERS)[name]
+    return ProfileOut.of(kept, _resolved(engine, [*kept.papers, *kept.conflicts])[1])
 
 
 @router.delete(_BY_NAME, status_code=204)
@@ -93,9 +94,12 @@ def delete_profile(name: _Name, request: Request, caller: CallerDep) -> None:
         store.get().remove(name, owner=owner_of(caller))
 
 
-def _ids(engine: SearchEngine, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids of papers by their names, each once, and the names that no paper has."""
+def _resolved(engine: SearchEngine, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return papers by id, or by the given name if no paper has it yet, each once; and these names."""
     positions = engine.names.positions(names)
-    found = [engine.snapshot.paper(position).id for position in positions if position is not None]
     lost = [name for name, position in zip(names, positions, strict=True) if position is None]
-    return tuple(dict.fromkeys(found)), tuple(lost)
+    kept = [
+        name if position is None else engine.snapshot.paper(position, text=False).id
+        for name, position in zip(names, positions, strict=True)
+    ]
+    return tuple(dict.fromkeys(kept)), tuple(lost)

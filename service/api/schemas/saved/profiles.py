@@ -44,7 +44,10 @@ class ProfilePapersIn(Strict):
 
 
 class ProfileOut(BaseModel):
-    """A profile as it is saved, with the ids of papers; ``unresolved`` are names that no paper here has."""
+    """A profile as it is saved, with the ids of papers, or the names given for papers that were not here.
+
+    ``unresolved`` are the names that no paper here has; they count once such a paper is added.
+    """
 
     name: str
     papers: tuple[str, ...]
