@@ -31,12 +31,17 @@ class ProfileSelection:
     since: int | None = None
 
     def chosen(self, papers: Sequence[Paper]) -> list[Paper]:
-        """Return the papers that count, in the order given; a paper without a year is the oldest."""
+        """Return the papers that count, in the order given; a paper without a year is the oldest.
+
+        For ``most``, papers with the same title and abstract count as one.
+        """
         kept = [each for each in papers if self.since is None or (each.year or 0) >= self.since]
-        if self.most is None or len(kept) <= self.most:
+        if self.most is None:
             return kept
-        recent = sorted(range(len(kept)), key=lambda place: -(kept[place].year or 0))[: self.most]
-        return [kept[place] for place in sorted(recent)]
+        latest: dict[tuple[str, str], int] = {}
+        for place in sorted(range(len(kept)), key=lambda place: -(kept[place].year or 0)):
+            latest.setdefault((kept[place].title, kept[place].abstract), place)
+        return [kept[place] for place in sorted(list(latest.values())[: self.most])]
 
 
 @dataclass(slots=True)

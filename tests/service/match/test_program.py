@@ -131,6 +131,14 @@ def test_only_some_papers_of_a_profile_count(read: ReadFn) -> None:
     assert {"bo@example.org", "empty", "~Cy1"} == set(since.left_out)
 
 
+def test_a_paper_listed_twice_counts_once(read: ReadFn, tmp_path: Path) -> None:
+    """The latest papers of a profile are different papers: two of the same text count as one."""
+    own = [_paper("1", "Walls", year=2019), *(_paper(str(n), "Lakes", year=2023 - n) for n in (2, 3))]
+    _write(tmp_path / "own" / "bo.jsonl", [*own, _paper("4", "Kelp")])
+    program = read(tmp_path / "own", wanted=ProfileSelection(most=2))
+    assert ["Walls", "Lakes"] == [program.papers[each].title for each in program.profiles["bo"]]
+
+
 @pytest.mark.parametrize("name", ["list.json", "list.csv"])
 def test_profiles_as_a_list_of_papers(read: ReadFn, tmp_path: Path, name: str) -> None:
     """A list names profiles and ids of papers in the corpora, and an unknown paper is an error."""
