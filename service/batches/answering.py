@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 import structlog
@@ -19,6 +20,7 @@ from models.errors import (
 from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
+from service.collection.pinned import MAX_OPEN
 from service.context import advise
 from service.match.answer import Matcher
 from service.match.query import MatchedSubmission
@@ -29,6 +31,7 @@ from service.search.query import SearchAnswer, SearchQuery
 # Submissions x papers that are compared together: the papers are then read only once.
 _MAX_COMPARISONS: Final = 400_000
 _MATCH_TIMEOUT_ADVICE: Final = "match with fewer profiles at a time"
+_MAX_MATCHERS: Final = 3
 _ENCODER_TRIES: Final = 3  # of a chunk; if the encoder still fails, that may be due to the query
 # Errors of an outage: the chunk is done again, and none of its queries gets a problem.
 _OUTAGES: Final = (AkinError, OSError, MemoryError)
@@ -38,22 +41,24 @@ _log = structlog.get_logger(__name__)
 class Answerer:
     """The answering of the queries of chunks; ``cursors`` are those of the service.
 
-    The data shared by the submissions of a match is looked up once for consecutive chunks of one batch.
+    The data shared by the submissions of a match is looked up once, and kept for the _MAX_MATCHERS matches
+    worked on last in each of the MAX_OPEN generations worked on last: batches take turns.
     """
 
     def __init__(self, cursors: Cursors) -> None:
         self._cursors = cursors
-        self._matcher: tuple[str, Matcher] | None = None
+        self._matchers = lru_cache(MAX_OPEN)(_no_matchers)
 
-    def release_last(self) -> None:
-        """Release the match worked on last, and with it its generation."""
-        self._matcher = None
+    def release(self) -> None:
+        """Release all matches, and with them their generations."""
+        self._matchers.cache_clear()
 
     def results(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
         """Yield the outcome of each query, in order; each has the deadline of its own turn.
 
         Several submissions of a match are compared together, in the turn of the first of them.
         """
+        self._matchers(engine)  # also for searches, so that a generation goes when its engine does
         shared = shared_of(chunk)
         answered = self._matched if is_match(shared) else self._ranked
         return answered(chunk, engine, shared)
@@ -61,7 +66,6 @@ class Answerer:
     def _ranked(
         self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
     ) -> Iterator[BatchResult]:
-        self.release_last()
         for seed, named in enumerate(queries_of(chunk, shared), start=chunk.first):
             result = BatchResult(seed, named.paper_id, name=named.name)
             try:
@@ -107,13 +111,19 @@ class Answerer:
             first += len(lot)
 
     def _matcher_of(self, job_id: str, engine: SearchEngine, shared: Mapping[str, Any]) -> Matcher:
-        if self._matcher is None or self._matcher[0] != job_id:
+        known = self._matchers(engine)
+        matcher = known.pop(job_id, None)
+        if matcher is None:
             common = match_of(shared)
-            self._matcher = (
-                job_id,
-                Matcher(engine, common.profiles, common.options, own_conflicts=common.own_conflicts),
-            )
-        return self._matcher[1]
+            matcher = Matcher(engine, common.profiles, common.options, own_conflicts=common.own_conflicts)
+        known[job_id] = matcher  # the last one used is the last one here
+        if len(known) > _MAX_MATCHERS:
+            del known[next(iter(known))]
+        return matcher
+
+
+def _no_matchers(_: SearchEngine) -> dict[str, Matcher]:
+    return {}
 
 
 def _whole(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:

@@ -92,9 +92,9 @@ class ChunkWorker:
             attempt.give_up(lost=False)
 
     def rest(self) -> None:
-        """Release the generation worked on last, as nothing is left to do for now."""
-        self._answerer.release_last()
-        self._engines.release_last()
+        """Release the generations worked on last, as nothing is left to do for now."""
+        self._answerer.release()
+        self._engines.release()
 
     def work_one(self, jobs: Jobs) -> bool:
         """Work on the next chunk; return whether there was one. If StorageError is raised, none of it counts.

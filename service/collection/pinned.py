@@ -1,6 +1,7 @@
 """The engines of the generations that batches were started on."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from threading import Lock
 from typing import Final
 
@@ -11,20 +12,21 @@ from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
 from service.settings import Settings
 
-# Engines of batches that are open at once; unfinished batches of more generations take turns more slowly.
-_MAX_OPEN: Final = 2
+# Batches take turns, and so do their generations; opening one of a million papers takes seconds.
+MAX_OPEN: Final = 3
 
 
 class PinnedEngines:
-    """Engines by generation: one of the two used last, the one ``served``, or one opened from the folder.
+    """Engines by generation: the one ``served``, or one opened from the data folder.
 
-    Those used last stay until ``release_last``, whatever is published meanwhile. Threads may share it.
+    The MAX_OPEN used last stay until ``release``, whatever is published meanwhile. Threads may share it.
     """
 
     def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
         self._settings = settings
         self._served = served
-        self._last: list[SearchEngine] = []  # the one used last first
+        self._engines = lru_cache(MAX_OPEN)(self._found)
+        self._last: SearchEngine | None = None
         self._lock = Lock()
 
     def engine_for(self, generation: str) -> SearchEngine:
@@ -33,20 +35,21 @@ class PinnedEngines:
         Raises SnapshotMissingError, SnapshotCorruptError; StorageError if its files cannot be read.
         """
         with self._lock:
-            served = self._served()
-            there = [engine for engine in (*self._last, served) if engine is not None]
-            found = next((each for each in there if each.snapshot.generation == generation), None)
-            if found is None:
-                with storage_errors(self._settings.data):
-                    known = DataFolder(self._settings.data).generations()
-                if generation not in known:
-                    raise SnapshotMissingError(f"Generation {generation} was removed.")
-                beside = served or next(iter(there), None)  # they share segments and models
-                found = open_engine(self._settings, generation=generation, beside=beside)
-            self._last = [found, *(each for each in self._last if each is not found)][:_MAX_OPEN]
-            return found
+            self._last = self._engines(generation)
+            return self._last
 
-    def release_last(self) -> None:
-        """Release the engines used last."""
+    def release(self) -> None:
+        """Release all engines."""
         with self._lock:
-            self._last = []
+            self._engines.cache_clear()
+            self._last = None
+
+    def _found(self, generation: str) -> SearchEngine:
+        served = self._served()
+        if served is not None and served.snapshot.generation == generation:
+            return served
+        with storage_errors(self._settings.data):
+            known = DataFolder(self._settings.data).generations()
+        if generation not in known:
+            raise SnapshotMissingError(f"Generation {generation} was removed.")
+        return open_engine(self._settings, generation=generation, beside=served or self._last)

@@ -7,9 +7,10 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from shutil import copytree
@@ -22,7 +23,6 @@ from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
-from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder, load_encoder
@@ -30,15 +30,19 @@ from models.errors import StorageError
 from service.access.api_keys import Keys, NewKey, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
+from service.api.services import Services
+from service.batches.worker import ChunkWorker
+from service.collection.generations import open_engine
 from service.collection.leases import GenerationLeases
-from service.collection.pinned import PinnedEngines
+from service.collection.pinned import MAX_OPEN, PinnedEngines
+from service.match.answer import Matcher
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.search.seeds import SeedReader
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.annotators import annotated
-from tests.support.builds import DEMO_CORPUS, Refusing, add_papers, build_quietly, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, Refusing, build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 
@@ -429,18 +433,6 @@ def test_a_batch_is_one_kind_of_list(client: TestClient, body: dict[str, Any]) -
     assert 422 == client.post("/v1/batches", json=body).status_code
 
 
-def test_batches_of_two_generations_open_each_once(data: Path) -> None:
-    """Chunks of two generations in turn do not open an engine again, until both are released."""
-    first = current_generation(data)
-    add_papers(data, ("w/1", "Songs of whales", "Whales sing songs. They swim far."))
-    engines = PinnedEngines(Settings(data=data, device="cpu"), lambda: None)
-    both = [engines.engine_for(each) for each in (first, current_generation(data))]
-    assert both == [engines.engine_for(each.snapshot.generation) for each in both]
-    assert both[0].snapshot.segments[0] is both[1].snapshot.segments[0]
-    engines.release_last()
-    assert both[0] is not engines.engine_for(first)
-
-
 def test_a_batch_is_its_callers(data: Path) -> None:
     """Another key cannot see or cancel a batch, an admin key can see it; a read key is enough to start it."""
     with Keys.open(data / CATALOG_FILE) as keys:
@@ -826,3 +818,55 @@ def test_large_bodies_are_taken_here_alone(client: TestClient, monkeypatch: pyte
     too_large = b" " * (MAX_BATCH_BYTES + 1)
     assert 413 == client.post("/v1/batches", content=too_large, headers=blank).status_code
     assert 413 == client.post("/v1/search", json=large).status_code
+
+
+def serves(client: TestClient, generation: str) -> bool:
+    """Return whether the service answers from this generation."""
+    return bool(client.get("/readyz").json()["generation"] == generation)
+
+
+def test_batches_that_take_turns_share_what_each_needs(
+    data: Path, hashing: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Matches of two generations, whose parts take turns, open each generation and look up names once."""
+    made = []
+
+    def counted(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*given: Any, **options: Any) -> Any:
+            made.append(name)
+            return make(*given, **options)
+
+        return counting
+
+    monkeypatch.setattr("service.collection.pinned.open_engine", counted("engine", open_engine))
+    monkeypatch.setattr("service.batches.answering.Matcher", counted("matcher", Matcher))
+    match = {"submissions": [{"paper_id": each} for each in IDS[:50]] * 3, "profiles": REVIEWERS, "limit": 1}
+    paths = []
+    with batching(data, workers=True, timings=Timings(follow_every_s=0.02)) as client:
+        services: Services = client.app.state.services  # type: ignore[attr-defined]  # its own state
+        for nearest in (1, 2):
+            started = client.post("/v1/batches", json={"match": {**match, "nearest": nearest}})
+            paths.append(started.headers["Location"])
+            build_quietly(write_corpus(tmp_path / "more.jsonl", many_papers(nearest)), data, hashing)
+            soon(partial(serves, client, f"00000{nearest + 1}"))
+        engines = PinnedEngines(services.settings, lambda: None)
+        worker = ChunkWorker(engines, services.cursors, deadline_s=60.0)
+        while worker.work_one(services.batches.jobs()):
+            pass
+        assert ["done", "done"] == [client.get(path).json()["state"] for path in paths]
+    assert ["engine", "matcher", "engine", "matcher"] == made
+
+
+def test_few_generations_stay_open(hashing: Encoder, tmp_path: Path) -> None:
+    """The generations used last stay open, a bounded number of them, and share their models."""
+    engines = PinnedEngines(Settings(data=tmp_path / "data", device="cpu"), lambda: None)
+    opened = []
+    for number in range(1, MAX_OPEN + 2):
+        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(number)), tmp_path / "data", hashing)
+        opened.append(engines.engine_for(f"{number:06}"))
+    assert 1 == len({each.load for each in opened})
+    assert opened[1:] == [engines.engine_for(f"{number:06}") for number in range(2, MAX_OPEN + 2)]
+    assert engines.engine_for("000001") is not opened[0]
+    engines.release()
+    assert engines.engine_for("000001") is not opened[0]
+    assert engines.engine_for(f"{MAX_OPEN + 1:06}") is not opened[-1]
