@@ -29,6 +29,7 @@ _NOT_MEASURED: Final = (
     "try again later."
 )
 MAX_NEWS: Final = 1_000  # added papers, the best ones, that are searched and may be shown
+_GROWTH: Final = 4  # of the portions in which the newest matches are looked for, as few papers may match
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,31 @@ def news_of(
     were_compared = answer.coverage == 1 and answer.reason is not Reason.NO_SEED_RESOLVED
     up_to = snapshot.manifest.change if were_compared else since
     return News(answer, papers, n_added, n_matching, up_to)
+
+
+def newest_of(
+    engine: SearchEngine, query: SearchQuery, added: Sequence[AddedPaper], *, since: int, most: int
+) -> tuple[list[NewPaper], SearchAnswer]:
+    """Return at most ``most`` matches of a query, the last ones added, and the answer of the last search.
+
+    ``added`` and the matches have the last paper first. The papers are compared in portions, so that better
+    matches do not hide newer ones. Raises what ``news_of`` raises.
+    """
+    start, size, coverage = 0, MAX_NEWS, 1.0
+    newest: list[NewPaper] = []
+    while True:
+        portion = added[start : start + size]
+        news = news_of(engine, query, portion, since=since, limit=MAX_NEWS)
+        if size > MAX_NEWS and any(each.code is WarningCode.LIST_ENDS_AT for each in news.answer.warnings):
+            size = MAX_NEWS  # of so many papers, all are returned if they match
+            continue
+        place = {paper.paper_id: number for number, paper in enumerate(portion)}
+        newest += sorted(news.papers, key=lambda each: place[each.ranked.paper.id])
+        coverage = min(coverage, news.answer.coverage)
+        start += size
+        if len(newest) >= most or start >= len(added) or news.answer.reason is Reason.NO_SEED_RESOLVED:
+            return newest[:most], replace(news.answer, coverage=coverage)
+        size *= _GROWTH
 
 
 def _matching(engine: SearchEngine, query: SearchQuery, *, weak: bool) -> tuple[SearchAnswer, int]:

@@ -270,3 +270,33 @@ def test_a_feed_holds_the_newest_matches(client: TestClient, monkeypatch: pytest
         add(client, paper)
     read = client.get(feed).text
     assert [2, 0] == [read.count(f"paper={name}%2F") for name in ("new", "old")]
+
+
+@pytest.mark.parametrize("n_weak", [0, 5, 30])
+def test_better_matches_hide_no_newer_ones_from_a_feed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, n_weak: int
+) -> None:
+    """A feed has the newest matches even if more papers than one search returns match better."""
+    monkeypatch.setattr("service.api.routes.saved.queries._FEED_PAPERS", 4)
+    monkeypatch.setattr("service.saved.news.MAX_NEWS", 3)
+    feed = client.post(f"/v1/queries/{save(client)}/feed").json()["feed"]
+    add(client, *({**SONGS, "id": f"best/{number}", "title": "Whales sing"} for number in range(14)))
+    add(client, {**SONGS, "id": "new/1", "abstract": ["Whales sing many songs.", "We hear ships."]})
+    if n_weak:
+        add(client, *({**WEAK, "id": f"weak/{number}"} for number in range(n_weak)))
+    add(client, {**SONGS, "id": "new/2", "abstract": ["Whales sing many songs.", "We hear ships."]})
+    read = client.get(feed).text
+    assert [2, 2, 0] == [read.count(f"paper={name}%2F") for name in ("new", "best", "weak")]
+
+
+def test_a_feed_says_if_only_the_last_papers_were_compared(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If more papers were added than are compared, the feed says so unless it is full."""
+    monkeypatch.setattr("service.api.routes.saved.queries.MAX_ADDED", 3)
+    feed = client.post(f"/v1/queries/{save(client)}/feed").json()["feed"]
+    for number, told in enumerate((False, False, True)):
+        add(client, {**SONGS, "id": f"s/{number}"})
+        assert told == ("Only the last 50,000 papers added are compared" in client.get(feed).text)
+    monkeypatch.setattr("service.api.routes.saved.queries._FEED_PAPERS", 3)
+    assert "are compared" not in client.get(feed).text

@@ -31,8 +31,8 @@ from service.api.schemas.saved.queries import (
     to_query,
 )
 from service.api.services import public_address, services_of
-from service.saved.news import MAX_NEWS, News, news_of, unusable_seeds
-from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQuerySummary
+from service.saved.news import MAX_NEWS, News, newest_of, news_of, unusable_seeds
+from service.saved.saved_queries import MAX_ADDED, NewSavedQuery, SavedQueries, SavedQuery, SavedQuerySummary
 from service.search.engine import SearchEngine
 from service.search.query import Reason
 
@@ -44,6 +44,7 @@ _MAX_BODY_BYTES: Final = 500_000  # 500 names, or some 300 pasted abstracts
 _FEED_S: Final = 60 * 86_400  # how long a paper stays in a feed: readers keep what they have fetched
 _FEED_PAPERS: Final = 100
 _NO_SEED: Final = "Nothing can be new to this query, because none of its seeds can be used."
+_ONLY_LAST: Final = f"Only the last {MAX_ADDED:,} papers added are compared with this query."
 _ATOM: Final = "application/atom+xml"
 _Shown = TypeVar("_Shown")
 _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
@@ -249,11 +250,11 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         found, added = given
         summary = found.summary
         query = replace(to_query(summary.kind, found.body), include=frozenset(), max_alignments=0)
-        news = news_of(engine, query, added, since=summary.since, limit=MAX_NEWS)
-        came = {paper.paper_id: place for place, paper in enumerate(added)}  # the last ones first
-        newest = sorted(news.papers, key=lambda each: came[each.ranked.paper.id])[:_FEED_PAPERS]
+        newest, answer = newest_of(engine, query, added, since=summary.since, most=_FEED_PAPERS)
         root = public_address(request)
-        note = _NO_SEED if news.answer.reason is Reason.NO_SEED_RESOLVED else ""
+        note = _ONLY_LAST if len(added) >= MAX_ADDED and len(newest) < _FEED_PAPERS else ""
+        if answer.reason is Reason.NO_SEED_RESOLVED:
+            note = _NO_SEED
         about = Feed(
             summary.id,
             f"Akin: {summary.name}",
@@ -267,7 +268,7 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
         papers = [
             (PaperOut.model_validate(text), each.added_at) for text, each in zip(texts, newest, strict=True)
         ]
-        return to_atom(about, papers), news.answer.coverage
+        return to_atom(about, papers), answer.coverage
 
     content, coverage = await read_then_compute(request.state.turn, read, services.queues.computing, compute)
     return Response(content, media_type=_ATOM, headers=coverage_header(coverage))
