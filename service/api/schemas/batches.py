@@ -31,6 +31,8 @@ MAX_PAIRS = 10_000_000
 MAX_TOTAL_SEEDS = 200_000
 # Batches on one page of the list.
 MAX_LISTED = 100
+# Each counts as five of the 500,000 values of a body; a tenth of them is left for the rest.
+MAX_CONFLICTS = 90_000
 
 
 class SeedsBatchIn(SearchShapeIn):
@@ -142,7 +144,7 @@ class LargeMatchIn(MatchShapeIn):
         Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
     )
     profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MAX_PROFILES)]
-    conflicts: Annotated[list[BatchConflictIn], Field(fail_fast=True, max_length=MAX_TOTAL_SEEDS)] = Field(
+    conflicts: Annotated[list[BatchConflictIn], Field(fail_fast=True, max_length=MAX_CONFLICTS)] = Field(
         default_factory=list
     )
     limit: Annotated[int, Field(ge=0, le=MAX_PROFILES), WHOLE] = Field(

@@ -30,6 +30,7 @@ from models.errors import StorageError
 from service.access.api_keys import Keys, NewKey, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
+from service.api.schemas.batches import MAX_CONFLICTS
 from service.api.services import Services
 from service.batches.worker import ChunkWorker
 from service.collection.generations import open_engine
@@ -804,6 +805,16 @@ def test_a_database_that_is_away(client: TestClient, monkeypatch: pytest.MonkeyP
         assert 200 == client.post("/v1/search", json={"query": {"paper_id": IDS[0]}}).status_code
         soon(lambda: "batches" in degraded(client))
     assert ("done", 60) == (finished(client, path)["state"], len(lines(client, path)))
+
+
+def test_as_many_conflicts_are_taken_as_the_schema_says(client: TestClient) -> None:
+    """A match batch may have the most conflicts of its schema; with one more it is not valid."""
+    conflicts = [{"submission": 0, "profile": "a"}] * MAX_CONFLICTS
+    started = client.post("/v1/batches", json={"match": MATCH | {"conflicts": conflicts}})
+    assert 202 == started.status_code, started.text
+    client.delete(started.headers["Location"])
+    refused = client.post("/v1/batches", json={"match": MATCH | {"conflicts": [*conflicts, conflicts[0]]}})
+    assert 422 == refused.status_code
 
 
 def test_large_bodies_are_taken_here_alone(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
