@@ -18,7 +18,7 @@ from indexer.catalog.purging import (
     is_known,
     names_of,
     remove_batches,
-    remove_queries_holding,
+    remove_saved_texts,
     remove_versions,
 )
 from indexer.catalog.quarantine import (
@@ -159,14 +159,14 @@ class Catalog(Store):
         """Delete papers and remove every version of them for good, and every batch, finished or not.
 
         Any batch may contain their text, compressed. Saved queries that contain a title or a sentence of them
-        are removed too. Unknown ids remove nothing. SQLite's file is rewritten, so that no freed page keeps
-        the text; PostgreSQL's dead rows stay until they are vacuumed. The ids stay recorded as deleted. The
-        server may take as long as it needs.
+        are removed too, and titles from saved profiles. Unknown ids remove nothing. SQLite is rewritten, so
+        that no freed page keeps the text. PostgreSQL keeps dead rows until vacuumed. The ids stay as deleted.
+        The server may take as long as it needs.
         """
         with without_interruption(), self.database.writing() as connection:
             present = [key for key in _storable(paper_ids) if is_known(connection, key)]
             mark_deleted(connection, present, _last_change(connection) + 1)
-            n_queries = remove_queries_holding(connection, present)
+            n_queries = remove_saved_texts(connection, present)
             n_versions = remove_versions(connection, present)
             n_batches = remove_batches(connection) if present else 0
         self.database.clear_freed_pages()

@@ -1,17 +1,18 @@
-"""Removal of purged papers from the catalog, with all batches and the saved queries that hold their text."""
+"""Removal of purged papers from the catalog, with all batches and what callers saved of their text."""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, delete, select
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from indexer.catalog.tables import (
     CurrentRow,
     JobChunkRow,
     JobRow,
     PaperRow,
+    ProfileRow,
     QuarantineRow,
     SavedQueryRow,
     SentenceRow,
@@ -65,22 +66,30 @@ def remove_batches(connection: Connection) -> int:
     return connection.execute(delete(JobRow)).rowcount
 
 
-def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
+def remove_saved_texts(connection: Connection, paper_ids: Sequence[str]) -> int:
+    """Remove the titles of the papers from saved profiles, and the saved queries that hold their text.
+
+    Return how many queries were removed.
+    """
+    if titles := _titles(connection, paper_ids):
+        _remove_from_profiles(connection, titles)
+        return _remove_queries(connection, paper_ids, titles)
+    return 0
+
+
+def _remove_queries(connection: Connection, paper_ids: Sequence[str], titles: set[str]) -> int:
     """Remove the saved queries that contain a title or a sentence of one of the papers; return how many.
 
     A query's name counts too. Spacing and case are ignored. A title of fewer than 20 characters must be a
     whole text of the query, and a shorter sentence does not count. A query that only names a paper by its id
     stays.
     """
-    titles: set[str] = set()
     identifying: set[str] = set()
     for some in in_batches(paper_ids):
-        of_these = PaperRow.paper_id.in_(some)
-        titles.update(map(_plain, connection.scalars(select(PaperRow.title).where(of_these))))
-        identifying.update(_sentences(connection, of_these))
+        identifying.update(_sentences(connection, PaperRow.paper_id.in_(some)))
     identifying.update(title for title in titles if len(title) >= _MIN_IDENTIFYING_CHARS)
     columns = (SavedQueryRow.id, SavedQueryRow.name, SavedQueryRow.body)
-    queries = connection.execute(select(*columns)) if titles else ()
+    queries = connection.execute(select(*columns))
     holding = [
         key
         for key, name, body in queries
@@ -92,6 +101,27 @@ def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> 
     for some in in_batches(holding):
         connection.execute(delete(SavedQueryRow).where(SavedQueryRow.id.in_(some)))
     return len(holding)
+
+
+def _remove_from_profiles(connection: Connection, titles: set[str]) -> None:
+    """Remove these titles from saved profiles, which keep the names of papers that were not there yet."""
+    columns = (ProfileRow.owner, ProfileRow.name, ProfileRow.papers, ProfileRow.conflicts)
+    changed = []
+    for owner, name, *lists in connection.execute(select(*columns)):
+        named = [json.loads(each) for each in lists]
+        kept = [[each for each in own if _plain(each) not in titles] for own in named]
+        if kept != named:
+            changed.append((owner, name, *map(json.dumps, kept)))
+    for owner, name, papers, conflicts in changed:
+        which = (ProfileRow.owner == owner, ProfileRow.name == name)
+        connection.execute(update(ProfileRow).where(*which).values(papers=papers, conflicts=conflicts))
+
+
+def _titles(connection: Connection, paper_ids: Sequence[str]) -> set[str]:
+    """Return the titles of all versions of the papers, normalised."""
+    title = select(PaperRow.title)
+    found = (connection.scalars(title.where(PaperRow.paper_id.in_(some))) for some in in_batches(paper_ids))
+    return {_plain(each) for some in found for each in some}
 
 
 def _sentences(connection: Connection, of_these: ColumnElement[bool]) -> Iterator[str]:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.catalog.catalog import Catalog
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import InputError, ProfileNotFoundError, QueryError
+from models.types import Paper
 from service.access.api_keys import Keys, Scope
 from service.match.query import Profile
 from service.saved.profiles import Profiles
@@ -193,6 +195,18 @@ def test_papers_added_later_count(tmp_path: Path, hashing: Encoder) -> None:
         unresolved = client.get("/v1/profiles/bo").json()["unresolved"]
     assert [0, 2] == [len(each["profiles"]) for each in answer["submissions"]]
     assert [] == answer["unresolved"] == unresolved
+
+
+def test_a_purge_takes_titles_from_profiles(catalog_place: str | Path) -> None:
+    """A purge removes the titles of a paper from profiles that named it before it was added."""
+    ada, bo = Profile("ada", ("p1", "On  Owls"), 2, ("Owls", "on owls")), Profile("bo", ("On Moss",))
+    with Catalog.open(catalog_place) as catalog, Profiles.open(catalog_place) as profiles:
+        for each in (ada, bo):
+            profiles.put(each, owner="me")
+        catalog.add([Paper("o/1", "On owls", "Owls hunt.", ())])
+        catalog.purge(["o/1"])
+        kept = profiles.named(["ada", "bo"], owner="me", most_papers=9)
+    assert [Profile("ada", ("p1",), 2, ("Owls",)), bo] == kept
 
 
 @pytest.mark.parametrize("match", [False, True])
