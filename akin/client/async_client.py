@@ -11,7 +11,7 @@ from akin.client.base_client import DEFAULT_URL
 from akin.client.batch_results import ResultsReader
 from akin.client.client import Client
 from akin.client.library import seeds_of, with_libraries
-from akin.client.pagination import Pages
+from akin.client.pagination import NamedPage, Pages
 from akin.client.params import (
     BatchRequest,
     Draft,
@@ -124,12 +124,9 @@ class AsyncClient:
 
     async def profiles(self) -> AsyncIterator[ProfileSummary]:
         """As ``Client.profiles``."""
-        after: str | None = ""
-        while after is not None:
-            page = await self._send(requests.profiles(after))
+        async for page in self._each_page(requests.profiles):
             for summary in page.profiles:
                 yield summary
-            after = page.next_after if page.profiles else None
 
     async def delete_profile(self, name: str) -> None:
         """As ``Client.delete_profile``."""
@@ -228,12 +225,9 @@ class AsyncClient:
 
     async def batches(self) -> AsyncIterator[Batch]:
         """As ``Client.batches``."""
-        after: str | None = ""
-        while after is not None:
-            page = await self._send(requests.batches(after))
+        async for page in self._each_page(requests.batches):
             for batch in page.batches:
                 yield batch
-            after = page.next_after if page.batches else None
 
     async def batch_results(
         self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
@@ -264,6 +258,14 @@ class AsyncClient:
     async def cancel_batch(self, batch_id: str) -> None:
         """As ``Client.cancel_batch``."""
         await self._send(requests.cancel_batch(batch_id))
+
+    async def _each_page(self, make: Callable[[str], Request[NamedPage]]) -> AsyncIterator[NamedPage]:
+        """As in the other client."""
+        after: str | None = ""
+        while after is not None:
+            page = await self._send(make(after))
+            yield page
+            after = page.next_after if len(page) else None
 
     async def _listed(self, pages: Pages[_List]) -> _List:
         while (request := pages.next_request()) is not None:

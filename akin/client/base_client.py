@@ -1,12 +1,12 @@
 """The base class of clients: connections, and sending of requests with retries."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Self, TypeVar
 
 import httpx
 
-from akin.client.pagination import Pages
+from akin.client.pagination import NamedPage, Pages
 from akin.client.params import as_sent
 from akin.client.requests import Request
 from akin.client.responses import parsing
@@ -46,6 +46,14 @@ class BaseClient:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def _each_page(self, make: Callable[[str], Request[NamedPage]]) -> Iterator[NamedPage]:
+        """Yield the pages of a list; ``make`` returns the request for the page after a name, "" the first."""
+        after: str | None = ""
+        while after is not None:
+            page = self._send(make(after))
+            yield page
+            after = page.next_after if len(page) else None  # an empty page could repeat forever
 
     def _listed(self, pages: Pages[_List]) -> _List:
         while (request := pages.next_request()) is not None:

@@ -7,12 +7,15 @@ from typing import Any, Final, Generic, TypeVar
 
 from akin.client.params import as_sent
 from akin.client.requests import Request
+from akin.client.responses.batches import BatchList
+from akin.client.responses.matches import ProfileList
 from akin.client.responses.papers import AnswerWarning, PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
 PAGE: Final = 100  # entries, the largest page of a service
 
 _List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
+NamedPage = TypeVar("NamedPage", ProfileList, BatchList)
 
 
 class Pages(Generic[_List]):

@@ -46,11 +46,8 @@ class Resources(BaseClient):
 
     def profiles(self) -> Iterator[ProfileSummary]:
         """Yield the saved profiles, ordered by name."""
-        after: str | None = ""
-        while after is not None:
-            page = self._send(requests.profiles(after))
+        for page in self._each_page(requests.profiles):
             yield from page.profiles
-            after = page.next_after if page.profiles else None
 
     def delete_profile(self, name: str) -> None:
         """Delete a saved profile, if it exists."""
@@ -140,11 +137,8 @@ class Resources(BaseClient):
 
     def batches(self) -> Iterator[Batch]:
         """Yield the batches of this key, the last started first; with a key of scope admin, those of all."""
-        after: str | None = ""
-        while after is not None:
-            page = self._send(requests.batches(after))
+        for page in self._each_page(requests.batches):
             yield from page.batches
-            after = page.next_after if page.batches else None
 
     def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[BatchResult]:
         """Yield the results in order, from number ``start``, as they finish; interruptions are retried.

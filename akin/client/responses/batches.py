@@ -38,6 +38,10 @@ class BatchList:
     batches: tuple[Batch, ...]
     next_after: str | None
 
+    def __len__(self) -> int:
+        """Return the number of batches on this page."""
+        return len(self.batches)
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

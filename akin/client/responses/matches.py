@@ -108,6 +108,10 @@ class ProfileList:
     profiles: tuple[ProfileSummary, ...]
     next_after: str | None
 
+    def __len__(self) -> int:
+        """Return the number of profiles on this page."""
+        return len(self.profiles)
+
 
 @dataclass(frozen=True, slots=True)
 class MatchReason:
