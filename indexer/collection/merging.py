@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
 from models.counts import counted
-from models.errors import AkinError, SnapshotCorruptError, StorageError
+from models.errors import SnapshotCorruptError, StorageError
 from models.types import ProgressFn, ignore_progress
 
 _KEPT_PAPERS: Final = 10_000  # copied from a segment at once
@@ -52,14 +52,14 @@ class Tiers:
     def due(self, snapshot: Snapshot, *, but: Collection[str] = ()) -> range | None:
         """Return the numbers of the segments to merge next, or ``None``; none of the segments ``but``."""
         alive = snapshot.live_rows
-        stretch = [0]  # the numbers of the first segment of a stretch and of the one after it
-        for number, segment in enumerate(snapshot.segments):
-            if segment.entry.name not in but and alive[number] < self.live * segment.entry.n_rows:
-                return range(number, number + 1)
+        left_out = [-1]  # the numbers of the segments that are not merged, and of one before and after all
+        for number, (segment, n_rows) in enumerate(zip(snapshot.segments, alive, strict=True)):
             if segment.entry.name in but:
-                stretch += [number, number + 1]
-        stretch.append(len(alive))
-        for first, end in zip(stretch[::2], stretch[1::2], strict=True):
+                left_out.append(number)
+            elif n_rows < self.live * segment.entry.n_rows:
+                return range(number, number + 1)
+        for before, end in pairwise([*left_out, len(alive)]):
+            first = before + 1
             if (run := self.run(alive[first:end])) is not None:
                 return range(first + run.start, first + run.stop)
         return None
@@ -111,7 +111,7 @@ def merge(
     or the disk has no room for a merged one, the others are merged first. Then the first error is raised:
     SnapshotCorruptError or StorageError. Raises BuildLockedError if another process is merging.
     """
-    merged, refused = None, list[AkinError]()
+    merged, refused = None, None
     but: set[str] = set()
     with _merge_lock(data):
         while True:
@@ -122,15 +122,15 @@ def merge(
             try:
                 _expect_mergeable(data, base, run)
             except (SnapshotCorruptError, StorageError) as error:
-                refused.append(error)
+                refused = refused or error
                 but.update(segment.entry.name for segment in base.segments[run.start : run.stop])
                 continue
             done = _merge(data, base, run, device, keep, on_progress, tiers.most_rows)
             if done is None:
                 break
             merged = done
-    if refused:
-        raise refused[0]
+    if refused is not None:
+        raise refused
     return merged
 
 
