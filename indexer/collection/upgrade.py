@@ -24,7 +24,7 @@ from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import PAPERS
 from indexer.snapshot.snapshot import Snapshot
-from indexer.words.file import WORDS, write_words
+from indexer.words.file import WORDS, words_in, write_words
 from models.checksums import digest_of, sha256_of
 from models.text.words import RULES
 from models.types import ProgressFn, ignore_progress
@@ -83,7 +83,7 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
         compare_files(source, {PAPERS: entry.files[PAPERS]})
         for name in entry.files.keys() - {WORDS}:
             link_or_copy(source / name, target / name)
-        write_words(target / WORDS, target / PAPERS)
+        write_words(target / WORDS, words_in(target / PAPERS))
         return {**asdict(entry), "files": {**entry.files, WORDS: sha256_of(target / WORDS)}}
 
     folder = (

@@ -73,6 +73,9 @@ class _NewPart:
     def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
         return cast(np.ndarray, self.embedded.functions)
 
+    def words(self) -> None:
+        """Return nothing: words are counted where papers become part of a segment."""
+
     def table(self) -> pa.Table:
         """Return the columns of the papers, with a facet per sentence: the corpus's, else the tagger's."""
         table = papers_to_table(self.papers)

@@ -31,7 +31,7 @@ from indexer.snapshot.segment import (
     VECTORS,
     Segment,
 )
-from indexer.words.file import WORDS, write_words
+from indexer.words.file import WORDS, KeptWords, merged_words, words_in, write_words
 from models.checksums import digest_of, hashes64, sha256_of
 from models.types import ProgressFn, ignore_progress, rows_of
 
@@ -69,6 +69,10 @@ class SegmentPart(Protocol):
 
     def table(self) -> pa.Table:
         """Return the columns of the papers, every sentence with a facet."""
+        ...
+
+    def words(self) -> KeptWords | None:
+        """Return the words of the papers, or ``None`` if they must be counted."""
         ...
 
 
@@ -130,6 +134,11 @@ class KeptPart:
         """Return the columns of the papers, every sentence with a facet."""
         return self._opened().table(self._positions)
 
+    def words(self) -> KeptWords | None:
+        """Return the words of the papers; ``None`` if the segment has none by the current rules."""
+        words = self._opened().words
+        return KeptWords(words, self._positions) if words is not None and words.has_current_rules else None
+
 
 def write_vectors(folder: Path, parts: Sequence[SegmentPart], batches: BatchBounds = _BATCHES) -> None:
     """Write the files of a segment except words and indexes; the parts are read one at a time."""
@@ -166,7 +175,10 @@ def write_segment(
     ``backend`` is the backend for sentence vectors; for function vectors it is chosen by their number.
     """
     write_vectors(folder, parts, batches)
-    write_words(folder / WORDS, folder / PAPERS)
+    kept = [words for part in parts if (words := part.words()) is not None]
+    counted = merged_words(kept, folder) if len(kept) == len(parts) else words_in(folder / PAPERS)
+    write_words(folder / WORDS, counted)
+    del kept, counted
     _release_memory()
     n_rows = sum(part.n_rows for part in parts)
     n_papers = len(load_array(folder / OFFSETS, mmap_mode="r")) - 1

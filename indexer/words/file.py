@@ -11,12 +11,14 @@ The schema's metadata names the rules of models/text/words.py by which the words
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import count
+from functools import partial
+from itertools import count, groupby
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +72,13 @@ class SegmentWords:
 _LISTS: Final = tuple(each.name for each in fields(SegmentWords) if not each.kw_only)
 
 
+class KeptWords(NamedTuple):
+    """The words of the papers at ``positions`` of a segment, counted by the current rules."""
+
+    words: SegmentWords
+    positions: Int64[np.ndarray, " n_papers"]
+
+
 def open_words(path: Path) -> SegmentWords:
     """Open the words in a file, memory-mapped; compare its checksum first."""
     row = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
@@ -77,15 +86,19 @@ def open_words(path: Path) -> SegmentWords:
     return SegmentWords(*(np.asarray(row.column(name).values) for name in _LISTS), rules=rules)
 
 
-def write_words(path: Path, papers: Path) -> None:
-    """Count the words of ``papers``, a file of columns, and write them to ``path``."""
-    with pa.memory_map(str(papers)) as source:
-        table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
-        words = words_of(_counted(table), path.parent)
+def write_words(path: Path, words: SegmentWords) -> None:
+    """Write words to ``path``."""
     row = pa.record_batch({name: _listed(getattr(words, name)) for name in _LISTS})
     row = row.replace_schema_metadata({_RULES_KEY: words.rules})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, row.schema) as writer:
         writer.write_batch(row)
+
+
+def words_in(papers: Path) -> SegmentWords:
+    """Count the words of ``papers``, a file of columns; temporary files are in its folder."""
+    with pa.memory_map(str(papers)) as source:
+        table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
+        return words_of(_counted(table), papers.parent)
 
 
 def words_of(
@@ -97,17 +110,38 @@ def words_of(
     folder), so that the system can reclaim their memory. ``at_once`` cells, or those of one paper, are sorted
     in memory at a time. Raises OSError.
     """
+    return _sorted_words(partial(_spooled, papers), folder, at_once)
+
+
+def merged_words(
+    kept: Sequence[KeptWords], folder: Path | None = None, *, at_once: int = _CELLS_AT_ONCE
+) -> SegmentWords:
+    """Return the words of the papers that are kept of segments, as ``words_of`` without counting again."""
+    return _sorted_words(partial(_spooled_again, kept), folder, at_once)
+
+
+_Spooled = tuple[UInt64[np.ndarray, " n_words"], Int64[np.ndarray, " n_papers_plus_1"]]
+
+
+def _sorted_words(
+    spool: Callable[[IO[bytes], IO[bytes]], _Spooled], folder: Path | None, at_once: int
+) -> SegmentWords:
+    """Return the words of the cells that ``spool`` writes to a file of numbers and one of counts.
+
+    ``spool`` returns the hash of each number, and where the cells of each paper begin.
+    """
     with TemporaryFile(dir=folder) as numbers_file, TemporaryFile(dir=folder) as counts_file:
-        hashes, starts = _spooled(papers, numbers_file, counts_file)
+        hashes, starts = spool(numbers_file, counts_file)
         numbers = _mapped(numbers_file, np.dtype(np.int32))
         counts = _mapped(counts_file, np.dtype(np.uint8))
-    order = np.argsort(hashes)
-    place = np.empty(len(order), dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
     blocks = [(block, slice(starts[block.start], starts[block.stop])) for block in _blocks(starts, at_once)]
-    times = np.zeros(len(order), dtype=np.int64)  # the document frequency of each stem
+    times = np.zeros(len(hashes), dtype=np.int64)  # the document frequency of each stem
     for _, cells in blocks:
-        times += np.bincount(numbers[cells], minlength=len(order))
+        times += np.bincount(numbers[cells], minlength=len(hashes))
+    order = np.argsort(hashes)
+    order = order[times[order] > 0]
+    place = np.empty(len(hashes), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
     word_starts = np.concatenate([[0], np.cumsum(times[order])])
     by_word = [_temporary_array(len(numbers), np.dtype(dtype), folder) for dtype in (np.uint32, np.uint8)]
     following = word_starts[:-1].copy()  # where the next paper of each stem goes
@@ -124,13 +158,8 @@ def words_of(
     )
 
 
-def _spooled(
-    papers: Iterable[WordCounts], numbers_file: IO[bytes], counts_file: IO[bytes]
-) -> tuple[UInt64[np.ndarray, " n_words"], Int64[np.ndarray, " n_papers_plus_1"]]:
-    """Write the cells of papers, with stems numbered in order of occurrence.
-
-    Returns the hashes of the stems, and where the cells of each paper begin.
-    """
+def _spooled(papers: Iterable[WordCounts], numbers_file: IO[bytes], counts_file: IO[bytes]) -> _Spooled:
+    """Write the cells of papers, with stems numbered in order of occurrence."""
     known: defaultdict[str, int] = defaultdict(count().__next__)
     lengths = array("q", [0])
     for counted in papers:
@@ -139,6 +168,21 @@ def _spooled(
         lengths.append(len(counted))
     hashes = hashes64(known)
     return hashes, np.cumsum(np.frombuffer(lengths, np.int64))
+
+
+def _spooled_again(kept: Sequence[KeptWords], numbers_file: IO[bytes], counts_file: IO[bytes]) -> _Spooled:
+    """Write the cells of papers of segments, with stems numbered by hash; some may occur in none of them."""
+    runs = [(words, list(run)) for words, run in groupby(kept, key=attrgetter("words"))]
+    hashes = np.unique(np.concatenate([words.words for words, _ in runs]))
+    lengths: list[Int64[np.ndarray, ...]] = [np.zeros(1, dtype=np.int64)]
+    for words, run in runs:
+        places = np.searchsorted(hashes, words.words).astype(np.int32)
+        for _, positions in run:
+            cells, starts = rows_of(words.paper_starts, positions)
+            numbers_file.write(places[words.numbers[cells]].tobytes())
+            counts_file.write(words.counts[cells].tobytes())
+            lengths.append(np.diff(starts))
+    return hashes, np.cumsum(np.concatenate(lengths))
 
 
 def _mapped(stream: IO[bytes], dtype: np.dtype[Any]) -> np.ndarray:

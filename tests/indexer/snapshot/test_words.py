@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from indexer.collection.growth import Bounds
 from indexer.collection.merging import compact
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.segment import PAPERS
 from indexer.words.collection import CollectionWords
-from indexer.words.file import SegmentWords, words_of
+from indexer.words.file import KeptWords, SegmentWords, merged_words, words_in, words_of
 from models.checksums import hash64
 from models.encoder import Encoder
 from models.text.words import WordCounts, count_words, stems
@@ -219,6 +221,38 @@ def test_cells_stand_by_paper_and_by_word(tmp_path: Path, at_once: int) -> None:
     assert turned == list(zip(by_word, made.papers, made.times, strict=True))
     types = [getattr(made, field.name).dtype.name for field in fields(made) if field.name != "rules"]
     assert ["uint64", "int64", "uint32", "uint8", "int64", "uint32", "uint8"] == types
+
+
+def same(one: SegmentWords, other: SegmentWords) -> bool:
+    """Return whether all lists are equal."""
+    return all(np.array_equal(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_words_of_merged_segments_are_those_counted_anew(tmp_path: Path, at_once: int) -> None:
+    """Words that occur in no paper that is kept are left out; no file stays on disk."""
+    first, second = words_of(bags(TEXTS)), words_of(bags([*TEXTS[3:], QUERY]))
+    kept = [KeptWords(first, np.array(own)) for own in ([0], [2, 3])] + [KeptWords(second, np.arange(1, 4))]
+    made = merged_words(kept, tmp_path, at_once=at_once)
+    assert not [*tmp_path.iterdir()]
+    assert same(words_of(bags([TEXTS[0], *TEXTS[2:6], QUERY])), made)
+    assert len(words_of(bags(TEXTS)).words) > len(merged_words(kept[:1]).words)
+    assert same(words_of(bags(["", ""])), merged_words([KeptWords(first, np.array([3, 3]))]))
+
+
+def test_a_merge_counts_no_words_again(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The merged segment has the words of its papers, taken from the segments' files."""
+    for n in (5, 9, 12):
+        corpus = write_corpus(tmp_path / f"{n}.jsonl", many_papers(n))
+        build_quietly(corpus, tmp_path / "data", hashing, bounds=Bounds(publish_every=2))
+    monkeypatch.delattr("indexer.snapshot.segment_writer.words_in")
+    compact(tmp_path / "data", open_snapshot(tmp_path / "data"), device="cpu", keep=1)
+    (merged,) = open_snapshot(tmp_path / "data").segments
+    assert merged.words is not None
+    (papers,) = (tmp_path / "data").glob(f"segments/{merged.entry.name}/{PAPERS}")
+    assert same(words_in(papers), merged.words)
 
 
 def test_of_very_many_rare_words_some_are_looked_up() -> None:

@@ -50,6 +50,9 @@ class MadePart:
         """Fail: no part has function vectors."""
         raise AssertionError
 
+    def words(self) -> None:
+        """Return nothing: no part has its words counted."""
+
     def table(self) -> pa.Table:
         """Return the columns of the papers."""
         numbers = range(self.first, self.first + self.n_papers)
