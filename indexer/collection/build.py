@@ -33,12 +33,13 @@ from indexer.files.data_folder import KEEP, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
+from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, readable_snapshot, served_snapshot
 from indexer.snapshot.removal import remove_generations
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import BuildLockedError, StorageError
+from models.errors import BuildLockedError, SnapshotCorruptError, StorageError
 from models.types import ProgressFn, Unit
 
 _TIDYING_S: Final = 2.0  # the most that a service takes to remove the files of a killed build
@@ -270,7 +271,7 @@ class _Load:
             )
         except BuildLockedError:  # a service is merging already
             return
-        except StorageError as error:  # such as a disk without room: all papers are published
+        except (StorageError, SnapshotCorruptError) as error:  # such as a full disk: all is published
             self.unmerged = str(error)
 
 
@@ -281,16 +282,17 @@ def _publish_rest(
 
     Returns the manifest served then, and why segments were not merged, if they were not.
     """
-    manifest = publish_pending(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
+    publish_pending(data, annotator, catalog, on_progress=on_progress, keep=keep)
+    unmerged = ""
     try:
-        manifest = merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
+        merge(data, device=device, keep=keep, on_progress=on_progress)
         with DataFolder(data).publishing():
             remove_generations(data, ())  # remove the files of an earlier run that was killed while merging
     except BuildLockedError:  # a service is merging already
         pass
-    except StorageError as error:  # all papers are published
-        return manifest, str(error)
-    return manifest, ""
+    except (StorageError, SnapshotCorruptError) as error:  # all papers are published, some segments merged
+        unmerged = str(error)
+    return read_manifest(data, current_generation(data)), unmerged
 
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:

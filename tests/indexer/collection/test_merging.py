@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 import akin
 from indexer.catalog.catalog import Catalog
+from indexer.collection import build as building
 from indexer.collection import merging
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import Tiers, compact, merge
@@ -305,6 +307,20 @@ def test_what_cannot_be_merged_does_not_keep_others_apart(
         merge(data, base, tiers=PAIRS, keep=KEEP)
     after = [segment.entry.name for segment in open_snapshot(data, beside=base).segments]
     assert (before[:2], 3) == (after[:2], len(after))
+
+
+def test_indexing_reports_the_generation_that_a_merge_left(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If only some of the segments that are due can be merged, the report is of what is served then."""
+    data = in_segments(tmp_path, (32, 32, 9), hashing)
+    segments = DataFolder(data).segments.iterdir()
+    free = sum(file.stat().st_size for segment in segments for file in segment.iterdir()) // 2
+    monkeypatch.setattr(building, "merge", partial(merge, tiers=PAIRS))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    report = build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(82)), data, hashing)
+    assert "free some space" in report.unmerged
+    assert (current_generation(data), 3) == (report.manifest.generation, len(report.manifest.segments))
 
 
 def test_a_merge_makes_room_by_removing_what_a_killed_one_wrote(
