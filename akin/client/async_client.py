@@ -27,6 +27,7 @@ from akin.client.params import (
     Seeds,
     SentenceKeywords,
     SentenceRequest,
+    Submissions,
     as_sent,
     ids_of,
 )
@@ -103,7 +104,7 @@ class AsyncClient:
 
     async def match(
         self,
-        submissions: Iterable[SeedLike],
+        submissions: Submissions,
         profiles: Profiles,
         **params: Unpack[MatchRequest],
     ) -> MatchAnswer:

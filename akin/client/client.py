@@ -25,6 +25,7 @@ from akin.client.params import (
     SeedLike,
     Seeds,
     SentenceRequest,
+    Submissions,
     Unlike,
     ids_of,
 )
@@ -140,7 +141,7 @@ class Client(Resources):
 
     def match(
         self,
-        submissions: Iterable[SeedLike],
+        submissions: Submissions,
         profiles: Profiles,
         *,
         conflicts: Sequence[tuple[int, str]] | None = None,

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isfinite
 from pathlib import Path
-from types import NoneType
 from typing import Any, Literal, NotRequired, Required, TypedDict
 from urllib.parse import quote
 
@@ -113,19 +112,13 @@ class Draft(TypedDict):
     abstract: str | Sequence[str]
 
 
-class NewPaper(TypedDict):
-    """A paper to add, or to replace the one with the same id; ``facets`` has one facet per sentence."""
+class Submission(Draft):
+    """A paper to match; profiles with the name of one of its ``authors`` are in conflict with it."""
 
-    id: str
-    title: str
-    abstract: str | Sequence[str]
-    facets: NotRequired[Sequence[FacetName | None]]
-    year: NotRequired[int | None]
-    venue: NotRequired[str | None]
     authors: NotRequired[Sequence[str]]
-    url: NotRequired[str | None]
-    doi: NotRequired[str | None]
-    fields: NotRequired[Sequence[str]]
+
+
+Submissions = Iterable[SeedLike | Submission]
 
 
 class RecommendationsShape(Results, total=False):
@@ -206,7 +199,7 @@ class BatchMatch(TypedDict, total=False):
     With ``reasons`` 0, ``limit`` may be the number of profiles.
     """
 
-    submissions: Required[Iterable[SeedLike]]
+    submissions: Required[Submissions]
     profiles: Required[Profiles]
     conflicts: Sequence[tuple[int, str]]
     limit: int
@@ -253,7 +246,7 @@ def as_sent(value: Any, *place: object) -> Any:
         raise InputError(f"{where} must be a finite number.")
     if isinstance(value, str) and value.encode(errors="ignore").decode() != value:
         raise InputError(f"{where} must be text in Unicode; half of a character is in it (a surrogate).")
-    if not isinstance(value, str | int | float | NoneType):
+    if not isinstance(value, str | int | float | None):
         kinds = "a text, a number, a list or a dictionary"
         advice = "; give a list" if isinstance(value, Iterator) else ""
         raise InputError(f"{where} must be {kinds}, not {type(value).__name__}{advice}.")

@@ -19,6 +19,7 @@ from akin.client.params import (
     SearchRequest,
     SeedLike,
     SentenceRequest,
+    Submissions,
     id_of,
     ids_of,
     in_path,
@@ -87,9 +88,9 @@ def compare(a: SeedLike, b: SeedLike) -> Request[ComparedPapers]:
     return Request("POST", "/v1/compare", ComparedPapers, {"a": _query(a), "b": _query(b)})
 
 
-def match(submissions: Iterable[SeedLike], profiles: Profiles, params: MatchRequest) -> Request[MatchAnswer]:
+def match(submissions: Submissions, profiles: Profiles, params: MatchRequest) -> Request[MatchAnswer]:
     """Return a request for the profiles nearest to submissions; raises InputError for invalid ones."""
-    body = _match_body(submissions, profiles, params)
+    body = _match_body({**params, "submissions": submissions, "profiles": profiles})
     quotas = body.pop("quotas", {})
     quotas = mapping_of(quotas, "Quotas are a dictionary of numbers by the names of profiles")
     if unknown := set(quotas) - set(profiles):
@@ -100,12 +101,12 @@ def match(submissions: Iterable[SeedLike], profiles: Profiles, params: MatchRequ
     return Request("POST", "/v1/match", MatchAnswer, body)
 
 
-def _match_body(submissions: object, profiles: object, params: Mapping[str, Any]) -> dict[str, Any]:
+def _match_body(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        **params,
-        "submissions": [_query(each) for each in parts_of(submissions)],
-        "profiles": _profiles(profiles),
-        "conflicts": _conflicts(params.get("conflicts", ())),
+        **given,
+        "submissions": [_query(each) for each in parts_of(given.get("submissions"))],
+        "profiles": _profiles(given.get("profiles")),
+        "conflicts": _conflicts(given.get("conflicts", ())),
     }
 
 
@@ -152,7 +153,7 @@ def _profiles(given: object) -> list[dict[str, Any]]:
     ]
 
 
-def _query(given: SeedLike) -> dict[str, Any]:
+def _query(given: object) -> dict[str, Any]:
     given = id_of(given)
     return {"paper_id": given} if isinstance(given, str) else dict(mapping_of(given, _SEED))
 
@@ -273,8 +274,7 @@ def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
     if "profiles" in params:
         body["profiles"] = _profiles(params["profiles"])
     if "match" in params:
-        match = mapping_of(params["match"], "A match is a dictionary of submissions, profiles and options")
-        body["match"] = _match_body(match.get("submissions"), match.get("profiles"), match)
+        body["match"] = _match_body(mapping_of(params["match"], "A match is a dictionary of its keywords"))
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Request("POST", "/v1/batches", Batch, body, key)
 

@@ -1,14 +1,14 @@
 """Conversion of dictionaries and files into papers to upload."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 from warnings import warn
 
-from akin.client.params import NewPaper
+from akin.client.params import FacetName
 from models.counts import counted
 from models.errors import CorpusError, InputError
 from models.extras import needed
@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 
 MAX_ADDED: Final = 1_000  # papers in one request
 _SHOWN: Final = 3  # left out papers that a warning names
+
+
+class NewPaper(TypedDict):
+    """A paper to add, or to replace the one with the same id; ``facets`` has one facet per sentence."""
+
+    id: str
+    title: str
+    abstract: str | Sequence[str]
+    facets: NotRequired[Sequence[FacetName | None]]
+    year: NotRequired[int | None]
+    venue: NotRequired[str | None]
+    authors: NotRequired[Sequence[str]]
+    url: NotRequired[str | None]
+    doi: NotRequired[str | None]
+    fields: NotRequired[Sequence[str]]
+
 
 # A paper, a file, or several of them.
 Papers = NewPaper | str | Path | Iterable[NewPaper | str | Path]

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import orjson
 
-from akin.client.params import NewPaper
 from akin.client.signatures import spelt
-from akin.client.uploads import Papers, parts_of, without_missing
+from akin.client.uploads import NewPaper, Papers, parts_of, without_missing
 from akin.compiling import compile_in_background
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build

@@ -13,7 +13,7 @@ import akin
 from akin.cli.app import app
 from akin.cli.serving import mcp
 from akin.cli.serving.mcp import in_process
-from akin.client.params import NewPaper
+from akin.client.uploads import NewPaper
 from models.errors import ServiceError
 from service.access.api_keys import Keys, Scope
 from service.batches.job import ChunkContent, NewJob

@@ -8,9 +8,16 @@ from pydantic import BaseModel, Field, Tag
 
 from models.errors import QueryError
 from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag, utc_time
-from service.api.schemas.match import MAX_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
+from service.api.schemas.match import (
+    MAX_REASONS,
+    MatchShapeIn,
+    ProfileIn,
+    SubmissionIn,
+    named_alone,
+    to_profiles,
+)
 from service.api.schemas.saved.profiles import ProfileName
-from service.api.schemas.search.query import QueryIn, SeedIn
+from service.api.schemas.search.query import SeedIn
 from service.api.schemas.search.recommendations import (
     MAX_SEEDS,
     FirstRecommendationsIn,
@@ -140,8 +147,10 @@ class BatchConflictIn(Strict):
 class LargeMatchIn(MatchShapeIn):
     """Submissions and the profiles to match each of them with, as in /v1/match, but without assignment."""
 
-    submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)] = (
-        Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
+    submissions: Annotated[
+        list[SubmissionIn], Field(fail_fast=True, min_length=1, max_length=MAX_QUERIES)
+    ] = Field(
+        description="Papers of the collection or pasted ones, as queries of /v1/search, with their authors."
     )
     profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MAX_PROFILES)]
     conflicts: Annotated[list[BatchConflictIn], Field(fail_fast=True, max_length=MAX_CONFLICTS)] = Field(

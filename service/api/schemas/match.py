@@ -1,13 +1,16 @@
 """``POST /v1/match``: the profiles, such as reviewers by their papers, nearest to each submission."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, Tag, model_validator
 
-from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut
+from models.types import Paper
+from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut, kind_of, tag
 from service.api.schemas.saved.profiles import MAX_PAPERS, Papers, ProfileName, Quota
-from service.api.schemas.search.query import QueryIn
+from service.api.schemas.search.filters import Names
+from service.api.schemas.search.query import IndexedIn, PastedIn, TextIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.api.schemas.search.sentences import PaperSummaryOut
 from service.match.affinity import N_NEAREST
@@ -30,6 +33,26 @@ MAX_CONFLICTS = 10_000
 MAX_NEAREST = 100
 # Reasons of one answer, each with up to 64 alignments.
 MAX_REASONS = 2_000
+
+
+class PastedSubmissionIn(PastedIn):
+    """A title, an abstract, and the authors, as far as they are known."""
+
+    authors: Names = Field(
+        default_factory=list, description="Profiles with the name of one of them are in conflict."
+    )
+
+    def to_paper(self) -> Paper:
+        """Return the paper with its authors; it has sentences if the abstract is a list."""
+        return replace(super().to_paper(), authors=tuple(self.authors))
+
+
+SubmissionIn = Annotated[
+    Annotated[IndexedIn, Tag(tag("paper_id"))]
+    | Annotated[PastedSubmissionIn, Tag(tag("abstract"))]
+    | Annotated[TextIn, Tag(tag("text"))],
+    kind_of("paper_id", "abstract", "text", problem="give either paper_id, or title and abstract, or text"),
+]
 
 
 class ProfileIn(Strict):
@@ -95,8 +118,10 @@ class MatchShapeIn(Strict):
 class MatchIn(MatchShapeIn):
     """Submissions, the profiles to match them with, and what to return."""
 
-    submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MAX_SUBMISSIONS)] = (
-        Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
+    submissions: Annotated[
+        list[SubmissionIn], Field(fail_fast=True, min_length=1, max_length=MAX_SUBMISSIONS)
+    ] = Field(
+        description="Papers of the collection or pasted ones, as queries of /v1/search, with their authors."
     )
     profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MAX_PROFILES)]
     conflicts: Annotated[list[ConflictIn], Field(fail_fast=True, max_length=MAX_CONFLICTS)] = Field(

@@ -24,7 +24,7 @@ from akin.client.responses.papers import AnswerWarning
 from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
 from service.answer_warnings import WarningCode, coverage_warning, warning
-from service.api.schemas import base, papers
+from service.api.schemas import base, match, papers
 from service.api.schemas.search import filters, query, recommendations, results, search, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
@@ -453,6 +453,7 @@ def test_requests_have_the_fields_of_the_service() -> None:
         params.RecommendationsRequest.__annotations__
     )
     assert names_in(query.SeedIn) == set(params.Seed.__annotations__)
+    assert set(match.PastedSubmissionIn.model_fields) == set(params.Submission.__annotations__)
     names = set(sentences.SentenceSearchIn.model_fields) - {"query"}
     names |= query_fields(sentences.SentenceSearchIn)
     assert names == set(params.SentenceRequest.__annotations__)

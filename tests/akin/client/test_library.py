@@ -14,7 +14,7 @@ import pytest
 
 import akin
 from akin.client.client import Client
-from akin.client.params import NewPaper
+from akin.client.uploads import NewPaper
 from akin.local.collection import Collection
 from models.errors import InputError, PaperNotFoundError, ServiceError, SnapshotMissingError
 from service.app import create_app

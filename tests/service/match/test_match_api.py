@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from akin.client.responses.matches import MatchedSubmission
 from service.context import check_deadline
 from service.match.answer import Matcher
 from service.search.engine import SearchEngine
@@ -126,6 +127,27 @@ def test_authors_are_those_of_the_paper_with_the_title(sentence_client: TestClie
     assert [("third", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
     (submission,) = matched(sentence_client, pasted, **asked, own_conflicts=False)["submissions"]
     assert 2 == len(submission["profiles"])
+
+
+def test_authors_of_a_pasted_submission_are_not_matched_with_it(
+    sentence_client: TestClient, hashed_data: Path
+) -> None:
+    """A pasted submission may have authors, also in a batch, but no query of a search has."""
+    pasted = {"title": "Unknown", "abstract": "Rivers flood. We measure floods of rivers."}
+    named = {**pasted, "authors": ["Ada B. Lovelace", "Nobody Else"]}
+    profiles = {"Lovelace, Ada B.": ["demo:p03-m02"], "other": ["demo:p05-m04"]}
+    with client_of(hashed_data) as service:
+        client = python_client(service)
+        answer = client.match([pasted, named], profiles)
+        assert [2, 1] == [len(each.profiles) for each in answer.submissions]
+        assert ["other"] == [each.profile for each in answer.submissions[1].profiles]
+        free = client.match([named], profiles, own_conflicts=False).submissions[0]
+        assert 2 == len(free.profiles)
+        job = client.batch(match={"submissions": [pasted, named], "profiles": profiles})
+        answers = [each.answer for each in client.batch_results(job.id, poll_s=0.05)]
+        assert [2, 1] == [len(each.profiles) for each in answers if isinstance(each, MatchedSubmission)]
+    refused = sentence_client.post("/v1/search", json={"query": named})
+    assert (422, True) == (refused.status_code, "authors" in refused.text)
 
 
 @pytest.mark.parametrize("name", [" ", "a\u0000", "a\ufffdb"])
