@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -130,13 +131,13 @@ def test_authors_are_those_of_the_paper_with_the_title(sentence_client: TestClie
 
 
 def test_authors_of_a_pasted_submission_are_not_matched_with_it(
-    sentence_client: TestClient, hashed_data: Path
+    sentence_client: TestClient, hashed_data: Path, tmp_path: Path
 ) -> None:
     """A pasted submission may have authors, also in a batch, but no query of a search has."""
     pasted = {"title": "Unknown", "abstract": "Rivers flood. We measure floods of rivers."}
     named = {**pasted, "authors": ["Ada B. Lovelace", "Nobody Else"]}
     profiles = {"Lovelace, Ada B.": ["demo:p03-m02"], "other": ["demo:p05-m04"]}
-    with client_of(hashed_data) as service:
+    with client_of(Path(copytree(hashed_data, tmp_path / "data"))) as service:
         client = python_client(service)
         answer = client.match([pasted, named], profiles)
         assert [2, 1] == [len(each.profiles) for each in answer.submissions]
