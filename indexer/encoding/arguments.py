@@ -9,6 +9,7 @@ from indexer.files.notes import read_note, write_note
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator, load_annotator
+from models.checkpoints.checkpoints import absolute_name
 from models.errors import EncoderMismatchError, SnapshotCorruptError, SnapshotMissingError
 from models.text.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Precision
@@ -65,7 +66,8 @@ def _begun_with(data: Path) -> dict[str, Any]:
 def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
     """Return the arguments ``given`` (not ``None`` or empty), completed by those of the collection.
 
-    If its first build was interrupted, those of that build complete them.
+    The folder of an encoder becomes absolute. If its first build was interrupted, those of that build
+    complete them.
     A corpus that is to ``replace`` the collection takes its arguments too, unless the served generation is
     damaged or lost, which the corpus then repairs. Without ``replace``, raises SnapshotCorruptError or
     SnapshotMissingError in that case.
@@ -78,6 +80,8 @@ def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildAr
         usual = None
     kept = _begun_with(data) if usual is None else {name: getattr(usual, name) for name in _OF_COLLECTION}
     chosen = {name: value for name, value in given.items() if value not in {None, ""}}
+    if "encoder" in chosen:
+        chosen["encoder"] = absolute_name(chosen["encoder"])
     return BuildArguments(**{"encoder": "minilm", **kept, **chosen})
 
 

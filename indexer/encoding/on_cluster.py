@@ -5,6 +5,7 @@ machine, finished parts are kept if a process is killed.
 """
 
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,17 +16,20 @@ from typing import Any, Self
 import structlog
 
 from indexer.cluster import ACTOR_CPUS, connect, machines, placement_strategy, start_failure
+from indexer.encoding.arguments import expect_models
 from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, read_part
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
 from models.encoders.device_names import checked_device
-from models.errors import AkinError, EncoderError, InputError, StorageError
+from models.errors import AkinError, EncoderError, EncoderMismatchError, InputError, StorageError
 from models.types import Paper
 
 # How often a part is retried if its actor dies; Ray restarts the actor, on another machine if necessary.
 _TRIES = 3
 # Seconds that an actor of a lost machine has to start on another machine, including loading its models.
 LOST_S = 120.0
+# Seconds that an actor has to start, including loading its models: others may hold its GPU.
+START_S = 300.0
 # Seconds between two checks whether the machines are still there.
 _POLL_S = 1.0
 _PROBE_GROUP = "looks"  # calls that an actor answers while it encodes
@@ -45,9 +49,19 @@ class Encoder:
         return os.getpid()
 
     def encode(self, into: Path, papers: Sequence[Paper], like: Manifest) -> Path:
-        """Encode papers into a part under ``into``; return its folder; raises EncoderError, StorageError."""
+        """Encode papers into a part under ``into``; return its folder.
+
+        Raises EncoderError, StorageError; EncoderMismatchError if the models here are not those of ``like``.
+        """
         if not into.parent.is_dir():
             raise StorageError(f"{into}: not found on a machine of the cluster; {_FOLDER_REMEDY}.")
+        try:
+            expect_models(like, self._annotator)
+        except EncoderMismatchError as error:
+            raise EncoderMismatchError(
+                f"{socket.gethostname()}, a machine of the cluster, has other models than this one: copy the "
+                "models there, under the same path, and install the same version of Akin."
+            ) from error
         return encode_part(into, papers, self._annotator, like=like, on_progress=lambda n_papers: None).folder
 
 
@@ -56,13 +70,14 @@ class _Worker:
     """An actor, the number of its unfinished parts, and whether it was given up.
 
     ``probe`` is a call that it has not answered yet, wherever it runs; ``silent_since`` is when it was first
-    found not to answer, ``None`` if it answers.
+    found not to answer, ``None`` if it answers. It ``has_started`` once it has answered.
     """
 
     actor: Any
     machine: str
     n_begun: int = 0
     is_lost: bool = False
+    has_started: bool = False
     probe: Any = None
     silent_since: float | None = None
 
@@ -73,8 +88,10 @@ class EncodeOnCluster:
     ``device`` is the device of the build: ``cpu`` uses no GPU, ``cuda`` nothing else. ``per_gpu``
     actors share each GPU: one alone waits for its processor more than for the GPU. The actors end with the
     context. If the machine of an actor is lost and the actor does not start on another within ``lost_s``
-    seconds, the other actors take over its parts. Raises what ``connect`` and ``machines`` raise, and
-    InputError if ``cuda`` was named and no machine has a GPU.
+    seconds, or if it does not start at all within ``start_s``, the others take over its parts.
+
+    Raises what ``connect`` and ``machines`` raise, and InputError if ``cuda`` was named and no machine has a
+    GPU.
     """
 
     def __init__(
@@ -85,8 +102,9 @@ class EncodeOnCluster:
         device: str = "auto",
         per_gpu: int = 1,
         lost_s: float = LOST_S,
+        start_s: float = START_S,
     ) -> None:
-        self._lost_s = lost_s
+        self._lost_s, self._start_s = lost_s, start_s
         self._ray = connect(address)
         resources = {each["NodeID"]: each["Resources"] for each in self._ray.nodes()}
         found = machines(self._ray)
@@ -178,26 +196,29 @@ class EncodeOnCluster:
         return folder
 
     def _lost(self, worker: _Worker) -> bool:
-        """Give up an actor whose machine is lost and that no other machine runs; return whether it was.
+        """Give up an actor that does not start, or whose machine is lost; return whether it was given up.
 
         Raises EncoderError if no actor is left.
         """
-        if worker.machine in {each["NodeID"] for each in self._ray.nodes() if each["Alive"]}:
+        is_there = worker.machine in {each["NodeID"] for each in self._ray.nodes() if each["Alive"]}
+        if worker.has_started and is_there:
             return False
         if self._answers(worker):
-            worker.silent_since = None
+            worker.has_started, worker.silent_since = True, None
             return False
         worker.silent_since = worker.silent_since or time.monotonic()
-        if time.monotonic() - worker.silent_since < self._lost_s:
+        if time.monotonic() - worker.silent_since < (self._start_s if is_there else self._lost_s):
             return False
         worker.is_lost = True
         self._workers.remove(worker)
         self._ray.kill(worker.actor)
-        log.warning("encoder_lost", machine=worker.machine, n_left=len(self._workers))
+        event = "encoder_lost" if worker.has_started else "encoder_not_started"
+        log.warning(event, machine=worker.machine, n_left=len(self._workers))
         if not self._workers:
             raise EncoderError(
-                "No machine of the cluster is left to encode on; add one, then run the same command again to "
-                "resume."
+                "No process of the cluster encodes: their machines are lost, or others hold all GPUs or "
+                "processors. Free some, add a machine, or choose another --device; then run the same command "
+                "again to resume."
             )
         return True
 

@@ -146,14 +146,19 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
                 f"{', '.join(sorted([*CHECKPOINTS, 'hashing']))}, or the path of a checkpoint folder."
             )
         require_files(folder)
-        # Absolute, so that a later reader of the name finds the folder from any working directory.
-        return LocalCheckpoint(str(folder.resolve()), folder, read_pooling(folder))
+        return LocalCheckpoint(absolute_name(name), folder, read_pooling(folder))
     checkpoint = CHECKPOINTS[name]
     packaged = packaged_folder(checkpoint.package)
     folder = packaged or _from_hub(name, checkpoint)
     require_files(folder)
     changes = None if checkpoint.changes is None else SHIPPED_WEIGHTS / checkpoint.changes
     return LocalCheckpoint(name, folder, checkpoint.pooling, checkpoint.sha256, changes)
+
+
+def absolute_name(name: str) -> str:
+    """Return the name of an encoder; for a folder its absolute path, found from any working directory."""
+    is_folder = name not in CHECKPOINTS and name != "hashing" and _is_folder(Path(name))
+    return str(Path(name).resolve()) if is_folder else name
 
 
 def _is_folder(path: Path) -> bool:

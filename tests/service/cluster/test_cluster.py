@@ -20,8 +20,15 @@ from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import Part
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
-from models.encoder import Encoder
-from models.errors import EncoderError, InputError, ShardAwayError, SnapshotMissingError, WeightsError
+from models.encoder import Encoder, load_encoder
+from models.errors import (
+    EncoderError,
+    EncoderMismatchError,
+    InputError,
+    ShardAwayError,
+    SnapshotMissingError,
+    WeightsError,
+)
 from models.types import Facet, Filters
 from service.answer_warnings import WarningCode
 from service.api.answers import Answers
@@ -33,7 +40,7 @@ from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery, Seed
 from service.search.sentences import Likeness, SentenceQuery, search_sentences
-from tests.support.annotators import hashing_annotator
+from tests.support.annotators import KeywordTagger, hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.ray import RayCluster
@@ -272,6 +279,22 @@ def test_models_that_do_not_load_on_the_cluster_are_told(
         pytest.raises(
             EncoderError, match=r"\(.*/models/mine is not there\.\); models must be at the same path"
         ),
+    ):
+        build_quietly(corpus, tmp_path / "data", hashing, encode=encode)
+
+
+def test_other_models_on_the_cluster_are_refused(
+    ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
+) -> None:
+    """If a machine has other models under the same names, nothing that it encodes is stored."""
+
+    def other() -> Annotator:
+        return Annotator(load_encoder("hashing"), tagger=KeywordTagger("other"))
+
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
+    with (
+        EncodeOnCluster(ray_cluster.address, other) as encode,
+        pytest.raises(EncoderMismatchError, match="a machine of the cluster, has other models"),
     ):
         build_quietly(corpus, tmp_path / "data", hashing, encode=encode)
 

@@ -41,5 +41,36 @@ def test_a_gpu_that_is_lost_leaves_its_parts_to_the_others(
         assert 40 == len(open_snapshot(tmp_path / "there"))
         nodes[1].kill()
         soon(lambda: n_gpus() == 0, timeout_s=60)
-        with pytest.raises(EncoderError, match="No machine of the cluster is left"):
+        with pytest.raises(EncoderError, match="No process of the cluster encodes"):
             build_quietly(corpus, tmp_path / "nowhere", hashing, encode=encode)
+
+
+def test_gpus_that_others_hold_do_not_hold_up_a_build(
+    ray_cluster: RayCluster, tmp_path: Path, hashing: Encoder
+) -> None:
+    """Actors that do not start leave their parts to the others; if none starts, the error says what to do."""
+    ray = connect(ray_cluster.address)
+    nodes = [ray_cluster.add_node("--num-gpus=1") for _ in range(2)]
+    soon(lambda: ray.available_resources().get("GPU") == 2, timeout_s=60)
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(12))
+    holders = [ray.remote(num_cpus=0, num_gpus=1)(Holder).remote() for _ in range(2)]
+    ray.get([each.answer.remote() for each in holders])
+    with (
+        EncodeOnCluster(ray_cluster.address, hashing_annotator, start_s=2.0) as encode,
+        pytest.raises(EncoderError, match=r"others hold all GPUs.* choose another --device"),
+    ):
+        build_quietly(corpus, tmp_path / "nowhere", hashing, encode=encode)
+    ray.kill(holders[0])
+    soon(lambda: ray.available_resources().get("GPU") == 1, timeout_s=60)
+    with EncodeOnCluster(ray_cluster.address, hashing_annotator, start_s=20.0) as encode:
+        build_quietly(corpus, tmp_path / "there", hashing, bounds=Bounds(part=4), encode=encode)
+        assert (1, 12) == (len(encode.actors), len(open_snapshot(tmp_path / "there")))
+    for node in nodes:
+        node.kill()
+
+
+class Holder:
+    """An actor that holds a GPU."""
+
+    def answer(self) -> None:
+        """Answer once it runs."""

@@ -62,6 +62,17 @@ def test_a_first_build_that_goes_on_keeps_its_encoder(corpus: Path, tmp_path: Pa
     assert "float32" == arguments_for(data).dtype
 
 
+def test_the_folder_of_an_encoder_is_found_from_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is kept by its absolute path, and a name as it is, even beside a folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "minilm", "hashing"):
+        (tmp_path / name).mkdir()
+    found = [arguments_for(tmp_path, encoder=name).encoder for name in ("mine", "minilm", "hashing", "none")]
+    assert [str(tmp_path / "mine"), "minilm", "hashing", "none"] == found
+
+
 def test_a_changed_corpus_takes_up_only_what_is_the_same(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
