@@ -1,5 +1,7 @@
 """Devices of encoders: choice, batch sizes, and out-of-memory detection."""
 
+from typing import Final
+
 import torch
 
 from models.encoders.device_names import DEVICE_NAME, DEVICES
@@ -10,6 +12,8 @@ from models.types import Precision
 CPU_BATCH_TOKENS = 2_048
 CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
+# What ``auto`` no longer chooses in this process: "cuda" once a model did not fit, so that all use the CPU.
+GIVEN_UP: Final[set[str]] = set()
 # In messages of a CPU, of cuBLAS when it starts, and of other CUDA calls.
 _FULL = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 _BFLOAT16_PRODUCTS = ("avx512_bf16", "amx_bf16")  # of x86; elsewhere AUTO stays with float32
@@ -26,9 +30,12 @@ def default_batch_tokens(device: torch.device) -> int:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Return the named device; ``auto`` is CUDA if available, else the CPU. Raises EncoderError."""
+    """Return the named device; ``auto`` is CUDA if available and not given up, else the CPU.
+
+    Raises EncoderError.
+    """
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() and "cuda" not in GIVEN_UP else "cpu")
     if DEVICE_NAME.fullmatch(device) is None:
         raise EncoderError(f"Unknown device {device!r}; expected {DEVICES}.")
     resolved = torch.device(device)

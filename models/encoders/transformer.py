@@ -17,6 +17,7 @@ from models.checkpoints.checkpoints import DocumentPooling, LocalCheckpoint, ver
 from models.checkpoints.fingerprints import fingerprint
 from models.encoders.devices import (
     CPU,
+    GIVEN_UP,
     default_batch_tokens,
     out_of_memory,
     resolve_device,
@@ -72,6 +73,7 @@ class Transformer:
                 )
             torch.cuda.empty_cache()
             log.warning("encoder_loaded_on_cpu", device=str(chosen))
+            GIVEN_UP.add(chosen.type)
             self._fits(CPU, precision)
         self.batch_tokens = batch_tokens or default_batch_tokens(self.device)
         config = self._models[self.device].config

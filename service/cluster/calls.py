@@ -13,7 +13,7 @@ from service.cluster.shard import Generation
 from service.context import check_deadline
 
 # Between two checks of the deadline of a request, and of whether the called processes are still there.
-_SLICE_S: Final = 0.1
+SLICE_S: Final = 0.1
 
 log = structlog.get_logger(__name__)
 
@@ -67,7 +67,7 @@ def ended(ray: Any, begun: Mapping[Any, Replica], generation: Generation) -> lis
     left = list(begun)
     while left:
         check_deadline()
-        more, left = first_done(ray, left, n=len(left), timeout_s=_SLICE_S)
+        more, left = first_done(ray, left, n=len(left), timeout_s=SLICE_S)
         done += more
         left = [ref for ref in left if generation in begun[ref].opened]
     check_deadline()  # first, as a shard's own error only names the time that was left

@@ -6,11 +6,12 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 from indexer.snapshot.manifest import Manifest
-from models.errors import AkinError, ShardAwayError
+from models.errors import AkinError, DeadlineError, ShardAwayError
 from service.context import check_deadline
 
 # Between two checks of the deadline of a waiting caller.
 _POLL_S = 0.1
+_TOO_SLOW = "The shards take too long to open; try again in a moment."
 
 
 @dataclass(slots=True)
@@ -34,7 +35,9 @@ class Placement:
             self.opening.set_result(None)
         else:
             failure = error if isinstance(error, AkinError) else ShardAwayError("The shards were not opened.")
-            self.opening.set_exception(failure)
+            # Those who wait may have more time than the request that had it opened.
+            is_late = isinstance(failure, DeadlineError)
+            self.opening.set_exception(ShardAwayError(_TOO_SLOW) if is_late else failure)
 
     def expect_opened(self, *, timeout_s: float) -> None:
         """Wait until another thread has had the generation opened.
@@ -45,7 +48,7 @@ class Placement:
         while not wait([self.opening], timeout=_POLL_S).done:
             check_deadline()
             if time.monotonic() > until:
-                raise ShardAwayError("The shards take too long to open; try again in a moment.")
+                raise ShardAwayError(_TOO_SLOW)
         self.opening.result()
 
 

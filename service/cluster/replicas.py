@@ -195,7 +195,9 @@ class Replicas:
                 "machine_without_shard",
                 machines=sorted(idle),
                 n_shards=len(self.of),
-                remedy="set AKIN_SHARDS to the number of machines, and restart the service",
+                remedy="restart the service"
+                if self._is_planned
+                else "set AKIN_SHARDS to the number of machines, and restart the service",
             )
 
     def _places(self) -> ClusterMachines:

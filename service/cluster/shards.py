@@ -16,13 +16,13 @@ from indexer.snapshot.manifest import Manifest
 from models.errors import AkinError, InternalError, ShardAwayError
 from service.background import RepeatedTask
 from service.cache.digests import generation_digest
-from service.cluster.calls import cancel, ended, first_done, result_of
+from service.cluster.calls import SLICE_S, cancel, ended, first_done, result_of
 from service.cluster.cluster_machines import JOIN_S
 from service.cluster.degraded import SHARD_AWAY
 from service.cluster.placement import Placement, assign_shards
 from service.cluster.replicas import LOOKS, OPEN_S, Replica, Replicas
 from service.cluster.shard import Generation
-from service.context import remaining_s
+from service.context import check_deadline, remaining_s
 from service.degradation import Degradation
 
 # How long a shard may take to say that it is there, in seconds; if it takes longer, it is away. A search may
@@ -197,9 +197,9 @@ class Shards:
         failures: dict[int, AkinError] = {}
         until = time.monotonic() + OPEN_S
         while (away := self.away(generation)) and away <= {each.shard for each in begun.values()}:
-            left_s = max(0.0, until - time.monotonic())
-            done, _ = first_done(self._ray, list(begun), n=1, timeout_s=left_s)
-            if not done:
+            check_deadline()
+            done, _ = first_done(self._ray, list(begun), n=1, timeout_s=SLICE_S)
+            if not done and time.monotonic() > until:
                 break
             for ref in done:
                 if error := self._opened(replica := begun.pop(ref), generation, ref):
@@ -246,7 +246,6 @@ class Shards:
                 replica.note(added=held, gone=replica.opened - served.keys())
                 for generation in names.keys() - served.keys():
                     actor.close.remote(generation)
-            self._open_also(replica, {each: served[each] for each in served.keys() - held})
         except ShardAwayError as error:
             replica.lose()
             if isinstance(error.__cause__, self._ray.exceptions.ActorDiedError):  # it will not restart
@@ -255,8 +254,11 @@ class Shards:
                 log.warning("shard_killed", shard=replica.shard, silent_s=self._hang_s)
                 self._ray.kill(replica.actor)
             raise
-        self._spread(replica, served)
-        self.replicas.warn_of_idle()
+        try:
+            self._open_also(replica, {each: served[each] for each in served.keys() - held})
+        finally:
+            self._spread(replica, served)
+            self.replicas.warn_of_idle()
 
     def _open_also(self, replica: Replica, missing: Mapping[Generation, Placement]) -> None:
         """Have one process open more generations; raises the error of the last one that fails."""

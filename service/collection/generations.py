@@ -46,6 +46,11 @@ OTHER_ENCODER: Final = Degradation(
     "A newer generation was made with another encoder than AKIN_ENCODER; the older one stays in use.",
     "unset AKIN_ENCODER, or set it to the new encoder, and restart the service",
 )
+DEVICE_FULL: Final = Degradation(
+    "swap",
+    "A newer generation does not fit into the memory of the GPUs beside the older one, which stays in use.",
+    "restart the service, which then opens the newer one alone, or add GPUs",
+)
 _log = structlog.get_logger(__name__)
 
 # (generation, or None for the served one; an engine to share segments and encoder with)

@@ -6,11 +6,17 @@ from contextlib import ExitStack
 import structlog
 
 from indexer.files.file_system import is_read_only, limits_of
-from models.errors import EncoderMismatchError, StorageError
+from models.errors import DeviceFullError, EncoderMismatchError, StorageError
 from service.background import RepeatedTask
 from service.cache.store import Cache
 from service.cluster.snapshot import ShardedSnapshot
-from service.collection.generations import GENERATION_NOT_SERVED, OTHER_ENCODER, Engines, open_warm_engine
+from service.collection.generations import (
+    DEVICE_FULL,
+    GENERATION_NOT_SERVED,
+    OTHER_ENCODER,
+    Engines,
+    open_warm_engine,
+)
 from service.collection.ingest import (
     CATALOG_NOT_WRITABLE,
     CHANGES_NOT_SERVED,
@@ -60,7 +66,7 @@ class ServedCollection:
             self.engines.follow,
             every_s=timings.follow_every_s,
             failure=GENERATION_NOT_SERVED,
-            failures={EncoderMismatchError: OTHER_ENCODER},
+            failures={EncoderMismatchError: OTHER_ENCODER, DeviceFullError: DEVICE_FULL},
         )
         self.publishing = RepeatedTask(
             self.ingest.keep_up,

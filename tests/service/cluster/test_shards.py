@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from models.errors import ShardAwayError
+from models.errors import ShardAwayError, SnapshotMissingError
 from service.cluster.degraded import PROCESS_AWAY, SHARD_AWAY
 from service.cluster.shard import Generation
 from service.context import Deadline, set_deadline
@@ -67,6 +67,42 @@ def test_a_second_user_waits_no_longer_than_its_request(
     assert "DeadlineError" == type(error).__name__
     ray.shards[0].may_open.set()
     assert not shards.away(first.result(20))
+    shards.close()
+
+
+def test_the_first_user_waits_no_longer_than_its_request(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A request that has a generation opened ends at its deadline; others are told to try again."""
+    shards = shards_of(tmp_path)
+    ray.shards[0].may_open.clear()
+
+    def served() -> None:
+        set_deadline(Deadline(1.0))
+        shards.serve(manifest)
+
+    first = ray.threads.submit(served)
+    soon(lambda: bool(ray.shards[0].n_opening))
+    second = ray.threads.submit(shards.serve, manifest)
+    assert "DeadlineError" == type(first.exception(20)).__name__
+    assert isinstance(second.exception(20), ShardAwayError)
+    ray.shards[0].may_open.set()
+    assert not shards.away(ray.threads.submit(shards.serve, manifest).result(20))
+    shards.close()
+
+
+def test_a_generation_that_does_not_open_leaves_the_others(
+    ray: PretendedRay, tmp_path: Path, manifest: Manifest
+) -> None:
+    """A process that cannot open one generation, as from a stale copy of the folder, keeps what it has."""
+    shards = shards_of(tmp_path, n_shards=1, n_replicas=2, answer_s=0.1)
+    served = shards.serve(manifest)
+    second = list(shards.replicas)[1]
+    ray.shards[1].failure = SnapshotMissingError("another generation of this name")
+    newer = shards.serve(replace(manifest, generation="newer"))
+    with pytest.raises(ShardAwayError):
+        shards._look(second)
+    assert (True, False) == (served in second.opened, newer in second.opened)
     shards.close()
 
 
