@@ -15,16 +15,19 @@ n_steps = 500
 """
 
 import tomllib
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from indexer.files.durable import storage_errors
-from models.checkpoints.checkpoints import CHECKPOINTS
+from models.checkpoints.checkpoints import CHECKPOINTS, LocalCheckpoint
 from models.errors import InputError
 from models.training.batches import Mixing
+from models.training.objectives.batch import RetrievalObjective
+from models.training.objectives.distances import DOCUMENT
 from models.training.rhetoric.phrases import PHRASES
 from models.types import Precision
 from service.validation import faults_of, sentence
@@ -156,6 +159,30 @@ def require_possible(config: RunConfig) -> None:
         )
     if config.steps.patience is not None and config.held_out is None:
         raise InputError("patience needs a figure to watch; add a [held_out] table, or leave patience out.")
+
+
+def pooled_for(
+    checkpoint: LocalCheckpoint, config: RunConfig, objectives: Sequence[RetrievalObjective]
+) -> LocalCheckpoint:
+    """Return a checkpoint of documents as one of sentences, if an objective trains sentence vectors.
+
+    So ASPIRE's models begin with SPECTER (semantics 3.10). Raises InputError if the encoder remains one of
+    documents, but is to be measured by its sentences, or to have a tagger or function encoder.
+    """
+    pooling = checkpoint.pooling
+    if pooling.kind != "document" or any(own.reads_sentences for own in objectives):
+        return replace(checkpoint, pooling=replace(pooling, kind="contextual"))
+    if config.facets is not None or config.functions is not None:
+        raise InputError(
+            f"{config.encoder!r} has vectors of documents alone and no objective trains sentences, which "
+            "[facets] and [functions] read; leave these tables out."
+        )
+    if config.held_out is not None and set(config.held_out.distances) != {DOCUMENT}:
+        raise InputError(
+            f"{config.encoder!r} has vectors of documents alone and no objective trains sentences; add "
+            'distances = ["document"] to [held_out].'
+        )
+    return checkpoint
 
 
 def _from_folder(value: Any, folder: Path) -> Any:

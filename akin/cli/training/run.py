@@ -13,7 +13,7 @@ from rich.text import Text
 
 from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.training.card import FUNCTIONS, TAGGER, model_card, reservation
-from akin.cli.training.config import RunConfig, require_possible, settings_of
+from akin.cli.training.config import RunConfig, pooled_for, require_possible, settings_of
 from akin.cli.training.curve import curve
 from akin.cli.training.facets import LabelledPapers, read_all_labelled, train_facets
 from akin.cli.training.functions import find_examples, train_functions
@@ -123,7 +123,7 @@ class Run:
         in_batch = config.mixing is Mixing.IN_BATCH
         require_learnable(self.sets, self._objectives, batch=config.steps.batch, in_batch=in_batch)
         self.overlaps = () if self.held_out is None else overlaps(self.held_out, self.sets)
-        checkpoint = locate_checkpoint(config.encoder)
+        checkpoint = pooled_for(locate_checkpoint(config.encoder), config, self._objectives)
         base = fingerprint(checkpoint, verify_weights(checkpoint), max_tokens=config.max_tokens)
         self.digest = _digest(_decisive(config, base), self.sets)
         self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)

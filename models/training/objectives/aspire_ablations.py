@@ -29,6 +29,7 @@ class MaxTriplet:
 
     margin: float = 1.0
     served_tau: ClassVar[float | None] = None
+    reads_sentences: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)
@@ -48,6 +49,7 @@ class AttentionTriplet:
 
     margin: float = 1.0
     tau: float = 0.5
+    reads_sentences: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)

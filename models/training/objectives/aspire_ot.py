@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -20,6 +21,7 @@ class TransportTriplet:
 
     margin: float = 1.0
     tau: float = 0.5
+    reads_sentences: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)

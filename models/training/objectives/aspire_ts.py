@@ -27,6 +27,7 @@ class TextualSupervision:
     margin: float = 1.0
 
     served_tau: ClassVar[float | None] = None
+    reads_sentences: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)

@@ -1,6 +1,7 @@
 """ASPIRE's TS + OT: the weighted sum of the two losses (ASPIRE, section 3.2.3; semantics 3.10)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -19,6 +20,7 @@ class SupervisedTransport:
     tau: float = 0.5
     sentences: float = 1.0
     transport: float = 1.0
+    reads_sentences: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive(tau=self.tau)

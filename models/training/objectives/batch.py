@@ -52,6 +52,11 @@ class RetrievalObjective(Protocol):
         """The temperature that a search should use too, in units of distance; None without a temperature."""
         ...
 
+    @property
+    def reads_sentences(self) -> bool:
+        """Whether it trains sentence vectors, not document vectors alone."""
+        ...
+
     def __call__(self, batch: EncodedBatch) -> torch.Tensor:
         """Return the loss of a batch, a scalar to minimise; may draw random numbers from torch."""
         ...

@@ -16,6 +16,7 @@ from models.errors import InputError
 from models.training.objectives.batch import EncodedBatch
 from models.training.objectives.distances import (
     DISTANCES,
+    DOCUMENT,
     TEMPERED,
     all_distances,
     require_distance,
@@ -49,6 +50,11 @@ class InBatch:
     def served_tau(self) -> float | None:
         """``tau`` if one of the distances uses it, otherwise ``None``."""
         return self.tau if TEMPERED.intersection(self.distances) else None
+
+    @property
+    def reads_sentences(self) -> bool:
+        """Whether one of the distances is not that of document vectors."""
+        return set(self.distances) != {DOCUMENT}
 
     def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
         """Return the loss; 0 for one example without negatives, which has nothing to learn from."""

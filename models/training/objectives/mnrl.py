@@ -24,6 +24,7 @@ class MultipleNegatives:
     scale: float = 20.0
 
     served_tau: ClassVar[float | None] = None
+    reads_sentences: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_positive(scale=self.scale)

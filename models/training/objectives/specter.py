@@ -26,6 +26,7 @@ class DocumentTriplet:
     mean: bool = True
 
     served_tau: ClassVar[float | None] = None
+    reads_sentences: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_positive(margin=self.margin, or_zero=True)

@@ -12,7 +12,7 @@ from jaxtyping import Float32
 from models.encoder import PAPERS_PER_CALL, Encoder
 from models.training.examples import Example
 from models.training.pairs.citing import short_text
-from models.types import Paper, ProgressFn
+from models.types import Paper, ProgressFn, Unit
 
 Rows = Float32[np.ndarray, "_ dim"]
 
@@ -22,12 +22,16 @@ def align(
 ) -> list[Example]:
     """Return the examples with ``aligned``: each paper's sentence nearest to any context, by dot product.
 
-    Query and positive are aligned independently, as in ASPIRE. Examples without contexts stay unchanged.
+    Query and positive are aligned independently, as in ASPIRE. Examples without contexts stay unchanged. An
+    encoder of documents, such as CoSentBert, encodes each sentence alone.
     """
     contexts = {context for example in examples for context in example.contexts}
     papers = {name: texts[name] for e in examples if e.contexts for name in (e.query, e.positive)}
     vectors = _encoded([short_text(context, context) for context in sorted(contexts)], encoder, on_progress)
-    rows = _encoded([replace(paper, id=name) for name, paper in sorted(papers.items())], encoder, on_progress)
+    of_papers = _one_by_one if encoder.spec.unit is Unit.DOCUMENT else _encoded
+    rows = of_papers(
+        [replace(paper, id=name) for name, paper in sorted(papers.items())], encoder, on_progress
+    )
     aligned = []
     for example in examples:
         if not example.contexts:
@@ -53,3 +57,13 @@ def _encoded(papers: Sequence[Paper], encoder: Encoder, on_progress: ProgressFn)
         vectors |= {paper.id: own.sentences for paper, own in zip(block, encoded, strict=True)}
         on_progress("aligning", start + len(block), len(papers))
     return vectors
+
+
+def _one_by_one(papers: Sequence[Paper], encoder: Encoder, on_progress: ProgressFn) -> dict[str, Rows]:
+    """Return the vectors of the sentences of each text, each sentence encoded alone, by the text's id."""
+    alone = {
+        paper.id: [short_text(f"{paper.id} {i}", each.text) for i, each in enumerate(paper.sentences)]
+        for paper in papers
+    }
+    vectors = _encoded([each for own in alone.values() for each in own], encoder, on_progress)
+    return {name: np.concatenate([vectors[each.id] for each in own]) for name, own in alone.items()}

@@ -16,7 +16,7 @@ from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.loop import History, State
-from models.types import ignore_progress
+from models.types import Unit, ignore_progress
 from service.search.rerank import default_tau
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
@@ -56,6 +56,32 @@ def test_a_search_takes_the_temperature_that_the_encoder_was_trained_at(
     assert default_tau(spec, text=True) == 0.1  # short texts have a separate temperature
 
 
+@pytest.mark.parametrize(
+    ("objective", "measured_by", "extra", "expected"),
+    [
+        ('{ name = "in-batch", distances = ["ot"] }', "single", "", Unit.SENTENCE),
+        ('{ name = "in-batch", distances = ["document"] }', "document", "", Unit.DOCUMENT),
+        ('{ name = "specter" }', "document", "", Unit.DOCUMENT),
+        ('{ name = "mnrl" }', "single", "", r'add distances = \["document"\]'),
+        ('{ name = "mnrl" }', "document", '[facets]\nlabelled = ["set"]\n', "leave these tables out"),
+    ],
+)
+def test_an_encoder_of_documents_becomes_what_is_trained(
+    tmp_path: Path, objective: str, measured_by: str, extra: str, expected: Unit | str
+) -> None:
+    """It becomes one of sentences if an objective trains them; else nothing may read its sentences."""
+    config = write_run(tmp_path)
+    (tmp_path / "encoder" / "akin.json").write_text('{"kind": "document"}')
+    text = config.read_text().replace(OBJECTIVE, objective).replace('["single"]', f'["{measured_by}"]')
+    config.write_text(text + extra)
+    if not isinstance(expected, Unit):
+        with pytest.raises(InputError, match=expected):
+            Run(read_config(config), tmp_path / "out", device="cpu")
+        return
+    Run(read_config(config), tmp_path / "out", device="cpu").export(tmp_path / "trained")
+    assert expected == load_encoder(str(tmp_path / "trained"), device="cpu").spec.unit
+
+
 def test_one_encoder_has_one_temperature(tmp_path: Path) -> None:
     """Sets with different temperatures are refused before training."""
     other = '[[sets]]\npath = "set"\nobjective = { name = "ot", tau = 0.3 }\n'
@@ -82,12 +108,14 @@ def test_a_finished_run_says_how_another_share_is_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra: str) -> None:
     """Training and export use the learned mix of layers and keep it unchanged, whatever share is exported."""
-    running = configured(tmp_path, '{ name = "specter" }', extra=extra)
+    config = write_run(tmp_path, extra=extra)
+    text = config.read_text().replace(OBJECTIVE, '{ name = "specter" }')
+    config.write_text(text.replace('["single"]', '["document"]'))
     base = tmp_path / "encoder"
     mix = torch.tensor([[0.3, -1.2, 0.9]])
     save_file({**load_file(base / WEIGHTS), LAYER_MIX: mix}, base / WEIGHTS, metadata={"format": "pt"})
     (base / "akin.json").write_text('{"kind": "document"}')
-    running = Run(running.config, tmp_path / "out", device="cpu")
+    running = Run(read_config(config), tmp_path / "out", device="cpu")
     papers = list(running.sets[0].texts.values())[:4]
     expected = load_encoder(str(base), device="cpu").encode(papers)
     with torch.no_grad():

@@ -29,7 +29,7 @@ from models.training.pairs.citing import (
 from models.training.pairs.cropping import independent_crops, inverse_cloze
 from models.training.pairs.leaks import LeakGuard, n_shared
 from models.training.trainable import Trainable
-from models.types import Paper, ignore_progress
+from models.types import EncodedPaper, Paper, Unit, ignore_progress
 
 SENTENCES = ("We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time.")
 
@@ -244,9 +244,23 @@ def test_sentences_are_aligned_with_what_is_cited_of_them() -> None:
         Example("a", "b", contexts=("How proteins fold in cells was shown (one, two).",)),
         Example("b", "a"),
     ]
-    first, second = align(given, texts, HashingEncoder(), on_progress=ignore_progress)
-    assert first.aligned == (1, 2)
-    assert second.aligned is None
+    for encoder in (HashingEncoder(), OfDocuments()):
+        first, second = align(given, texts, encoder, on_progress=ignore_progress)
+        assert first.aligned == (1, 2)
+        assert second.aligned is None
+
+
+class OfDocuments:
+    """An encoder of documents: the mean of the sentence vectors of another."""
+
+    def __init__(self) -> None:
+        self._encoder = HashingEncoder()
+        self.spec = replace(self._encoder.spec, unit=Unit.DOCUMENT)
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Return one vector for each paper."""
+        rows = [own.sentences.mean(axis=0) for own in self._encoder.encode(papers, layers=layers)]
+        return [EncodedPaper(row[None], row, 0) for row in rows]
 
 
 def test_what_is_held_out_shares_no_text_with_training() -> None:
