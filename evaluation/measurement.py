@@ -100,7 +100,7 @@ def load_collection(name: str, path: Path, *, limit_queries: int | None = None) 
 
 
 def read_run(path: Path, collection: Collection) -> Run:
-    """Read a run file over ``collection``; raises InputError if it answers none of the queries."""
+    """Read a run file over ``collection``; raises InputError if it has none of its queries or its papers."""
     run = read_trec(path)
     if not any(query.id in run.scores for query in collection.queries):
         raise InputError(
@@ -109,6 +109,12 @@ def read_run(path: Path, collection: Collection) -> Run:
             f"{collection.queries[0].id!r}; give the collection that the run was made on."
             if collection.queries
             else f"{collection.name} has no queries to rank, so runs cannot be compared on it."
+        )
+    ranked = {paper_id for query in collection.queries for paper_id in run.scores.get(query.id, ())}
+    if ranked and ranked.isdisjoint(collection.papers):
+        raise InputError(
+            f"{path} ranks no paper of {collection.name}: one of its ids is {min(ranked)!r}, one of the "
+            f"collection's {next(iter(collection.papers), '')!r}; give papers the same ids."
         )
     return run
 
@@ -183,8 +189,19 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
 
 
 def with_unanswered(collection: Collection, runs: Sequence[Run]) -> Collection:
-    """Return the collection with a note for each set of queries that systems leave unanswered."""
-    return replace(collection, notes=(*collection.notes, *_unanswered(collection, runs)))
+    """Return the collection with notes on queries that systems leave unanswered, and on unknown papers."""
+    notes = (*_unanswered(collection, runs), *_unknown(collection, runs))
+    return replace(collection, notes=(*collection.notes, *notes))
+
+
+def _unknown(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        ranked = {paper_id for query in collection.queries for paper_id in run.scores.get(query.id, ())}
+        if unknown := ranked - collection.papers.keys():
+            yield (
+                f"{run.system} ranks {len(unknown):,} of {len(ranked):,} papers that the collection does not "
+                f"have, such as {min(unknown)}."
+            )
 
 
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:

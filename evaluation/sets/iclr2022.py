@@ -6,7 +6,7 @@ from pathlib import Path
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.beir import corpus_texts, record_id
 from evaluation.sets.files import json_lines, locate, read_qrels
-from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
+from evaluation.sets.papers import PaperText, notes_on, require_judged, text_of, to_papers
 from models.errors import InputError
 from models.types import Paper
 
@@ -55,7 +55,9 @@ def _queries(
         PaperText(record_id(record, path, number), text_of(record, "title"), text_of(record, "text"))
         for number, record in json_lines(path)
     )
-    queries, blank = to_papers(text for text in given if text.id in qrels)
+    texts = list(given)
+    require_judged([text.id for text in texts], qrels, path)
+    queries, blank = to_papers(text for text in texts if text.id in qrels)
     if blank:
         raise InputError(f"{path}: queries without title and text: {', '.join(blank)}; fetch it again.")
     for query_id, query in queries.items():

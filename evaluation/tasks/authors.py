@@ -25,6 +25,7 @@ from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.checksums import hash64
+from models.counts import counted
 from models.errors import InputError
 from models.types import Paper, ProgressFn
 from service.match.affinity import N_NEAREST
@@ -49,6 +50,7 @@ class AuthorSet:
     profiles: Mapping[str, Sequence[str]]
     ratings: Mapping[str, Mapping[str, float]]
     papers: Mapping[str, Paper]
+    notes: tuple[str, ...] = ()
 
 
 def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> AuthorSet:
@@ -56,11 +58,12 @@ def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> Au
 
     Raises InputError if the corpus has no such author, and what ``read_corpus`` raises.
     """
-    papers = {
-        each.id: each
-        for each in read_corpus(corpus, report=CorpusReport())
-        if each.year is not None and each.authors
-    }
+    report, papers, n_unusable = CorpusReport(), dict[str, Paper](), 0
+    for each in read_corpus(corpus, report=report):
+        if each.year is None or not each.authors:
+            n_unusable += 1
+        else:
+            papers[each.id] = each
     earlier, later = (
         _by_author(papers, lambda year: year < split),
         _by_author(papers, lambda year: year >= split),
@@ -83,7 +86,12 @@ def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> Au
     used = {each for ids in profiles.values() for each in ids} | {
         each for own in ratings.values() for each in own
     }
-    return AuthorSet(profiles, ratings, {each: papers[each] for each in sorted(used)})
+    notes = []
+    if report.broken:
+        notes.append(f"Left out: {counted(report.broken, 'row')} of {corpus.name} without a usable paper.")
+    if n_unusable:
+        notes.append(f"Left out: {counted(n_unusable, 'paper')} without a year or authors.")
+    return AuthorSet(profiles, ratings, {each: papers[each] for each in sorted(used)}, tuple(notes))
 
 
 def measure_authors(
@@ -116,7 +124,7 @@ def measure_authors(
         on_progress("comparing", len(rated), len(rated))
     counts = {system: pair_counts(made.ratings, [own]) for system, own in predicted.items()}
     rows = tuple(row for system, own in counts.items() for row in figure_rows(system, own))
-    return ReviewerMeasurement(len(made.ratings), len(rated), rows, loss_differences(counts), ())
+    return ReviewerMeasurement(len(made.ratings), len(rated), rows, loss_differences(counts), made.notes)
 
 
 def _by_author(papers: Mapping[str, Paper], counts: Callable[[int], bool]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from evaluation.statistics.bootstrap import resamples_for
 from evaluation.statistics.multiple import correct
 from evaluation.statistics.summary import ALL, Figures, Row, SystemComparison, compare
 from evaluation.tasks.task import TaskOptions
-from models.errors import CollectionMissingError
+from models.errors import CollectionMissingError, InputError
 
 # How many of a collection's measures are kept.
 _N_MEASURES: Final = 2
@@ -77,19 +77,21 @@ class MultiSetRanking:
     def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure each collection, with its name as the facet, and their mean, which has no interval.
 
-        A folder without a collection is left out, with a note. Raises CollectionMissingError if none has one.
+        A folder without a collection, or with one that cannot be read, is left out, with a note. Raises
+        CollectionMissingError if none can be measured.
         """
         of: dict[str, Figures] = {}
         left: list[str] = []
         for folder in sorted(each for each in path.iterdir() if each.is_dir()):
             try:
                 of[folder.name] = self.ranking.measure(folder, options)
-            except CollectionMissingError as error:
+            except InputError as error:
                 reason = str(error).partition("\n")[0].replace(str(folder), folder.name)
-                left.append(f"Left out: {reason}")
+                left.append(f"Left out: {reason if folder.name in reason else f'{folder.name}: {reason}'}")
         if not of:
             raise CollectionMissingError(
-                f"{path} holds no folder with a collection; give one with a folder for each collection."
+                f"{path} holds no folder with a collection; give one with a folder for each collection. "
+                + " ".join(left[:3])
             )
         rows = [
             replace(row, set=path.name, facet=name)

@@ -55,6 +55,17 @@ def test_papers_are_rated_by_who_wrote_them(corpus: Path) -> None:
     assert rated | {paper for own in made.profiles.values() for paper in own} == set(made.papers)
 
 
+def test_papers_that_cannot_be_used_are_counted(corpus: Path) -> None:
+    """Broken rows, and papers without a year or authors, are left out with a note."""
+    assert () == author_set(corpus, split=2019, n_authors=2).notes
+    with corpus.open("a") as file:
+        file.write('{"id": "x", "title": "No year", "abstract": "We study floods."}\n{"id": "y"}\n')
+    assert author_set(corpus, split=2019, n_authors=2).notes == (
+        "Left out: 1 row of corpus.jsonl without a usable paper.",
+        "Left out: 1 paper without a year or authors.",
+    )
+
+
 def test_who_is_drawn_is_the_same_each_time(corpus: Path) -> None:
     """Drawing fewer authors gives the first ones of a larger draw, with the same ratings."""
     two, three = (author_set(corpus, split=2019, n_authors=n) for n in (2, 3))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from akin.cli.evaluation.scores import comparison_table
 from evaluation.collection import DESCRIPTIONS, SETS, Collection
+from evaluation.measurement import load_collection
 from evaluation.run import Run, read_trec, write_trec
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.multiple import correct
@@ -314,6 +315,14 @@ def test_a_run_of_another_collection_is_refused(tmp_path: Path) -> None:
     compare = ("evaluate", "compare", tmp_path / "other.run", tmp_path / "other.run", "--set")
     assert "ranks papers for none of the 200 queries" in flat(run(*compare, "demo", status=1))
     assert "known: beir" in flat(run(*compare, "nothing", status=1))
+    query_id = load_collection("demo", DEMO_CORPUS).queries[0].id
+    write_trec(Run("other", {query_id: {"doi:y": 1.0}}), tmp_path / "other.run")
+    said = flat(run(*compare, "demo", status=1))
+    assert "ranks no paper of demo: one of its ids is 'doi:y', one of the collection's 'demo:p00-m00'" in said
+    write_trec(Run("other", {query_id: {"doi:y": 1.0, "demo:p00-m01": 2.0}}), tmp_path / "other.run")
+    assert "other.run ranks 1 of 2 papers that the collection does not have, such as doi:y" in flat(
+        run(*compare, "demo")
+    )
 
 
 def candidates_of(data: Path, **given: Any) -> dict[tuple[str, int, str], float]:

@@ -64,6 +64,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     EXAMPLES["beir"](folder / "several" / "one")
     EXAMPLES["beir"](folder / "several" / "two")
     (folder / "several" / "stray").mkdir()
+    EXAMPLES["beir"](folder / "several" / "broken")
+    (folder / "several" / "broken" / "queries.jsonl").write_text('{"_id": []}\n')
     (folder / "empty").mkdir()
     (folder / "none").mkdir()
     kept = Section("Gone", "2020-01-01", "a line", {"akin": "0"}, Figures(1, 1, (row("x", ALL, "MAP", 5.0),)))
@@ -99,10 +101,11 @@ def test_a_part_holds_its_systems_figures_and_comparisons(measured: Path) -> Non
 
 
 def test_the_mean_of_several_collections_counts_each_alike(measured: Path) -> None:
-    """The mean over two equal collections is their figure; a folder without a collection is noted."""
+    """The mean over two equal collections is their figure; folders without one that can be read are noted."""
     figures = read_sections(measured)["several"].figures
     rows = figures.rows
     assert [note for note in figures.notes if "Left out: stray holds no corpus" in note]
+    assert [note for note in figures.notes if "Left out: " in note and "broken" in note and "no _id" in note]
     found = {(each.facet, each.measure): each for each in rows}
     assert found["one", "MAP"].value == found["two", "MAP"].value == found[ALL, "MAP"].value
     assert (2, True) == (found[ALL, "MAP"].n, math.isnan(found[ALL, "MAP"].low))

@@ -12,6 +12,7 @@ from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` does not need them
     from evaluation.statistics.bootstrap import Interval
+    from evaluation.statistics.summary import Comparison
     from evaluation.tasks.candidates import CandidateRow
     from evaluation.tasks.facets import FacetMeasurement
     from evaluation.tasks.known_items import ItemMeasurement
@@ -38,8 +39,7 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
     ]
     for system, found in measured.differences:
         role = ", the best baseline" if system == measured.best_baseline else ""
-        verdict = "resolvable" if found.resolvable else "not resolvable"
-        line = f"{measured.tagger} − {system}{role}: {found.measure} {signed(found)} ({verdict})"
+        line = f"{measured.tagger} − {system}{role}: {found.measure} {signed(found)} ({_verdict(found)})"
         shown.append(Text(line, style="bold" if role else ""))
     return Group(*shown, *note_lines(measured.notes))
 
@@ -56,9 +56,15 @@ def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers")
         ),
     ]
     for system, found in measured.differences:
-        verdict = "resolvable" if found.resolvable else "not resolvable"
-        shown.append(Text(f"akin − {system}: {found.measure} {signed(found)} ({verdict})"))
+        shown.append(Text(f"akin − {system}: {found.measure} {signed(found)} ({_verdict(found)})"))
     return Group(*shown, *note_lines(measured.notes))
+
+
+def _verdict(found: "Comparison") -> str:
+    """Return whether a difference holds, alone and after correction for all comparisons of its measure."""
+    if found.resolvable and not found.holds:
+        return "resolvable alone, not after correction for all comparisons"
+    return "resolvable" if found.holds else "not resolvable"
 
 
 def _confusion_table(measured: "FacetMeasurement") -> Table:

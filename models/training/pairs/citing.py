@@ -63,7 +63,7 @@ def cocited_papers(
     """
     pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     together: defaultdict[str, set[str]] = defaultdict(set)
-    for known, cited_by in _cocited(_recorded(citations, together), papers).items():
+    for known, cited_by in _cocited(_recorded(citations, together, papers), papers).items():
         for pair in itertools.combinations(known, 2):
             pairs[pair] |= cited_by
     found = {pair: cited_by for pair, cited_by in sorted(pairs.items()) if len(cited_by) >= min_contexts}
@@ -79,11 +79,14 @@ def cocited_papers(
     ]
 
 
-def _recorded(citations: Iterable[Citation], together: Mapping[str, set[str]]) -> Iterator[Citation]:
-    """Yield the citations unchanged, and add to each paper in ``together`` those cited in its sentences."""
+def _recorded(
+    citations: Iterable[Citation], together: Mapping[str, set[str]], papers: Mapping[str, Paper]
+) -> Iterator[Citation]:
+    """Yield the citations unchanged, and add to each of ``papers`` in ``together`` those cited with it."""
     for citation in citations:
-        for name in citation.cited:
-            together[name].update(citation.cited)
+        known = papers.keys() & citation.cited
+        for name in known:
+            together[name].update(known)
         yield citation
 
 
