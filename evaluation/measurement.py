@@ -12,7 +12,7 @@ from evaluation.report.explained import ExplainedRanking
 from evaluation.run import Run, read_trec
 from evaluation.statistics.bootstrap import resamples_for
 from evaluation.statistics.multiple import correct_named, n_pairs
-from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
+from evaluation.statistics.summary import ALL, Comparison, Row, compare_each, summarise
 from evaluation.systems.system import VectorSystem, parse
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource, present_encoders
@@ -180,11 +180,9 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     # The best run was chosen with these same queries, so any pair could have been the one compared.
     n_family = n_pairs(len(runs))
     n_resamples = resamples_for(n_family)
-    found = [
-        (run.system, compare(main, best, run, facet=ALL, n_resamples=n_resamples)[0])
-        for run in runs
-        if run is not best
-    ]
+    others = [run for run in runs if run is not best]
+    compared = compare_each(main, best, others, facet=ALL, n_resamples=n_resamples)
+    found = [(run.system, comparison) for run, (comparison,) in zip(others, compared, strict=True)]
     return list(correct_named(found, n_family=n_family))
 
 

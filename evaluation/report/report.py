@@ -17,7 +17,7 @@ from evaluation.report.explained import ExplainedRanking, readable
 from evaluation.run import Run
 from evaluation.statistics.bootstrap import resamples_for
 from evaluation.statistics.multiple import correct, n_pairs
-from evaluation.statistics.summary import ALL, Comparison, Row, compare
+from evaluation.statistics.summary import ALL, Comparison, Row, compare_each
 from indexer.files.durable import replace_file, storage_errors
 
 __all__ = ["ExplainedRanking", "write_report"]
@@ -199,27 +199,29 @@ def _system_pairs(collection: Collection, runs: Sequence[Run], table: _Table) ->
     shown = replace(collection, measures=(table.measure,))
     values = {run.system: per_query(shown, run)[table.measure] for run in ordered}
     axis = ticks([value for of_system in values.values() for value in of_system.values()])
-    duels = [
-        _system_pair(
-            shown, ordered[0], other, of=len(ordered), values=values, axis=axis, name=f"duel-{number}"
-        )
-        for number, other in enumerate(ordered[1:])
+    if not ordered:
+        return []
+    best, *others = ordered
+    n_family = n_pairs(len(ordered))
+    compared = compare_each(shown, best, others, facet=ALL, n_resamples=resamples_for(n_family))
+    corrected = correct([comparison for (comparison,) in compared], n_family=n_family)
+    return [
+        _system_pair(shown, best, other, found, values=values, axis=axis, name=f"duel-{number}")
+        for number, (other, found) in enumerate(zip(others, corrected, strict=True))
     ]
-    corrected = correct([duel.comparison for duel in duels], n_family=n_pairs(len(ordered)))
-    return [replace(duel, comparison=found) for duel, found in zip(duels, corrected, strict=True)]
 
 
 def _system_pair(
     collection: Collection,
     best: Run,
     other: Run,
+    comparison: Comparison,
     *,
-    of: int,
     values: Mapping[str, Mapping[str, float]],
     axis: Sequence[float],
     name: str,
 ) -> _SystemPair:
-    """Compare ``best``, the best of ``of`` systems, with ``other``."""
+    """Show the ``comparison`` of ``best``, the best system, with ``other``, query by query."""
     upwards, across = values[best.system], values[other.system]
     points = [Point(query.id, across[query.id], upwards[query.id]) for query in collection.queries]
     better = sum(point.upwards > point.across for point in points)
@@ -238,5 +240,5 @@ def _system_pair(
         better=better,
         worse=worse,
         equal=len(points) - better - worse,
-        comparison=compare(collection, best, other, facet=ALL, n_resamples=resamples_for(n_pairs(of)))[0],
+        comparison=comparison,
     )

@@ -90,14 +90,27 @@ def difference(
 
     Raises InputError if the queries differ, if there are none or if a value is not finite.
     """
-    if a.keys() != b.keys():
-        raise InputError(
-            f"A paired difference needs the same queries on both sides; {len(a.keys() ^ b.keys())} are on "
-            "one side only. Compare two runs of one collection."
-        )
-    paired = {query_id: a[query_id] - b[query_id] for query_id in a}
-    named = _means({"": paired}, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
-    return named[""]
+    return differences(a, {"": b}, clusters, weights=weights, n_resamples=n_resamples, seed=seed)[""]
+
+
+def differences(
+    a: Mapping[str, float],
+    others: Mapping[Name, Mapping[str, float]],
+    clusters: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] | None = None,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+) -> dict[Name, Difference]:
+    """Return the ``difference`` of ``a`` and each of ``others``; the resamples are drawn only once."""
+    for b in others.values():
+        if a.keys() != b.keys():
+            raise InputError(
+                f"A paired difference needs the same queries on both sides; {len(a.keys() ^ b.keys())} are "
+                "on one side only. Compare two runs of one collection."
+            )
+    table = {name: {query_id: a[query_id] - b[query_id] for query_id in a} for name, b in others.items()}
+    return _means(table, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
 
 
 def intervals(

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from evaluation.collection import Collection, EvalQuery
 from evaluation.measures import per_query
 from evaluation.run import Run
-from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, difference, intervals
+from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, differences, intervals
 from models.errors import InputError
 
 ALL = "all"
@@ -213,24 +213,36 @@ def compare(
     least one is expected to look resolvable, more if there are few papers (evaluation.statistics.bootstrap).
     ``facet`` limits the result to one facet.
     """
-    values_a, values_b = per_query(collection, a), per_query(collection, b)
-    return [
-        Comparison(
-            measure=measure,
-            facet=group.facet,
-            difference=difference(
-                group.of(values_a[measure]),
-                group.of(values_b[measure]),
+    return compare_each(collection, a, [b], facet=facet, n_resamples=n_resamples, seed=seed)[0]
+
+
+def compare_each(
+    collection: Collection,
+    a: Run,
+    others: Sequence[Run],
+    *,
+    facet: str | None = None,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+) -> list[list[Comparison]]:
+    """Return ``compare`` of ``a`` with each of ``others``; all are measured on the same resamples."""
+    values, of_others = per_query(collection, a), [per_query(collection, b) for b in others]
+    compared: list[list[Comparison]] = [[] for _ in others]
+    for group in _groups(collection):
+        if group.fold != ALL or facet not in (None, group.facet):
+            continue
+        for measure in collection.measures:
+            found = differences(
+                group.of(values[measure]),
+                {number: group.of(own[measure]) for number, own in enumerate(of_others)},
                 group.clusters,
                 weights=group.weights,
                 n_resamples=n_resamples,
                 seed=seed,
-            ),
-        )
-        for group in _groups(collection)
-        if group.fold == ALL and facet in (None, group.facet)
-        for measure in collection.measures
-    ]
+            )
+            for number, difference in found.items():
+                compared[number].append(Comparison(measure, group.facet, difference))
+    return compared
 
 
 def _groups(collection: Collection) -> Iterator[_Group]:

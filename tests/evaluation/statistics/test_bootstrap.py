@@ -9,7 +9,15 @@ import pytest
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
-from evaluation.statistics.bootstrap import Difference, bounds, difference, interval, intervals, resamples_for
+from evaluation.statistics.bootstrap import (
+    Difference,
+    bounds,
+    difference,
+    differences,
+    interval,
+    intervals,
+    resamples_for,
+)
 from evaluation.statistics.multiple import correct, holm, n_pairs
 from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from models.errors import InputError
@@ -223,6 +231,19 @@ def test_two_runs_of_one_name_are_refused() -> None:
     """Two runs with the same name are refused."""
     with pytest.raises(InputError, match="the same name"):
         summarise(collection(), [run("one"), run("one", "q1")])
+
+
+def test_several_differences_are_those_of_each_alone() -> None:
+    """Differences from several systems at once are those from each, up to rounding."""
+    drawn = np.random.default_rng(0).uniform(0, 100, (4, 30))
+    own, *others = ({f"q{i}": float(value) for i, value in enumerate(row)} for row in drawn)
+    clusters = {query: f"c{number // 2}" for number, query in enumerate(own)}
+    found = differences(own, dict(enumerate(others)), clusters)
+    for number, other in enumerate(others):
+        alone = astuple(difference(own, other, clusters))
+        assert pytest.approx(alone, abs=1e-12) == astuple(found[number])
+    with pytest.raises(InputError, match="same queries on both sides; 1 are"):
+        differences(own, {0: own, 1: {**own, "q30": 0.0}}, {**clusters, "q30": "c"})
 
 
 def test_a_clear_lead_is_resolvable_and_a_thin_one_is_not() -> None:
