@@ -1,13 +1,46 @@
 """A run: a system's ranking for every query of a collection, in the TREC run format."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64, Int64
 
 from indexer.corpus.source import Lines, open_source
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
+
+
+class PaperScores(Mapping[str, float]):
+    """Scores by paper, 12 bytes each: several runs share the ``paper_ids``, of which each has ``positions``.
+
+    A single score is found in time linear in their number; read several by ``items``.
+    """
+
+    def __init__(
+        self,
+        paper_ids: Sequence[str],
+        positions: Int64[np.ndarray, " n_scored"],
+        scores: Float64[np.ndarray, " n_scored"],
+    ) -> None:
+        self._paper_ids = paper_ids
+        self._positions = positions.astype(np.int32)
+        self._scores = scores.astype(np.float64)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._paper_ids.__getitem__, self._positions.tolist())
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, paper_id: str) -> float:
+        return dict(self.items())[paper_id]
+
+    def items(self) -> ItemsView[str, float]:
+        """Return the ids and scores, like those of a dictionary."""
+        return dict(zip(self, self._scores.tolist(), strict=True)).items()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +67,7 @@ class Run:
 
         The ranking depends on the scores alone, never on the order in which they were given.
         """
-        scores = self.scores.get(query_id, {})
+        scores = dict(self.scores.get(query_id, {}).items())
         return sorted(scores, key=lambda paper_id: (-scores[paper_id], paper_id))
 
 
@@ -46,7 +79,8 @@ def write_trec(run: Run, path: Path) -> None:
     word, which the format cannot hold, and StorageError.
     """
     lines = []
-    for query_id, scores in run.scores.items():
+    for query_id, of_query in run.scores.items():
+        scores = dict(of_query.items())
         for rank, paper_id in enumerate(run.ranking(query_id), start=1):
             fields = (query_id, "Q0", paper_id, str(rank), repr(float(scores[paper_id])), run.system)
             if (line := " ".join(fields)).split() != list(fields):

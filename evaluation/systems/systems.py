@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64
 from evaluation.baselines.lexical import Bm25, TfIdf, Words, paper_text, words
 from evaluation.baselines.word_vectors import WordVectors, train
 from evaluation.collection import Collection, EvalQuery
-from evaluation.run import Run
+from evaluation.run import PaperScores, Run
 from evaluation.systems.dense import explain, picks_sentences, query_vectors, query_words, score_pool
 from evaluation.systems.system import (
     DENSE,
@@ -144,7 +144,7 @@ class Systems:
             log_weights=self._log_weights(encoder, dense, query),
         )
 
-    def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
+    def _rank(self, query: EvalQuery, scorer: PoolScorer) -> PaperScores:
         pool = query.pool or self._ids
         # Judged papers that the collection lacks cannot be ranked; the reader's notes count them.
         ranked = [self._position[i] for i in pool if i in self._position and query.ranks(i)]
@@ -154,7 +154,7 @@ class Systems:
         if query.is_text and not query.pool:
             names = np.array([self._ids[i] for i in positions[kept]])
             kept = kept[np.lexsort((names, -scores[kept]))[:DEPTH]]
-        return {self._ids[positions[i]]: float(scores[i]) for i in kept}
+        return PaperScores(self._ids, positions[kept], scores[kept])
 
     def _scorer(self, name: str) -> PoolScorer:
         system = parse(name)
