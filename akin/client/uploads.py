@@ -92,6 +92,17 @@ def _prepared(paper: Mapping[str, Any], number: int) -> dict[str, Any]:
 
     Raises InputError for a field that seems to be one that the paper lacks, misspelt.
     """
+    expect_known(paper, number)
+    known = NewPaper.__annotations__
+    return {
+        name: _typed(name, value.tolist() if hasattr(value, "tolist") else value)
+        for name, value in without_missing(paper).items()
+        if name in known
+    }
+
+
+def expect_known(paper: Mapping[str, Any], number: int) -> None:
+    """Raise InputError for a field that seems to be one that the paper lacks, misspelt."""
     known = NewPaper.__annotations__
     for unknown in (str(name) for name in paper if name not in known):
         near = get_close_matches(unknown[:60], known, n=1)
@@ -100,11 +111,6 @@ def _prepared(paper: Mapping[str, Any], number: int) -> dict[str, Any]:
                 f"papers[{number}] has the unknown field {unknown[:60]!r}; did you mean {near[0]!r}? "
                 f"The fields are {', '.join(known)}; others, if they resemble none of these, are ignored."
             )
-    return {
-        name: _typed(name, value.tolist() if hasattr(value, "tolist") else value)
-        for name, value in without_missing(paper).items()
-        if name in known
-    }
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from akin.client.signatures import spelt
-from akin.client.uploads import NewPaper, Papers, parts_of, without_missing
+from akin.client.uploads import NewPaper, Papers, expect_known, parts_of, without_missing
 from akin.compiling import compile_in_background
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
@@ -97,6 +97,12 @@ def index(
             raise
     if left_out := _left_out(report):
         warnings.warn(_by_numbers(left_out, file), stacklevel=3)
+    for each in report.staging.retitled:
+        warnings.warn(
+            f"{each.paper_id}: {each.before!r} became {each.after!r}; if it is another paper, change the id "
+            "of one and index both again",
+            stacklevel=3,
+        )
     if report.unmerged:
         warnings.warn(f"Segments were not merged: {report.unmerged}", stacklevel=3)
     return Collection(folder, device=device)
@@ -130,6 +136,9 @@ def _line(paper: Any, number: int) -> bytes:
     if not isinstance(paper, Mapping):
         raise InputError(f"papers[{number}] is neither a dictionary nor a file, but {type(paper).__name__}.")
     fields = without_missing(paper)
+    is_own = {"id", "title", "abstract"} <= fields.keys()  # not a record of another format
+    if is_own:
+        expect_known(fields, number)
     try:
         return _json(fields)
     except TypeError as error:
@@ -137,9 +146,13 @@ def _line(paper: Any, number: int) -> bytes:
             try:
                 _json({name: value})
             except TypeError:
+                if is_own and name not in NewPaper.__annotations__:  # as from a column of a table
+                    return _line({key: each for key, each in fields.items() if key != name}, number)
+                is_cut = isinstance(value, str)
+                what = "text with half of a character (a surrogate)" if is_cut else type(value).__name__
                 raise InputError(
-                    f"papers[{number}]: the field {str(name)[:60]!r} is {type(value).__name__}; give a text, "
-                    "a number or a list."
+                    f"papers[{number}]: the field {str(name)[:60]!r} is {what}; give a text, a number or "
+                    "a list."
                 ) from error
         raise
 

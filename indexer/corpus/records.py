@@ -15,7 +15,7 @@ from defusedxml.ElementTree import iterparse
 
 from indexer.corpus.arrays import array_elements, list_of_page, page_elements
 from indexer.corpus.rows import RawPaper, Row
-from indexer.corpus.source import MAX_LINE_BYTES, Lines
+from indexer.corpus.source import MAX_LINE_BYTES, Lines, decoded
 from models.errors import BrokenFileError, InputError
 
 JsonObject = dict[str, Any]
@@ -91,6 +91,8 @@ def _object(line: bytes | InputError) -> JsonObject:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
+        if (text := decoded(line, "the line").encode()) != line:
+            return _object(text)
         raise InputError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if not isinstance(record, dict):
         raise InputError("this is not a JSON object {...}")

@@ -88,10 +88,13 @@ def papers(
         page_is_past = f"Page {page} is past the last of {counted(found.total, 'paper')}."
         none = found.detail or "No paper matches."
         stderr.print(page_is_past if found.total else none, style="yellow")
-    if form not in {Output.TEXT, Output.TITLES}:
+    if form in {Output.TEXT, Output.TITLES}:
+        stdout.print(_lines(found.papers, with_authors=form is Output.TEXT))
+    else:
         print_data(format_answer(form, found))
-        return
-    stdout.print(_lines(found.papers, with_authors=form is Output.TEXT))
+    if form not in {Output.TEXT, Output.JSON} and 0 < len(found.papers) < found.total:
+        part = f"{counted(len(found.papers), 'paper')} of {found.total:,}; --limit and --page give others."
+        stderr.print(part, style="yellow")
     if form is Output.TEXT:
         shown = f"{first + 1:,} to {first + len(found.papers):,} of " if found.papers else ""
         stdout.print(f"{shown}{counted(found.total, 'paper')}, generation {found.generation}")

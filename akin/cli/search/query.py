@@ -134,8 +134,9 @@ def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> dict
 
 
 def is_file(given: str) -> bool:
-    """Return whether a text is the path of a file; a title may be longer than a file name can be."""
-    return os.path.isfile(given)  # noqa: PTH113 - Path.is_file raises OSError for such a title
+    """Return whether a text is the path of a file or a pipe; a title may be longer than a file name."""
+    # Methods of Path raise OSError for such a title.
+    return os.path.exists(given) and not os.path.isdir(given)  # noqa: PTH110, PTH112
 
 
 def _read(source: str) -> str:
@@ -152,8 +153,9 @@ def _parse(text: str) -> dict[str, Any]:
     if text.lstrip().startswith("{") or _is_json_list(text):
         return _parse_json(text)
     head, *rest = _EMPTY_LINE.split(text.strip(), maxsplit=1)
-    # A first paragraph of several lines or sentences is part of the abstract, not a title.
-    if rest and "\n" not in head and len(split_sentences(head)) == 1:
+    # A first paragraph of several lines, or of several sentences up to a full stop, belongs to the abstract.
+    is_title = "\n" not in head and (len(split_sentences(head)) == 1 or not head.rstrip().endswith("."))
+    if rest and is_title:
         return {"title": head.strip(), "abstract": rest[0].strip()}
     return {"title": "", "abstract": text.strip()}
 

@@ -11,7 +11,7 @@ from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.keys import made_key
 from indexer.corpus.library.latex import from_latex
-from indexer.corpus.library.names import entry_names, in_usual_order, year_in
+from indexer.corpus.library.names import entry_names, in_usual_order, with_subtitle, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
@@ -163,14 +163,15 @@ def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:
 
 def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
     address = _verbatim(values.get("url")) or None
-    title = _text(values.get("title"))
+    main = _text(values.get("title"))
+    title = with_subtitle(main, _text(values.get("subtitle")))
     year = year_in(*(from_latex(values.get(name, "")) for name in ("year", "date")))
     authors = _people(values.get("author") or values.get("editor") or "")
     names = entry_names(
         doi=_verbatim(values.get("doi")),
         arxiv=_eprint(values, "arxiv"),
         pmid=_verbatim(values.get("pmid")) or _eprint(values, "pubmed", "pmid"),
-        key=key or made_key("bibtex", title, year or "", authors),
+        key=key or made_key("bibtex", main, year or "", authors),
         others=(address, values.get("journal"), *(_verbatim(values.get(name)) for name in _OTHERS)),
     )
     return RawPaper(

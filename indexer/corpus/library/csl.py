@@ -8,7 +8,7 @@ from contextlib import suppress
 from string import ascii_letters
 
 from indexer.corpus.library.keys import lasting, made_key
-from indexer.corpus.library.names import entry_names, year_in
+from indexer.corpus.library.names import entry_names, with_subtitle, year_in
 from indexer.corpus.records import JsonObject, head_records, json_rows
 from indexer.corpus.rows import RawPaper, Row, at, without_tags, year_of
 from indexer.corpus.source import Lines
@@ -60,7 +60,8 @@ def _work(record: JsonObject) -> JsonObject:
 
 def raw_paper(record: JsonObject) -> RawPaper:
     """Return the paper of a record of CSL or a work of Crossref."""
-    title = without_tags(_main(record.get("title")))
+    main = without_tags(_main(record.get("title")))
+    title = with_subtitle(main, without_tags(_main(record.get("subtitle"))))
     year = _year(record.get("issued"))
     authors = _people(record.get("author"))
     key = _text(record.get("citation-key")) or _text(record.get("id"))
@@ -68,7 +69,7 @@ def raw_paper(record: JsonObject) -> RawPaper:
         doi=_text(record.get("DOI")),
         arxiv=None,
         pmid=_text(record.get("PMID")),
-        key=lasting(key) or made_key("csl", title, str(year or ""), authors) or key,
+        key=lasting(key) or made_key("csl", main, str(year or ""), authors) or key,
         others=(_text(record.get("URL")), _text(record.get("number")), _text(record.get("note"))),
     )
     return RawPaper(

@@ -32,6 +32,7 @@ _OTHER_SIGNS = {
     "textbar": "|",
     "textpercent": "%",
     "textunderscore": "_",
+    "textasciicircum": "^",
     "textbraceleft": "{",
     "textbraceright": "}",
     "textquotedbl": '"',

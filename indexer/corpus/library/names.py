@@ -193,3 +193,10 @@ def in_usual_order(parts: Sequence[str]) -> str:
 def is_suffix(word: str) -> bool:
     """Return whether ``word`` is a suffix of names, such as ``Jr.`` or ``III``."""
     return word.rstrip(".") in _SUFFIXES
+
+
+def with_subtitle(title: object, subtitle: object) -> object:
+    """Return a title with its subtitle, unless it has it already; return anything else unchanged."""
+    if not isinstance(title, str) or not isinstance(subtitle, str) or not subtitle:
+        return title
+    return title if subtitle.casefold() in title.casefold() else f"{title}: {subtitle}"

@@ -17,7 +17,8 @@ from models.errors import InputError
 # The format has two spaces before the hyphen; some programs write one.
 _BEGINS = re.compile(rb"TY {1,2}-")
 _FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
-_LAST_LINE = re.compile(r"ER {1,2}-")
+_LAST_LINE = re.compile(r"ER {1,2}-\s*$")  # with more, it belongs to an abstract ("ER -negative")
+_ENDS = re.compile(rb"ER {1,2}-\s*$")
 _ONE_BLANK = re.compile(r"^([A-Z][A-Z0-9]) -")
 _TITLES = ("title", "primary_title", "book_title", "unpublished_title")
 # rispy does not know the titles of books and of unpublished works.
@@ -52,7 +53,7 @@ class RisReader:
 
 
 def _ends(line: bytes) -> bool:
-    return line.startswith((b"ER  -", b"ER -"))
+    return _ENDS.match(line) is not None
 
 
 def _rows(line: int, lines: list[str]) -> Iterator[Row]:

@@ -178,6 +178,7 @@ def test_a_terminal_without_unicode(tmp_path: Path) -> None:
         ("akin re", ["recommend", "reindex"]),
         ("akin search --fa", ["--facet"]),
         ("akin keys re", ["renew", "revoke"]),
+        ("akin serch --hel", ["--help"]),
     ],
 )
 def test_a_shell_completes(line: str, completed: list[str]) -> None:

@@ -1,7 +1,6 @@
 """Tests of `akin papers` and its client methods: paging, filtering, counting and finding by title."""
 
 import csv
-import io
 import json
 import re
 from collections.abc import Iterator
@@ -50,9 +49,13 @@ def test_pages_are_counted_from_one(hashed_data: Path, address: str, where: str)
     assert f"{DEMO[2]['title']}  {DEMO[2]['year']} · {IDS[2]}" == shown[0]
     assert f"    {', '.join(DEMO[2]['authors'])} · {DEMO[2]['venue']}" == shown[1]
     assert "3 to 4 of 100 papers, generation 000001" == shown[-1]
-    rows = csv.DictReader(io.StringIO(run("papers", *asked, "--limit", "3", "--output", "csv")))
+    *table, note = run("papers", *asked, "--limit", "3", "--output", "csv").splitlines()
+    assert "3 papers of 100; --limit and --page give others." == note
+    rows = csv.DictReader(table)
     assert IDS[:3] == [row["id"] for row in rows]
-    assert 3 == len(run("papers", *asked, "--limit", "3", "--output", "titles").splitlines())
+    shown = run("papers", *asked, "--limit", "3", "--output", "titles").splitlines()
+    assert (4, note) == (len(shown), shown[-1])
+    assert 100 == len(run("papers", *asked, "--limit", "500", "--output", "titles").splitlines())
 
 
 @pytest.mark.parametrize("where", ["folder", "service"])

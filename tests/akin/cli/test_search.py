@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from akin.cli.options import Output
 from akin.cli.output import format_answer
+from akin.cli.search.query import read_query
 from akin.client.responses.papers import Paper, PaperList
 from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
@@ -256,3 +257,18 @@ def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -
     assert 1 == len(shown)
     assert 60 >= len(shown[0])
     assert re.fullmatch(r" 1\. A title that is much .*…  long", shown[0].rstrip())
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("Do models know numbers? Probing them\n\nWe ask. They do.", "Do models know numbers? Probing them"),
+        ("On floods.\n\nWe measure.", "On floods."),
+        ("We study floods. They rise.\n\nWe measure.", ""),
+    ],
+)
+def test_a_first_paragraph_may_be_a_title(tmp_path: Path, written: str, title: str) -> None:
+    """A title may have two parts; several sentences up to a full stop belong to the abstract."""
+    draft = tmp_path / "draft.txt"
+    draft.write_text(written, encoding="utf-8")
+    assert title == read_query(paper_id="", sources=[str(draft)])["title"]

@@ -386,7 +386,7 @@ def test_rows_of_a_table_are_added_without_its_gaps(small: Collection, tmp_path:
     """Missing values of pandas (nan) become missing fields, and numpy numbers are accepted."""
     table = pd.DataFrame([{**WHALES, "year": 2020, "venue": "Sea"}, {**WHALES, "id": "b", "title": "B"}])
     rows: Any = table.to_dict("records")
-    rows[0] |= {"year": np.int64(2020), "authors": ("Ada",)}
+    rows[0] |= {"year": np.int64(2020), "authors": ("Ada",), "added": pd.Timestamp("2020-01-01")}
     assert 2 == small.add(rows).accepted
     with akin.index(rows, tmp_path / "data", encoder="hashing", device="cpu") as indexed:
         for each in (small, indexed):
@@ -428,6 +428,25 @@ def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
     unusable: Any = {"id": "x", "title": "X"}
     with pytest.raises(InputError, match=r"^the papers given: no usable paper \(papers\[0\]: no abstract"):
         akin.index([unusable], tmp_path / "data", encoder="hashing")
+
+
+def test_papers_that_replace_another_are_told_of(tmp_path: Path) -> None:
+    """A warning names both titles if a key of two libraries names two papers."""
+    akin.index([WHALES], tmp_path / "data", encoder="hashing", device="cpu").close()
+    other: Any = {**WHALES, "title": "Entirely different words here", "abstract": DRAFT}
+    with pytest.warns(UserWarning, match="whales: .* became 'Entirely different .*; if it is another paper"):
+        akin.index([other], tmp_path / "data", device="cpu").close()
+
+
+def test_fields_of_a_program_are_checked_when_they_are_indexed(tmp_path: Path) -> None:
+    """A misspelt field is named with the one meant, and text that is not Unicode as such."""
+    wrong: Any = {**WHALES, "author": ["Ada"]}
+    with pytest.raises(
+        InputError, match=r"papers\[0\] has the unknown field 'author'; did you mean 'authors'"
+    ):
+        akin.index([wrong], tmp_path / "data", encoder="hashing")
+    with pytest.raises(InputError, match=r"'title' is text with half of a character"):
+        akin.index([{**WHALES, "title": "a\ud800"}], tmp_path / "data", encoder="hashing")
 
 
 def test_entries_without_an_abstract_are_told_of(tmp_path: Path) -> None:

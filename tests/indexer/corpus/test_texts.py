@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from indexer.corpus.lookup.services import SERVICES
-from indexer.corpus.read import read_corpus
+from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.rows import to_paper, without_tags
 
 
@@ -94,3 +94,14 @@ def test_answers_of_crossref_are_read_as_files_of_its_works_are(tmp_path: Path) 
     assert ("M. L. King Jr", "The Group") == read.authors
     assert read == to_paper(found)
     assert {} == SERVICES["doi"].papers(b'{"message": [1]}') == SERVICES["doi"].papers(b'{"message": {}}')
+
+
+def test_lines_of_json_may_be_in_windows_1252(tmp_path: Path) -> None:
+    """As Python writes them on Windows; a line that is no JSON is still reported as such."""
+    path = tmp_path / "p.jsonl"
+    rows = '{"id": "a", "title": "Müller", "abstract": "Über Flüsse."}\n{"id": "b", "title": "é", "abstract"}'
+    path.write_bytes(rows.encode("cp1252"))
+    report = CorpusReport()
+    (read,) = read_corpus(path, report=report)
+    assert ("Müller", "Über Flüsse.") == (read.title, read.abstract)
+    assert "not valid JSON" in str(report.broken_rows[0])

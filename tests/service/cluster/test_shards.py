@@ -1,6 +1,7 @@
 """Tests of shards with threads and generations, on a pretended cluster of plain objects."""
 
 from concurrent.futures import Future, wait
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,7 +82,7 @@ def test_the_first_user_waits_no_longer_than_its_request(
         set_deadline(Deadline(1.0))
         shards.serve(manifest)
 
-    first = ray.threads.submit(served)
+    first = ray.threads.submit(copy_context().run, served)  # later calls in its thread have no deadline
     soon(lambda: bool(ray.shards[0].n_opening))
     second = ray.threads.submit(shards.serve, manifest)
     assert "DeadlineError" == type(first.exception(20)).__name__

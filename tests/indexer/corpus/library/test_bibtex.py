@@ -122,6 +122,9 @@ def test_an_empty_file(tmp_path: Path) -> None:
         ({"title": "unknown"}, "unknown"),
         ({"title": '"with a {"}quote{"} # inside"'}, 'with a "quote" # inside'),
         ({"TITLE": "{First}", "title": "{first}"}, "First"),
+        ({"title": "{Main}", "subtitle": "{A sub}"}, "Main: A sub"),
+        ({"title": "{Main: a sub}", "subtitle": "{A sub}"}, "Main: a sub"),
+        ({"title": r"{$x\textasciicircum{}2$ and \textasciicircum{}}"}, r"$x\textasciicircum{}2$ and ^"),
     ],
 )
 def test_values(tmp_path: Path, fields: dict[str, str], title: str) -> None:

@@ -31,6 +31,7 @@ def test_works_of_crossref(tmp_path: Path) -> None:
         "DOI": "10.5555/X",
         "type": "journal-article",
         "title": ["Tides", "Another title"],
+        "subtitle": ["A study"],
         "container-title": ["Coastal Letters"],
         "abstract": "<jats:p>We sing.</jats:p>",
         "issued": {"literal": "Winter 1999"},
@@ -38,7 +39,7 @@ def test_works_of_crossref(tmp_path: Path) -> None:
     bare = {"DOI": "10.5555/y", "type": "journal-article", "title": [], "abstract": "A.", "issued": {}}
     report = CorpusReport()
     (paper,) = read_corpus(write_lines(tmp_path, work, bare), report=report)
-    assert ("doi:10.5555/x", "Tides", "Coastal Letters", 1999) == (
+    assert ("doi:10.5555/x", "Tides: A study", "Coastal Letters", 1999) == (
         paper.id,
         paper.title,
         paper.venue,

@@ -184,3 +184,11 @@ def test_the_number_of_an_entry_is_no_id(tmp_path: Path) -> None:
     assert floods.id == again.id != stars.id
     (by_database,), _ = read(tmp_path, entry("1", "TI  - T", "AB  - A.", "AN  - WOS:7"))
     assert "WOS:7" == by_database.id
+
+
+def test_a_wrapped_line_may_begin_like_the_last_one(tmp_path: Path) -> None:
+    """A line of an abstract that begins with ER and a hyphen does not end the entry."""
+    lines = ("TI  - T", "AB  - Growth of", "ER -negative tumours.", "PY  - 2020")
+    papers, report = read(tmp_path, entry("k", *lines))
+    assert [("k", "Growth of ER -negative tumours.", 2020)] == [(p.id, p.abstract, p.year) for p in papers]
+    assert 0 == report.broken
