@@ -38,6 +38,7 @@ _LATEX = str.maketrans(
         "|": r"\textbar{}",
     }
 )
+_LIGATURE = re.compile("(?<=-)-|(?<=`)`|(?<=')'")  # TeX writes dashes and quotation marks for several
 # BibTeX styles take every character of an address literally, so those that would end it are percent-encoded.
 _SAFE_IN_ADDRESS = "!\"#$&'()*+,-./:;<=>?@[]^_`|~%"
 _PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # words at which BibTeX splits a name
@@ -190,7 +191,7 @@ def _ascii(word: str) -> str:
 
 def latex_text(text: str) -> str:
     """Return ``text`` on one line for BibTeX and LaTeX, escaped so that every character stands for itself."""
-    return one_line(text).translate(_LATEX)
+    return _LIGATURE.sub(r"{\g<0>}", one_line(text).translate(_LATEX))
 
 
 def _address(text: str) -> str:

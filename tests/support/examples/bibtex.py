@@ -40,6 +40,7 @@ def typeset(latex: str) -> str:
         "textbar": "|",
     }
     escape = re.compile(r"\\([a-z]+)\{\}|\\([$&#%_])")
+    latex = re.sub("{([-`'])}", r"\1", latex)
     bare = re.search(r"[\\{}$&#%_^~<>|]", escape.sub("", latex))
     assert bare is None, f"{bare[0]} means something else to LaTeX"
     return escape.sub(lambda found: words[found[1]] if found[1] else found[2], latex)

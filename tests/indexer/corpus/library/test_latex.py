@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.corpus.library.latex import from_latex
+from service.api.exports import latex_text, one_line
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,9 @@ def test_latex_becomes_unicode(latex: str, text: str) -> None:
 def test_other_text_stays(text: str) -> None:
     """Text without LaTeX is unchanged."""
     assert text == from_latex(text)
+
+
+@given(st.text(st.sampled_from("ab é-`'\"\\{}$&#%_^~<>|,;:.")))
+def test_what_akin_exports_is_read_as_it_was(text: str) -> None:
+    """Text in BibTeX that Akin wrote is read back unchanged, also dashes and quotation marks in a row."""
+    assert one_line(text) == from_latex(latex_text(text))
