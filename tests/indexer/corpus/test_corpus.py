@@ -31,7 +31,7 @@ def write(tmp_path: Path) -> WriteFn:
         ("[1]", "not a JSON object"),
         ('{"id": "x", "title": "T", "abstract": NaN}', "not valid JSON"),
         ('{"id": "x", "title": "T", "abstract": "\\ud800"}', "not valid JSON"),
-        (b'{"id": "x", "title": "T", "abstract": "\xff"}\n', "not valid JSON"),
+        (b'{"id": "x", "title": "T", "abstract": "\x81"}\n', "neither UTF-8 nor Latin-1 at byte"),
         ('{"id":' + "[" * 100_000, "not valid JSON"),
         ({"title": "T", "abstract": "A."}, "no id"),
         ({"id": "x", "abstract": "A."}, "no title"),
