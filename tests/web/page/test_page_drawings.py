@@ -26,9 +26,11 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from service.web import render
+from service.web.address.page_query import PageQuery
 from service.web.views.collection import CollectionView, describe_collection
 from service.web.views.figures import FILE, FiguresView, read_figures
 from service.web.views.results.alignment import Source, draw_alignment, share_in_words
+from service.web.views.results.results import years_address
 from service.web.views.results.timeline import TimelineView, draw_timeline
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
@@ -467,3 +469,11 @@ def test_what_corpora_say_is_text(engine: SearchEngine) -> None:
         assert "&lt;script&gt;" in html
         assert "<script" not in html
         assert "<img" not in html
+
+
+def test_a_year_of_the_timeline_stays_within_the_filters() -> None:
+    """A column of two years leads to those that the filters let pass."""
+    query = PageQuery(paper="p", year_from=2015, year_to=2025)
+    assert "from=2015&to=2015" in years_address(query, 2014, 2015)
+    assert "from=2024&to=2025" in years_address(query, 2024, 2027)
+    assert "from=2014&to=2015" in years_address(PageQuery(paper="p"), 2014, 2015)

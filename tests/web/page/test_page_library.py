@@ -237,7 +237,7 @@ def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder
         assert 60 == len(found(page))
         ticked = [each["value"] for each in page.all("input", name="add") if "checked" in each]
         assert [f"p{number}" for number in range(3, 51)] == ticked
-        assert "The first 48 are ticked; a search takes 50" in page.text
+        assert "48 papers are ticked: the first that are not yet in the search, which takes 50" in page.text
         kept = [(each["name"], each["value"]) for each in page.all("input", type="hidden")]
         asked = [(name, value) for name, value in kept if name in {"like", "paper"}][:3]
         assert 200 == client.get("/", params=[*asked, *(("add", name) for name in ticked)]).status_code

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import orjson
@@ -74,7 +75,7 @@ def view_results(answered: QueryAnswer, base_url: str, *, keyed: bool) -> Result
         timeline=draw_timeline(
             [result.paper for result in out.results],
             ranks=answered.ranks,
-            link=lambda first, last: page_query.address(year_from=first, year_to=last),
+            link=partial(years_address, page_query),
         ),
         heading=_heading(answered),
         first=answered.first,
@@ -108,6 +109,13 @@ def _why_none(answered: QueryAnswer) -> str:
         return _NO_SEED
     unknown = name_unknown(answered.engine, answered.page_query) if out.reason is Reason.FILTERED_OUT else ""
     return unknown or out.detail or ""
+
+
+def years_address(page_query: PageQuery, first: int, last: int) -> str:
+    """Return the address of the same search in these years, as far as its filters let them pass."""
+    return page_query.address(
+        year_from=max(first, page_query.year_from or first), year_to=min(last, page_query.year_to or last)
+    )
 
 
 def _heading(answered: QueryAnswer) -> str:
