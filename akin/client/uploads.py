@@ -67,7 +67,7 @@ def parts_of(given: Any) -> Iterable[Any]:
 def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
     for number, part in enumerate(parts):
         if isinstance(part, Mapping):
-            yield _prepared(part, number)
+            yield prepared(part, number)
         elif isinstance(part, str | Path):
             yield from _of_file(Path(part))
         else:
@@ -77,7 +77,7 @@ def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
             )
 
 
-def without_missing(paper: Mapping[str, Any]) -> dict[str, Any]:
+def _without_missing(paper: Mapping[str, Any]) -> dict[str, Any]:
     """Return a paper without the fields that have no value: None, or nan, NaT or NA of a table."""
     return {name: value for name, value in paper.items() if not _is_missing(value)}
 
@@ -87,22 +87,11 @@ def _is_missing(value: object) -> bool:
     return value is None or nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
-def _prepared(paper: Mapping[str, Any], number: int) -> dict[str, Any]:
+def prepared(paper: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a paper with the types that a service expects and without other fields, as from a file.
 
     Raises InputError for a field that seems to be one that the paper lacks, misspelt.
     """
-    expect_known(paper, number)
-    known = NewPaper.__annotations__
-    return {
-        name: _typed(name, value.tolist() if hasattr(value, "tolist") else value)
-        for name, value in without_missing(paper).items()
-        if name in known
-    }
-
-
-def expect_known(paper: Mapping[str, Any], number: int) -> None:
-    """Raise InputError for a field that seems to be one that the paper lacks, misspelt."""
     known = NewPaper.__annotations__
     for unknown in (str(name) for name in paper if name not in known):
         near = get_close_matches(unknown[:60], known, n=1)
@@ -111,6 +100,11 @@ def expect_known(paper: Mapping[str, Any], number: int) -> None:
                 f"papers[{number}] has the unknown field {unknown[:60]!r}; did you mean {near[0]!r}? "
                 f"The fields are {', '.join(known)}; others, if they resemble none of these, are ignored."
             )
+    return {
+        name: _typed(name, value.tolist() if hasattr(value, "tolist") else value)
+        for name, value in _without_missing(paper).items()
+        if name in known
+    }
 
 
 def _typed(name: str, value: Any) -> Any:

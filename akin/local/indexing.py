@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 
 from akin.client.signatures import spelt
-from akin.client.uploads import NewPaper, Papers, expect_known, parts_of, without_missing
+from akin.client.uploads import NewPaper, Papers, parts_of, prepared
 from akin.compiling import compile_in_background
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
@@ -132,13 +132,10 @@ def _paths(given: list[str | Path | NewPaper]) -> list[Path]:
 
 
 def _line(paper: Any, number: int) -> bytes:
-    """Return a paper as a line of JSON; raises InputError, which names the field that cannot be written."""
+    """Return a paper as a line of JSON; raises InputError, which names a misspelt or unwritable field."""
     if not isinstance(paper, Mapping):
         raise InputError(f"papers[{number}] is neither a dictionary nor a file, but {type(paper).__name__}.")
-    fields = without_missing(paper)
-    is_own = {"id", "title", "abstract"} <= fields.keys()  # not a record of another format
-    if is_own:
-        expect_known(fields, number)
+    fields = prepared(paper, number)
     try:
         return _json(fields)
     except TypeError as error:
@@ -146,8 +143,6 @@ def _line(paper: Any, number: int) -> bytes:
             try:
                 _json({name: value})
             except TypeError:
-                if is_own and name not in NewPaper.__annotations__:  # as from a column of a table
-                    return _line({key: each for key, each in fields.items() if key != name}, number)
                 is_cut = isinstance(value, str)
                 what = "text with half of a character (a surrogate)" if is_cut else type(value).__name__
                 raise InputError(
