@@ -119,7 +119,7 @@ class SavedQueries(Store):
                 return earlier, False
             self._expect_room(connection, new.owner)
             row = {
-                "id": secrets.token_urlsafe(ID_BYTES),
+                "id": _new_id(),
                 **{name: getattr(new, name) for name in ("owner", "name", "kind", "body")},
                 "since": new.change,
                 "seen": new.change,
@@ -239,6 +239,13 @@ def _of(query_id: str, owner: str | None) -> ColumnElement[bool]:
         raise _not_found()
     which = SavedQueryRow.id == query_id
     return which if owner is None else and_(which, SavedQueryRow.owner == owner)
+
+
+def _new_id() -> str:
+    """Return a random id; none begins with a hyphen, as a command would take it for an option."""
+    while (drawn := secrets.token_urlsafe(ID_BYTES)).startswith("-"):
+        pass
+    return drawn
 
 
 def _found(connection: Connection, which: ColumnElement[bool]) -> SavedQuery | None:

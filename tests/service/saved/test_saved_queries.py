@@ -252,3 +252,10 @@ def test_papers_of_an_older_catalog_are_no_news(catalog_place: str | Path) -> No
     with SavedQueries.open(catalog_place) as saved:
         assert [("b", 2)] == added(saved, 1)
         assert saved.added(0, within_s=600)
+
+
+def test_no_id_looks_like_an_option(saved: SavedQueries, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id never begins with a hyphen, which `akin watch ID` would take for an option."""
+    drawn = iter(["-MDEyMzQ1Njc4OWFiY2Rl", "-DEyMzQ1Njc4OWFiY2RlZ", "MDEyMzQ1Njc4OWFiY2RlZg"])
+    monkeypatch.setattr("service.saved.saved_queries.secrets.token_urlsafe", lambda _: next(drawn))
+    assert "MDEyMzQ1Njc4OWFiY2RlZg" == saved.save(NEW)[0].summary.id
