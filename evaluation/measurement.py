@@ -110,7 +110,7 @@ def read_run(path: Path, collection: Collection) -> Run:
             if collection.queries
             else f"{collection.name} has no queries to rank, so runs cannot be compared on it."
         )
-    ranked = {paper_id for query in collection.queries for paper_id in run.scores.get(query.id, ())}
+    ranked = _ranked(run, collection)
     if ranked and ranked.isdisjoint(collection.papers):
         raise InputError(
             f"{path} ranks no paper of {collection.name}: one of its ids is {min(ranked)!r}, one of the "
@@ -135,6 +135,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
     )
     encoders = _encoders(request, snapshot)
     runs: list[Run] = []
+    published: list[Run] = []
     if collection.queries:
         names = list(dict.fromkeys(request.systems)) or systems.names(encoders, scorers=request.scorers)
         for number, system in enumerate(names):
@@ -142,8 +143,9 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
             runs.append(systems.rank(system))
         on_progress("systems", len(names), len(names))
         if isinstance(reader, HoldsRankings) and (request.published or not request.systems):
-            runs += reader.rankings(path)
-    collection = with_unanswered(collection, runs)
+            published += reader.rankings(path)
+    runs += published
+    collection = with_unanswered(collection, runs, read=published)
     rows = summarise(collection, runs) if runs else []
     if isinstance(reader, MeasuresVectors):
         sources = [systems.source(encoder) for encoder in encoders]
@@ -186,15 +188,23 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     return list(correct_named(found, n_family=n_family))
 
 
-def with_unanswered(collection: Collection, runs: Sequence[Run]) -> Collection:
-    """Return the collection with notes on queries that systems leave unanswered, and on unknown papers."""
-    notes = (*_unanswered(collection, runs), *_unknown(collection, runs))
+def with_unanswered(collection: Collection, runs: Sequence[Run], *, read: Sequence[Run]) -> Collection:
+    """Return the collection with notes on queries that systems leave unanswered, and on unknown papers.
+
+    Only runs that were ``read`` from files may rank papers that the collection does not have.
+    """
+    notes = (*_unanswered(collection, runs), *_unknown(collection, read))
     return replace(collection, notes=(*collection.notes, *notes))
+
+
+def _ranked(run: Run, collection: Collection) -> set[str]:
+    """Return all papers that a run ranks for the queries of a collection."""
+    return {paper_id for query in collection.queries for paper_id in run.scores.get(query.id, ())}
 
 
 def _unknown(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
-        ranked = {paper_id for query in collection.queries for paper_id in run.scores.get(query.id, ())}
+        ranked = _ranked(run, collection)
         if unknown := ranked - collection.papers.keys():
             yield (
                 f"{run.system} ranks {len(unknown):,} of {len(ranked):,} papers that the collection does not "

@@ -99,9 +99,7 @@ def index(
         warnings.warn(_by_numbers(left_out, file), stacklevel=3)
     for each in report.staging.retitled:
         warnings.warn(
-            f"{each.paper_id}: {each.before!r} became {each.after!r}; if it is another paper, change the id "
-            "of one and index both again",
-            stacklevel=3,
+            f"{each}; if it is another paper, change the id of one and index both again", stacklevel=3
         )
     if report.unmerged:
         warnings.warn(f"Segments were not merged: {report.unmerged}", stacklevel=3)

@@ -121,13 +121,6 @@ def comparison_table(compared: Sequence[SystemComparison]) -> TextTable:
     return TextTable("The first minus the second, percentage points", columns, tuple(lines), n_names=2)
 
 
-def verdict(comparison: Comparison) -> str:
-    """Return ``yes``, ``alone`` or ``no``, as LEGEND explains."""
-    if comparison.holds:
-        return "yes"
-    return "alone" if comparison.resolvable else "no"
-
-
 def _figure(row: Row | None) -> str:
     return "" if row is None else f"{row.value:.1f}{_bounds(row.low, row.high)}"
 
@@ -136,7 +129,7 @@ def _difference(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
     found: Interval = comparison.difference
-    return f"{found.value:+.1f}{_bounds(found.low, found.high)}, {verdict(comparison)}"
+    return f"{found.value:+.1f}{_bounds(found.low, found.high)}, {comparison.verdict}"
 
 
 def _bounds(low: float, high: float) -> str:

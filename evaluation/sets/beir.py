@@ -64,8 +64,9 @@ def corpus_texts(path: Path) -> Iterator[PaperText]:
 def record_id(record: JsonObject, path: Path, line: int) -> str:
     """Return the id of a record in BEIR's or SciFact's own format; raises BrokenRowError if it has none."""
     for key in ("_id", "doc_id", "query_id"):
-        if isinstance(record.get(key), str | int) and record[key] != "":
-            return str(record[key])
+        value = record.get(key)
+        if isinstance(value, str | int | float) and value != "":
+            return str(value)
     raise BrokenRowError(str(path), line, "no _id (or doc_id, query_id)")
 
 

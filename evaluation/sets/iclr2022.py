@@ -51,11 +51,10 @@ def _queries(
     path: Path, qrels: Mapping[str, Mapping[str, int]], papers: Mapping[str, Paper]
 ) -> Iterator[EvalQuery]:
     same_text = {(paper.title, paper.abstract): paper for paper in papers.values()}
-    given = (
+    texts = [
         PaperText(record_id(record, path, number), text_of(record, "title"), text_of(record, "text"))
         for number, record in json_lines(path)
-    )
-    texts = list(given)
+    ]
     require_judged([text.id for text in texts], qrels, path)
     queries, blank = to_papers(text for text in texts if text.id in qrels)
     if blank:

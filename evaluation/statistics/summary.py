@@ -70,6 +70,13 @@ class Comparison:
         """Whether the difference is still resolvable after correction for all comparisons of the table."""
         return self.p_corrected < 1 - COVERAGE
 
+    @property
+    def verdict(self) -> str:
+        """``yes`` if it ``holds``, ``alone`` if it is only ``resolvable``, else ``no``."""
+        if self.holds:
+            return "yes"
+        return "alone" if self.resolvable else "no"
+
 
 @dataclass(frozen=True, slots=True)
 class SystemComparison:

@@ -35,6 +35,9 @@ class Retitled:
     before: str
     after: str
 
+    def __str__(self) -> str:
+        return f"{self.paper_id}: {self.before!r} became {self.after!r}"
+
 
 @dataclass(slots=True)
 class StagingReport:

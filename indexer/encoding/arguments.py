@@ -66,8 +66,9 @@ def _begun_with(data: Path) -> dict[str, Any]:
 def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
     """Return the arguments ``given`` (not ``None`` or empty), completed by those of the collection.
 
-    The folder of an encoder becomes absolute. If its first build was interrupted, those of that build
+    The folder of an encoder becomes absolute. If the first build was interrupted, those of that build
     complete them.
+
     A corpus that is to ``replace`` the collection takes its arguments too, unless the served generation is
     damaged or lost, which the corpus then repairs. Without ``replace``, raises SnapshotCorruptError or
     SnapshotMissingError in that case.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.report.tables import TextTable, comparison_table, figure_tables, verdict
+from evaluation.report.tables import TextTable, comparison_table, figure_tables
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.summary import ALL, Comparison, Figures, Row, SystemComparison
 from evaluation.suite.figures import Section, read_sections, write_sections
@@ -200,7 +200,7 @@ def test_tables_for_documents() -> None:
 def test_a_comparison_says_whether_it_holds_with_all_counted() -> None:
     """A verdict is yes, alone or no, by the corrected p and by the comparison's own interval."""
     found = corrected([compared("a", "b", 0.01), compared("a", "c", 0.03), compared("a", "d", 0.5, low=-0.5)])
-    assert ["yes", "alone", "no"] == [verdict(each.comparison) for each in found]
+    assert ["yes", "alone", "no"] == [each.comparison.verdict for each in found]
     assert "| `a` | `b` | +1.0 [0.5, 2.0], yes |" in comparison_table(found).markdown()
 
 

@@ -75,10 +75,9 @@ def retitled_papers(staging: StagingReport) -> Group:
         return Group()
     replaced = f"{counted(staging.n_retitled, 'paper')} replaced one with the same id"
     advice = f"{replaced} and an entirely different title; if it is another paper, "
-    shown = [f"{each.paper_id}: {each.before!r} became {each.after!r}" for each in staging.retitled]
     return Group(
         Text(f"{advice}change the id of one and index both again:", style="yellow"),
-        *first_of(staging.n_retitled, shown),
+        *first_of(staging.n_retitled, staging.retitled),
     )
 
 

@@ -279,4 +279,4 @@ def _runs(name: str, path: Path | None, files: Sequence[Path]) -> "tuple[TestCol
         if len(set(names)) == len(read):
             break
     named = [replace(run, system=each) for run, each in zip(read, names, strict=True)]
-    return measurement.with_unanswered(collection, named), named
+    return measurement.with_unanswered(collection, named, read=named), named

@@ -12,13 +12,17 @@ from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` does not need them
     from evaluation.statistics.bootstrap import Interval
-    from evaluation.statistics.summary import Comparison
     from evaluation.tasks.candidates import CandidateRow
     from evaluation.tasks.facets import FacetMeasurement
     from evaluation.tasks.known_items import ItemMeasurement
     from evaluation.tasks.reviewers import ReviewerMeasurement
 
 _ALL = "all"
+_VERDICTS = {
+    "yes": "resolvable",
+    "alone": "resolvable alone, not after correction for all comparisons",
+    "no": "not resolvable",
+}
 _MAX_MISSED = 10  # the most queries shown, for each way to search, that do not find their paper first
 
 
@@ -39,7 +43,8 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
     ]
     for system, found in measured.differences:
         role = ", the best baseline" if system == measured.best_baseline else ""
-        line = f"{measured.tagger} − {system}{role}: {found.measure} {signed(found)} ({_verdict(found)})"
+        verdict = _VERDICTS[found.verdict]
+        line = f"{measured.tagger} − {system}{role}: {found.measure} {signed(found)} ({verdict})"
         shown.append(Text(line, style="bold" if role else ""))
     return Group(*shown, *note_lines(measured.notes))
 
@@ -56,15 +61,8 @@ def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers")
         ),
     ]
     for system, found in measured.differences:
-        shown.append(Text(f"akin − {system}: {found.measure} {signed(found)} ({_verdict(found)})"))
+        shown.append(Text(f"akin − {system}: {found.measure} {signed(found)} ({_VERDICTS[found.verdict]})"))
     return Group(*shown, *note_lines(measured.notes))
-
-
-def _verdict(found: "Comparison") -> str:
-    """Return whether a difference holds, alone and after correction for all comparisons of its measure."""
-    if found.resolvable and not found.holds:
-        return "resolvable alone, not after correction for all comparisons"
-    return "resolvable" if found.holds else "not resolvable"
 
 
 def _confusion_table(measured: "FacetMeasurement") -> Table:

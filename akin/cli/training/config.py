@@ -170,7 +170,9 @@ def pooled_for(
     documents, but is to be measured by its sentences, or to have a tagger or function encoder.
     """
     pooling = checkpoint.pooling
-    if pooling.kind != "document" or any(own.reads_sentences for own in objectives):
+    if pooling.kind != "document":
+        return checkpoint
+    if any(own.reads_sentences for own in objectives):
         return replace(checkpoint, pooling=replace(pooling, kind="contextual"))
     if config.facets is not None or config.functions is not None:
         raise InputError(

@@ -17,8 +17,8 @@ from models.errors import InputError
 # The format has two spaces before the hyphen; some programs write one.
 _BEGINS = re.compile(rb"TY {1,2}-")
 _FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
-_LAST_LINE = re.compile(r"ER {1,2}-\s*$")  # with more, it belongs to an abstract ("ER -negative")
-_ENDS = re.compile(rb"ER {1,2}-\s*$")
+_LAST = r"ER {1,2}-\s*$"  # a line with more belongs to an abstract ("ER -negative")
+_LAST_LINE, _ENDS = re.compile(_LAST), re.compile(_LAST.encode())
 _ONE_BLANK = re.compile(r"^([A-Z][A-Z0-9]) -")
 _TITLES = ("title", "primary_title", "book_title", "unpublished_title")
 # rispy does not know the titles of books and of unpublished works.

@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import BaseModel, Field, Tag, model_validator
 
 from models.types import Paper
-from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut, kind_of, tag
+from service.api.schemas.base import WHOLE, Out, PaperName, Strict, TookMs, WarningOut, tag
 from service.api.schemas.saved.profiles import MAX_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search.filters import Names
-from service.api.schemas.search.query import IndexedIn, PastedIn, TextIn
+from service.api.schemas.search.query import BY_KIND, IndexedIn, PastedIn, TextIn
 from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.api.schemas.search.sentences import PaperSummaryOut
 from service.match.affinity import N_NEAREST
@@ -51,7 +51,7 @@ SubmissionIn = Annotated[
     Annotated[IndexedIn, Tag(tag("paper_id"))]
     | Annotated[PastedSubmissionIn, Tag(tag("abstract"))]
     | Annotated[TextIn, Tag(tag("text"))],
-    kind_of("paper_id", "abstract", "text", problem="give either paper_id, or title and abstract, or text"),
+    BY_KIND,
 ]
 
 

@@ -70,11 +70,14 @@ class TextIn(Strict):
         return Seed(text=self.text)
 
 
+BY_KIND = kind_of(
+    "paper_id", "abstract", "text", problem="give either paper_id, or title and abstract, or text"
+)
 QueryIn = Annotated[
     Annotated[IndexedIn, Tag(tag("paper_id"))]
     | Annotated[PastedIn, Tag(tag("abstract"))]
     | Annotated[TextIn, Tag(tag("text"))],
-    kind_of("paper_id", "abstract", "text", problem="give either paper_id, or title and abstract, or text"),
+    BY_KIND,
 ]
 
 
