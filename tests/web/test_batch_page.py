@@ -173,6 +173,8 @@ def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="Removed")).to_be_visible()
+    expect(page.locator("#status")).to_have_text("Removed")
+    expect(page.locator("#watch")).to_be_focused()
     for gone in ("#bar", "#csv", "#ndjson", "#remove"):
         expect(page.locator(gone)).to_be_hidden()
     page.reload()
@@ -206,6 +208,49 @@ def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) ->
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("heading", name="Removed")).to_be_visible()
+
+
+def test_results_that_come_late_are_shown(visit_at: VisitFn, site: str) -> None:
+    """Results after the first ones get a link to them, also if the page of the results failed once."""
+    page = visit_at(site, "/batch")
+    shown = {"id": "x", "problems": 0, "queries": 22, "error": None}
+    states = iter([(20, "running", None), (22, "done", "2026-01-01T00:00:00Z")])
+    last = None
+    pages = iter([(200, "the first"), (503, ""), (200, "all")])
+
+    def answer(route: Route) -> None:
+        nonlocal last
+        last = n_ready, state, finished = next(states, last) or (0, "", None)
+        route.fulfill(
+            json={**shown, "ready": n_ready, "done": n_ready, "state": state, "finished_at": finished}
+        )
+
+    def results(route: Route) -> None:
+        status, words = next(pages)
+        body = f"<section id=papers>{words}</section>" if words else ""
+        route.fulfill(status=status, body=body, content_type="text/html")
+
+    page.route("**/v1/batches/x", answer)
+    page.route("**/batch/x/papers", results)
+    page.goto("/batch?id=x")
+    expect(page.locator("#results")).to_have_text("the first")
+    expect(page.locator("#results")).to_have_text("all")
+    expect(page.locator("#status")).to_have_text("Done")
+
+
+def test_no_line_is_replaced_that_was_edited_since(visit: VisitFn) -> None:
+    """Suggestions for lines as they were cannot be chosen any more after an edit."""
+    page = visit("/batch")
+    typed = page.get_by_label("Papers", exact=True)
+    typed.fill(f"{TITLES[3]}\n{TITLES[4][:-4]}xy")
+    meant = page.get_by_role("button", name=TITLES[4])
+    expect(meant).to_be_enabled()
+    page.route("**/batch/lines", lambda route: route.abort())
+    typed.fill(f"{TITLES[4][:-4]}xy\n{TITLES[3]}")
+    expect(meant).to_be_disabled()
+    page.unroute("**/batch/lines")
+    typed.fill(f"{TITLES[3]}\n{TITLES[4][:-4]}xy")
+    expect(meant).to_be_enabled()
 
 
 def test_a_service_that_is_away_is_waited_for(visit_at: VisitFn, site: str, batch: str) -> None:

@@ -53,6 +53,17 @@ def test_the_next_papers_begin_at_the_top_of_a_wide_window(visit: VisitFn) -> No
     assert 0 == page.evaluate("scrollY")
 
 
+def test_back_from_a_place_within_the_page(visit: VisitFn) -> None:
+    """Going back from a link within the page scrolls to where it was clicked, and forward to its place."""
+    page = visit(ASKED)
+    page.locator(".timeline a.dot[href='#result-7']").click()
+    expect(page.locator("#result-7")).to_be_in_viewport()
+    page.go_back()
+    page.wait_for_function("scrollY === 0")
+    page.go_forward()
+    expect(page.locator("#result-7")).to_be_in_viewport()
+
+
 def test_what_is_found_at_the_top_keeps_the_filters(visit: VisitFn) -> None:
     """Searches by the box at the top keep the filters, including those set later."""
     page = visit(f"{ASKED}&view=table")

@@ -1,3 +1,12 @@
+const LOGGED_OUT = "You may be logged out; load this page again.";
+
+// Asks the service, which never redirects what scripts ask: only a login page before it does.
+export async function ask(address, options) {
+  const answer = await fetch(address, { ...options, redirect: "manual" });
+  if (answer.type === "opaqueredirect") throw new Error(LOGGED_OUT);
+  return answer;
+}
+
 // Forms that change something: sent as JSON to /v1, which no page of another origin may do in a reader's name.
 export async function send(form) {
   const { send: method, body, then, done, sure } = form.dataset;
@@ -9,7 +18,7 @@ export async function send(form) {
   button.disabled = true;
   said.textContent = "";
   try {
-    const answer = await fetch(form.action, { method, headers: { "Content-Type": "application/json" }, ...content });
+    const answer = await ask(form.action, { method, headers: { "Content-Type": "application/json" }, ...content });
     if (!answer.ok) throw new Error((await answer.json().catch(() => ({}))).detail ?? `The service answered ${answer.status}.`);
     if (then) return location.assign(then);
     form.reset();
@@ -43,7 +52,7 @@ async function copy(button) {
 }
 
 async function table(address) {
-  const answer = await fetch(address);
+  const answer = await ask(address);
   if (!answer.ok) throw new Error(answer.statusText);
   return answer.text();
 }

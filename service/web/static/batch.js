@@ -1,4 +1,5 @@
 // The batch view: matches lines with papers, starts a batch, and shows how far the one is that the address names.
+import { ask } from "./actions.js";
 
 const POLL_MS = 1000;
 const AWAY_MS = 3000;
@@ -38,7 +39,7 @@ async function problemOf(response) {
 
 // A part of a page of the service, by its id; an error says why there is none.
 async function partOf(path, id, options) {
-  const response = await fetch(path, { ...options, headers: { Accept: "text/html" } });
+  const response = await ask(path, { ...options, headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const part = page.getElementById(id);
   if (part) return part;
@@ -71,16 +72,18 @@ async function check() {
 
 function changed() {
   key = "";
+  checked = null;
   clearTimeout(typing);
   checking.abort();
   show(of("refused"), "");
   of("start").textContent = "Start";
+  for (const button of of("matched").querySelectorAll("button")) button.disabled = true; // of lines as they were
   if (of("list").value.trim()) typing = setTimeout(() => check().catch((error) => show(of("refused"), said(error))), TYPED_MS);
   else of("matched").replaceChildren();
 }
 
 function said(error) {
-  return error instanceof TypeError ? "The service does not answer; try again in a moment." : error.message;
+  return error instanceof TypeError || error instanceof SyntaxError ? "The service does not answer; try again in a moment." : error.message;
 }
 
 // A line is put right: what it may have meant stands in its place.
@@ -119,11 +122,12 @@ async function send(seeds) {
   const body = { seeds, limit: Number(of("limit").value) };
   if (of("facet").value) body.facet = of("facet").value;
   key ||= Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join("-");
-  const response = await fetch("/v1/batches", {
+  const response = await ask("/v1/batches", {
     method: "POST",
     headers: { "Content-Type": "application/json", "Idempotency-Key": key },
     body: JSON.stringify(body),
-  }).catch(() => {
+  }).catch((error) => {
+    if (!(error instanceof TypeError)) throw error;
     throw new Error("The service does not answer. Press Start again: no batch is started twice.");
   });
   if (!response.ok) throw new Error(await problemOf(response));
@@ -151,9 +155,15 @@ function pace(batch) {
   return `· ${said} a second · ${timeLeft((batch.queries - batch.done) / perSecond)}`;
 }
 
+// The heading of the batch, which screen readers are told where it changes.
+function head(title) {
+  if (of("state").textContent === title) return;
+  of("state").textContent = of("status").textContent = title;
+}
+
 function draw(batch) {
   const finished = batch.finished_at !== null;
-  of("state").textContent = STATES[batch.state] ?? batch.state;
+  head(STATES[batch.state] ?? batch.state);
   document.title = `${Math.floor((100 * batch.done) / batch.queries)} % · Batch search · Akin`;
   of("bar").max = batch.queries;
   of("bar").value = batch.done;
@@ -170,18 +180,19 @@ function draw(batch) {
   }
 }
 
-// The first results, as soon as there are some.
+// The first results, as soon as there are some; one more than are shown has a link to it. False where they did not come.
 async function preview(batch, signal) {
-  const ready = Math.min(batch.ready, MAX_SHOWN);
-  if (!(ready > shown)) return;
-  shown = ready;
+  const ready = Math.min(batch.ready, MAX_SHOWN + 1);
+  if (!(ready > shown)) return true;
   const papers = await partOf(`/batch/${encodeURIComponent(batch.id)}/papers`, "papers", { signal }).catch(() => null);
-  if (!papers || signal.aborted || shown !== ready) return;
-  of("results").replaceChildren(papers);
+  if (!papers || signal.aborted) return false;
+  if (ready > shown) of("results").replaceChildren(papers);
+  shown = Math.max(shown, ready);
+  return true;
 }
 
 function ended(title, text) {
-  of("state").textContent = title;
+  head(title);
   document.title = `${title} · Batch search · Akin`;
   show(of("away"), text);
   of("done").textContent = of("rate").textContent = "";
@@ -193,13 +204,13 @@ async function poll() {
   const { signal } = asking;
   let wait = POLL_MS;
   try {
-    const response = await fetch(batchPath(batchId()), { signal });
+    const response = await ask(batchPath(batchId()), { signal });
     if (response.ok) {
       const batch = await response.json();
       if (signal.aborted) return;
       draw(batch);
-      preview(batch, signal);
-      if (batch.finished_at !== null) return;
+      if ((await preview(batch, signal)) && batch.finished_at !== null) return;
+      if (signal.aborted) return;
     } else if (response.status < 500 && response.status !== 429) {
       if (signal.aborted) return;
       ended(response.status === 404 ? "No such batch" : "The batch cannot be shown", await problemOf(response));
@@ -208,9 +219,9 @@ async function poll() {
       show(of("away"), `${await problemOf(response)} This page goes on asking.`);
       wait = AWAY_MS;
     }
-  } catch {
+  } catch (error) {
     if (signal.aborted) return;
-    show(of("away"), "The service does not answer. Nothing is lost; this page goes on asking.");
+    show(of("away"), error instanceof TypeError ? "The service does not answer. Nothing is lost; this page goes on asking." : said(error));
     wait = AWAY_MS;
   }
   timer = setTimeout(poll, wait);
@@ -220,16 +231,17 @@ async function remove() {
   if (!confirm("The batch is ended, and what it found is removed. Go on?")) return;
   of("remove").disabled = true;
   try {
-    const response = await fetch(batchPath(batchId()), { method: "DELETE" });
+    const response = await ask(batchPath(batchId()), { method: "DELETE" });
     if (response.ok) {
       clearTimeout(timer);
       asking.abort();
       ended("Removed", "The batch and its results are gone.");
+      of("watch").focus();
     } else {
       show(of("away"), await problemOf(response));
     }
-  } catch {
-    show(of("away"), "The service does not answer; try again in a moment.");
+  } catch (error) {
+    show(of("away"), said(error));
   }
   of("remove").disabled = false;
 }

@@ -24,14 +24,15 @@ if (!isPlain) history.scrollRestoration = "manual";
 async function load(address, place, again, signal) {
   const bar = setTimeout(() => busy(true), SLOW_MS);
   try {
-    const answer = await fetch(address, { headers: { Accept: "text/html" }, signal });
+    const answer = await fetch(address, { headers: { Accept: "text/html" }, redirect: "manual", signal });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (signal?.aborted) return;
     const isOurs = page.getElementById("main");
     // What stands before the service, or the service itself, could not read the address.
     if (!isOurs && [400, 414, 431].includes(answer.status)) notice(TOO_LONG);
     else if (isOurs && answer.status < 500 && answer.status !== 429) place(page);
-    else failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    else if (isOurs || answer.status >= 500 || answer.status === 429) failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    else location.assign(address); // a login page, or what else stands before the service
   } catch (error) {
     if (error.name !== "AbortError") failed(again);
   } finally {
@@ -116,7 +117,7 @@ function renew(box, newBox, selector) {
 
 // One card is opened: of the page that shows it so, its drawing alone is put in place.
 function open(link) {
-  part(link.href, `#${link.closest(".card").id} details.why`, (why) => {
+  part(link, link.href, `#${link.closest(".card").id} details.why`, (why) => {
     link.replaceWith(why);
     why.querySelector("summary").focus();
     hold(why.closest(".card"), true);
@@ -135,7 +136,7 @@ function expand(link) {
   }
   const address = new URL(link.href);
   address.searchParams.set("open", row.id.split("-")[1]);
-  part(address.href, `#${row.id} + .whole`, (whole) => {
+  part(link, address.href, `#${row.id} + .whole`, (whole) => {
     row.after(whole);
     link.setAttribute("aria-expanded", "true");
     hold(row, true);
@@ -155,18 +156,19 @@ function hold(entry, isOpen) {
 
 addEventListener("toggle", ({ target }) => target.matches?.("details.why") && hold(target.closest(".card"), target.open), true);
 
-// What is asked for already is not asked for again, as by a double click.
-async function part(address, selector, place) {
+// What is asked for already is not asked for again, as by a double click; where `link` is gone, nothing opens.
+async function part(link, address, selector, place) {
   if (opening.has(address)) return;
   opening.add(address);
   const found = (page) => {
+    if (!link.isConnected) return;
     const wanted = page.querySelector(selector);
     if (!wanted) return location.assign(address);
     main.querySelector(".offline")?.remove();
     place(wanted);
     highlight(main);
   };
-  await load(address, found, () => part(address, selector, place));
+  await load(address, found, () => part(link, address, selector, place));
   opening.delete(address);
 }
 
@@ -223,6 +225,8 @@ document.addEventListener("click", (event) => {
   } else if (link instanceof HTMLAnchorElement && ours(link)) {
     event.preventDefault();
     went(link);
+  } else if (link?.getAttribute("href").startsWith("#")) {
+    leave(); // for another place within the page
   }
 });
 
@@ -289,11 +293,17 @@ addEventListener("pagehide", () => {
   sessionStorage.setItem("left", scrollY);
 });
 
+// Another place within the page: where it was left, or what its mark names.
+function within(top) {
+  if (top === undefined) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  else scrollTo(0, top);
+}
+
 addEventListener("popstate", (event) => {
   const isBack = named !== shown && here() === shown; // rather than at another place within the page
   named = here();
   if (named !== shown) return go(location.href, { push: false, top: event.state?.top ?? 0 });
-  if (!isBack) return;
+  if (!isBack) return within(event.state?.top);
   asking?.abort();
   busy(false);
   main.querySelector(".offline")?.remove();

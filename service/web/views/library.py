@@ -1,7 +1,7 @@
 """The view of a library: entries that the collection has, and those it lacks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.web.address.further import Further
@@ -78,7 +78,7 @@ def view_library(page_query: PageQuery, library: Library, name: str) -> LibraryV
         papers=tuple(papers),
         n_chosen=sum(paper.chosen for paper in papers),
         most=MAX_FURTHER_PAPERS - len(named),
-        lacking=tuple(_lacking(library.missing)),
+        lacking=tuple(_lacking(library.missing, page_query.beside)),
         n_lacking=library.n_missing,
         n_more=library.n_missing - len(library.missing),
         is_cut=library.is_cut,
@@ -86,14 +86,15 @@ def view_library(page_query: PageQuery, library: Library, name: str) -> LibraryV
     )
 
 
-def _lacking(missing: Sequence[MissingEntry]) -> Iterator[MissingPaper]:
+def _lacking(missing: Sequence[MissingEntry], beside: PageQuery) -> Iterator[MissingPaper]:
+    """Yield the missing papers with links that search for them with the filters of ``beside``."""
     left = _MAX_LINKED
     for each in missing:
-        page_query = PageQuery(text=each.title)
+        page_query = replace(beside, text=each.title)
         if 0 < len(each.abstract) <= MAX_PASTED:
-            page_query = PageQuery(title=each.title, abstract=each.abstract)
+            page_query = replace(beside, title=each.title, abstract=each.abstract)
         href = page_query.address() if page_query.has_seeds else ""
         left -= len(href) if page_query.abstract else 0
         if page_query.abstract and left < 0:
-            href = PageQuery(text=each.title).address() if each.title else ""
+            href = replace(beside, text=each.title).address() if each.title else ""
         yield MissingPaper(each.line, Link(each.words, href))

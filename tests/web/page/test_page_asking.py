@@ -527,6 +527,26 @@ def test_a_service_that_is_away_leaves_the_page_as_it_is(visit: VisitFn) -> None
     expect(page.locator("#s3")).to_be_checked()
 
 
+def test_a_login_that_expired_is_not_taken_for_an_answer(visit: VisitFn) -> None:
+    """If a proxy leads to its login page, so does a search, and nothing counts as saved."""
+    page = visit(ASKED)
+
+    def log_in(route: Route) -> None:
+        if route.request.is_navigation_request():
+            route.fulfill(body="<h1>Log in</h1>", content_type="text/html")
+        else:
+            route.fulfill(status=302, headers={"Location": "/?paper=demo:p01-m00"})
+
+    page.route("**/v1/queries", log_in)
+    page.route("**/?*s=3*", log_in)
+    page.get_by_text("Save this search").click()
+    page.get_by_label("Name").fill("Mine")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".keep .said")).to_contain_text("logged out")
+    page.locator("#s3").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
 def test_waiting_is_shown(visit: VisitFn) -> None:
     """While an answer is loading the page stays readable, and only the last query is answered."""
     page = visit(ASKED)

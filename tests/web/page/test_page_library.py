@@ -119,6 +119,16 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
     assert 3 == len([each for each in page.all("input") if "checked" in each])
 
 
+def test_filters_go_with_every_search_from_a_library(client: TestClient) -> None:
+    """Searches for missing papers, and by the box at the top, keep the filters of the search."""
+    page = send(client, FILES["my.bib"], **{"from": "2015", "paper": "ropes"})
+    (missing,) = page.all("a", title="Similar")
+    asked = asked_by(missing["href"])
+    assert PageQuery(title="Nobody has été", abstract="It is warm.", year_from=2015) == asked
+    kept = page.all("input", type="hidden", name="from")
+    assert ["2015"] * 3 == [each["value"] for each in kept]  # the box, the ticked ones, another file
+
+
 def test_a_list_is_pasted(client: TestClient) -> None:
     """If no file is chosen, the text in the box is read."""
     answer = client.post("/library", data={"list": FILES["my list"]}, files={"file": ("", b"")})

@@ -190,6 +190,18 @@ def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
         assert shown(page) == answered(site, command[1].removeprefix(site), **body)
 
 
+def test_the_command_asks_for_all_papers_that_are_sorted(visit: VisitFn, site: str) -> None:
+    """Newest first, the command gets all papers of the list, which the API does not sort."""
+    page = visit(f"{ASKED}&sort=year")
+    page.get_by_role("link", name="Next papers").click()
+    expect(page.locator("#results-title")).to_contain_text("11 to 20")
+    command = shlex.split(page.locator("#curl").text_content().replace("\\\n", " "))
+    titles = answered(site, **json.loads(command[command.index("-d") + 1]))
+    titles.sort(key=lambda title: -(PAPERS_BY_TITLE[title]["year"] or 0))
+    assert titles[10:20] == shown(page)
+    expect(page.locator(".take")).to_contain_text("sort these papers by year")
+
+
 def test_command_and_link_are_copied(visit: VisitFn, site: str) -> None:
     """Buttons copy the command, or the link to the page, to the clipboard."""
     page = visit(ASKED, permissions=["clipboard-read", "clipboard-write"])
@@ -309,6 +321,28 @@ def test_what_was_opened_is_in_the_address(visit: VisitFn, view: str, link: str)
     expect(page.locator("details.why svg")).to_be_visible()
     page.locator("#result-2 a.expand" if view == "table" else "details.why > summary").click()
     expect(page).to_have_url(re.compile(r"^(?!.*open=)"))
+
+
+def test_a_card_that_comes_late_leaves_the_next_search_alone(visit: VisitFn) -> None:
+    """A card whose answer comes after the next search does not get into the address of that search."""
+    page = visit(ASKED)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/?*open=*", hold)
+    page.locator("#result-2 a.why").click()
+    page.locator("label:has(#s3)").click()
+    page.wait_for_url("**s=3")
+    with page.expect_response("**/?*open=*"):
+        held[0].continue_()
+    page.locator("#result-3 a.why").click()  # until it is answered, so is the first
+    while len(held) < 2:
+        page.wait_for_timeout(20)
+    assert "open=" not in page.url
+    held[1].continue_()
+    expect(page.locator("#result-3 details.why")).to_be_visible()
 
 
 def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:

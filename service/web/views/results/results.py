@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -185,7 +185,12 @@ def _whole_words(answered: QueryAnswer) -> str:
 
 
 def curl(page_query: PageQuery, base_url: str, *, keyed: bool) -> str:
-    """Return the query as a curl command; the key in it is a shell variable."""
+    """Return the query as a curl command; the key in it is a shell variable.
+
+    The API has no order by year: for that order the command gets the papers that the page sorts, in one page.
+    """
+    if page_query.order is Order.YEAR:
+        page_query = replace(page_query, cursor="", limit=MAX_SORTED)
     body = orjson.dumps(page_query.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
     url = shlex.quote(f"{base_url}{page_query.path}")
     key = '  -H "Authorization: Bearer $AKIN_KEY" \\\n' if keyed else ""
