@@ -16,7 +16,7 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.catalog.staging import Version
-from indexer.collection.changes import expect_catalog_of_served, publish_pending
+from indexer.collection.changes import expect_no_other_collection, publish_pending
 from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_changes, publish_whole
 from indexer.collection.merging import compact, merge
 from indexer.collection.staging import StagingReport, load_key, stage_corpora
@@ -99,7 +99,7 @@ def build(
         _open_catalog(data, catalog or folder.catalog) as papers,
         encode or nullcontext(EncodeHere(annotator)) as encoder,
     ):
-        expect_catalog_of_served(data, papers)
+        expect_no_other_collection(folder, papers, catalog or folder.catalog)
         like = new_manifest(annotator, arguments)
         load = _Load(data, papers, annotator, encoder, arguments, replace, keep, bounds, on_progress, like)
         staging = load.stage(corpora)

@@ -23,7 +23,8 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
+from models.counts import counted
+from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError, StorageError
 from models.types import ProgressFn
 
 AT_ONCE: Final = 50_000  # papers published together; the others wait for the next generation
@@ -201,6 +202,23 @@ def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:
     last = catalog.last_change()
     manifest.expect_catalog(catalog.identity(), last)
     return last
+
+
+def expect_no_other_collection(folder: DataFolder, catalog: Catalog, place: str | Path) -> None:
+    """Raise StorageError if ``catalog`` is that of another collection than the one in ``folder``.
+
+    For a folder without a collection that is one outside of it (at ``place``) that has papers, unless they
+    are of a first build that was interrupted.
+    """
+    expect_catalog_of_served(folder.root, catalog)
+    if place == folder.catalog or folder.has_collection or folder.begun.is_file():
+        return
+    if n_papers := catalog.count():
+        raise StorageError(
+            f"The catalog has {counted(n_papers, 'paper')} of another collection, and there is none in "
+            f"{folder.root}. Give each collection a catalog of its own (--catalog or AKIN_CATALOG_URL). To "
+            "make a collection of the papers of this catalog, run akin reindex with an --encoder."
+        )
 
 
 def expect_catalog_of_served(data: Path, catalog: Catalog) -> None:

@@ -199,7 +199,7 @@ def serve(
     serve_until_stopped(settings_of(**given, keyless=keyless, ray=ray), stdout)
 
 
-# Not from AKIN_DATA: invented papers must not be added to a real collection.
+# Neither from AKIN_DATA nor with AKIN_CATALOG_URL: invented papers must not be added to a real collection.
 DemoData = Annotated[Path, typer.Option("--data", help="The data folder.", file_okay=False)]
 
 
@@ -207,9 +207,8 @@ def demo(data: DemoData = Path(".demo"), port: Port = 8000) -> None:
     """Index the demo corpus (invented papers) if it is not indexed yet, then serve it."""
     with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
         index([corpus], data, first=True)
-    serve_until_stopped(
-        settings_of(data=data, port=port, keyless=Keyless.WRITE), stdout, hint=_demo_hint(data)
-    )
+    settings = settings_of(data=data, port=port, keyless=Keyless.WRITE)
+    serve_until_stopped(settings.model_copy(update={"catalog_url": None}), stdout, hint=_demo_hint(data))
 
 
 def _demo_hint(data: Path) -> str:

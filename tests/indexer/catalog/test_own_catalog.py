@@ -11,6 +11,7 @@ from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
+from indexer.collection import build
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
 from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
@@ -76,6 +77,41 @@ def test_another_catalog_is_refused(data: Path, tmp_path: Path, command: str) ->
         assert (10, 1) == (other.last_change(), other.count())
     assert (["000001", "000002"], "000002") == (DataFolder(data).generations(), current_generation(data))
     assert not (tmp_path / "copy" / "CURRENT").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--replace",)])
+def test_a_new_folder_takes_no_catalog_of_another_collection(
+    data: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """A corpus is not mixed with the papers of another collection, nor does it replace them."""
+    catalog, new = data / CATALOG_FILE, tmp_path / "new"
+    corpus = write_corpus(tmp_path / "other.jsonl", many_papers(2))
+    arguments = ["index", corpus, "--data", new, "--encoder", "hashing", "--device", "cpu"]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--catalog", str(catalog), *options])
+    assert 1 == result.exit_code
+    assert "has 19 papers of another collection" in result.output
+    assert not DataFolder(new).has_collection
+    with Catalog.open(catalog) as papers:
+        assert 19 == papers.count()
+
+
+def test_a_first_build_is_resumed_with_its_catalog(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first build with a catalog elsewhere that was stopped before it published is finished by the next."""
+    arguments = [*COMMANDS["index"](data), "--encoder", "hashing", "--catalog", tmp_path / "c.sqlite3"]
+    arguments += ["--data", tmp_path / "new"]
+
+    def stop(*_: object, **__: object) -> None:
+        raise StorageError("stopped")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(build, "publish_whole", stop)
+        assert 1 == CliRunner().invoke(app, [*map(str, arguments)]).exit_code
+    with Catalog.open(tmp_path / "c.sqlite3") as papers:
+        assert 20 == papers.count()
+    run(*arguments)
+    assert 20 == read_manifest(tmp_path / "new", "000001").n_papers
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -16,9 +16,11 @@ from shutil import copytree
 
 import pytest
 
+from akin.cli.serving import serve
 from akin.cli.serving.serve import listen
 from indexer.files.data_folder import CATALOG_FILE
 from service.access.api_keys import Keys, Scope
+from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
@@ -84,6 +86,16 @@ def service(hashed_data: Path, tmp_path: Path) -> Iterator[Service]:
     service = Service(tmp_path / "data", tmp_path / "log")
     yield service
     service.stop()
+
+
+def test_the_demo_keeps_to_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The demo reads and writes its own catalog only, whatever the environment names."""
+    served: list[Settings] = []
+    monkeypatch.setenv("AKIN_CATALOG_URL", "postgresql://akin@127.0.0.1:1/akin")
+    monkeypatch.setattr(serve, "index", lambda *_, **__: None)
+    monkeypatch.setattr(serve, "serve_until_stopped", lambda settings, *_, **__: served.append(settings))
+    serve.demo(tmp_path)
+    assert [tmp_path / CATALOG_FILE] == [settings.catalog for settings in served]
 
 
 @pytest.mark.system
