@@ -9,6 +9,7 @@ from warnings import warn
 
 from akin.client.params import id_of, mapping_of
 from akin.client.responses.papers import Paper
+from akin.client.uploads import abstract_of
 from models.counts import counted
 from models.errors import InputError
 from models.extras import needed
@@ -88,7 +89,7 @@ def read_seeds(files: Sequence[Path], *, most: int = MAX_SEEDS) -> PaperLookup[L
             found.left_out.append(entry.title or str(entry.paper.id))
             continue
         found.n_pasted += 1
-        found.seeds.append({"title": own.title, "abstract": own.abstract})
+        found.seeds.append({"title": own.title, "abstract": abstract_of(own)})
     # The same paper may be in several files.
     found.seeds = [seed for place, seed in enumerate(found.seeds) if seed not in found.seeds[:place]]
     found.broken = list(map(str, report.broken_rows))

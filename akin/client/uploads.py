@@ -141,14 +141,24 @@ def _of_file(file: Path) -> list[dict[str, Any]]:
     return papers
 
 
+def abstract_of(paper: "Paper") -> str | list[str]:
+    """Return the abstract of a paper of a file: its sentences if they have facets or were given as a list."""
+    from models.text.sentences import split_sentences  # noqa: PLC0415 - clients do without it
+
+    sentences = [sentence.text for sentence in paper.sentences]
+    labelled = any(sentence.facet is not None for sentence in paper.sentences)
+    as_text = [sentence.text for sentence in split_sentences(paper.abstract)]
+    return sentences if labelled or sentences != as_text else paper.abstract
+
+
 def _sent(paper: "Paper") -> dict[str, Any]:
-    """Return a paper of a file as it is sent; if its sentences have facets, they are sent as a list."""
+    """Return a paper of a file as it is sent."""
     facets = [sentence.facet for sentence in paper.sentences]
     labelled = any(facet is not None for facet in facets)
     fields = {
         "id": paper.id,
         "title": paper.title,
-        "abstract": [sentence.text for sentence in paper.sentences] if labelled else paper.abstract,
+        "abstract": abstract_of(paper),
         "facets": [facet and facet.value for facet in facets] if labelled else None,
         "year": paper.year,
         "venue": paper.venue,

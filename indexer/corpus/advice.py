@@ -17,6 +17,8 @@ def advice_on(head: str) -> str:
         if head.startswith(begin):
             return what
     record = first_record(head)
+    if head.lstrip().startswith("{\n") and not record:
+        return "Its JSON spans several lines: write each paper on one line, or all of them as a list [...]."
     if {"title", "abstract"} <= (record.keys() or fields_of_table(head)):
         return f"It has titles and abstracts: add a {'key' if record else 'column'} id (or doi) to each."
     return "Convert it to one of them, or name its format."

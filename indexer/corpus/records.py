@@ -89,7 +89,7 @@ def _object(line: bytes | InputError) -> JsonObject:
     if isinstance(line, InputError):
         raise line
     try:
-        record = orjson.loads(line)
+        record = _parsed(line)
     except orjson.JSONDecodeError as error:
         if (text := decoded(line, "the line").encode()) != line:
             return _object(text)
@@ -97,6 +97,18 @@ def _object(line: bytes | InputError) -> JsonObject:
     if not isinstance(record, dict):
         raise InputError("this is not a JSON object {...}")
     return record
+
+
+def _parsed(text: bytes | str) -> object:
+    """Parse JSON; NaN, which Python writes for what a table lacks, becomes null. Raises JSONDecodeError."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        if (b"NaN" if isinstance(text, bytes) else "NaN") not in text:  # type: ignore[operator]  # both or neither
+            raise
+        with suppress(ValueError, RecursionError):
+            return json.loads(text, parse_constant=lambda _: None)
+        raise
 
 
 def first_record(head: str) -> JsonObject:
@@ -117,7 +129,7 @@ def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
     *lines, last = head.split("\n")  # not splitlines: JSON texts hold other line ends
     for line in lines:
         try:
-            record = orjson.loads(line)
+            record = _parsed(line)
         except orjson.JSONDecodeError:
             continue
         if isinstance(record, dict):

@@ -266,8 +266,8 @@ def _names(given: object, what: str) -> tuple[str, ...]:
     if len(given) > MAX_LIST_ITEMS:
         raise InputError(f"{what} has {len(given):,} entries; at most {MAX_LIST_ITEMS:,} are allowed")
     one = what.removesuffix("s")
-    names = (clean(_text(at(each, "name") or each, one, MAX_FIELD_CHARS)) for each in given)
-    return tuple(filter(None, names))
+    texts = (each.get("name", each) if isinstance(each, dict) else each for each in given)
+    return tuple(filter(None, (clean(_text(it, one, MAX_FIELD_CHARS)) for it in texts if it is not None)))
 
 
 def _text(given: object, name: str, max_chars: int) -> str:

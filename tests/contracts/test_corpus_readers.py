@@ -109,6 +109,47 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
     assert report.broken_rows[0].reason.startswith("the file ends early here: the gzip file is cut short")
 
 
+@pytest.mark.parametrize(
+    ("name", "until"),
+    [
+        ("csv", 'b,Two,"We'),
+        ("csv", "b,Tw"),
+        ("zotero", '"K2","Two","We'),
+        ("bibtex", "@article{b, title={Two}, abstract={We"),
+        ("bibtex", "@article{b, title={Two},\n  abstract={We fit.}\n"),
+        ("nbib", "PMID- 2\nTI  - Two\nAB  - We"),
+        ("nbib", "PMID- 2\nTI  - Two\nAB  - We fit.\n"),
+        ("ris", "TY  - JOUR\nID  - b\nTI  - Two\nAB  - We fit.\n"),
+    ],
+)
+def test_a_plain_file_cut_short_gives_no_half_paper(name: str, until: str, tmp_path: Path) -> None:
+    """A file that is cut within an entry gives those before it, and an error or a report with its line."""
+    whole = {
+        "csv": "id,title,abstract\na,One,We fit.\n",
+        "zotero": '"Key","Title","Abstract Note"\n"K1","One","We fit."\n',
+        "bibtex": "@article{a, title={One}, abstract={We fit.}}\n",
+        "nbib": "PMID- 1\nTI  - One\nAB  - We fit.\nSO  - J.\n",
+        "ris": "TY  - JOUR\nID  - a\nTI  - One\nAB  - We fit.\nER  - \n",
+    }[name]
+    path = tmp_path / "cut"
+    path.write_text(whole + until)
+    line = whole.count("\n") + 1
+    papers = read_corpus(path, on_error="fail")
+    assert "One" == next(papers).title
+    with pytest.raises(BrokenFileError, match=rf"cut:{line}: .*Fetch the file again"):
+        next(papers)
+    report = CorpusReport()
+    assert ["One"] == [paper.title for paper in read_corpus(path, report=report)]
+    assert [(line, 1)] == [(each.line, report.broken) for each in report.breaks]
+
+
+def test_an_export_without_sources_is_read(tmp_path: Path) -> None:
+    """Not every program that writes NBIB ends its entries as PubMed does."""
+    path = tmp_path / "own"
+    path.write_text("PMID- 1\nTI  - One\nAB  - We fit.\n\nPMID- 2\nTI  - Two\nAB  - We fit.\n")
+    assert ["One", "Two"] == [paper.title for paper in read_corpus(path, on_error="fail")]
+
+
 @pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", [name for name in READERS if not EXAMPLES[name].file.endswith(".xml")])
@@ -367,7 +408,7 @@ def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn)
     ("rows", "expected"),
     [
         (['a,"T,abs', 'b,"T,abs', "c,T,Last."], [(2, "',' expected after '\"'")]),
-        (["a,T,Short.", 'b,T,"abs', "c,T,Last."], [(3, "unexpected end of data")]),
+        (["a,T,Short.", 'b,T,"abs', "c,T,Last."], [(3, "a quote that is not closed")]),
         (['a,"Tides" of the sea,Short.', 'b,"T\nU","x ""y""\nz"'], []),
     ],
 )
@@ -456,9 +497,11 @@ def test_latex_in_metadata_of_arxiv(write: WriteFn, authors: dict[str, object]) 
         "abstract": r"In 5\% of ~20 cases, $k \leq 3$.",
         "categories": "math.PR",
         "submitter": "A",
+        "doi": "10.5555/a 10.5555/b",
         **authors,
     }
     (found,) = read_corpus(write(json.dumps(record)))
+    assert "10.5555/a" == found.doi  # the other is of another version
     assert ("Schrödinger operators", r"In 5% of ~20 cases, $k \leq 3$.") == (found.title, found.abstract)
     assert ("Péter Balázs", "B. Rask") == found.authors
 

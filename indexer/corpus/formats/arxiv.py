@@ -42,7 +42,7 @@ def raw_paper(record: JsonObject) -> RawPaper:
         year=_year(record),
         authors=_authors(record),
         url=f"https://arxiv.org/abs/{name}",
-        doi=record.get("doi"),
+        doi=_first_word(record.get("doi")),  # where there are two, the first is the paper's
         fields=categories.split() if isinstance(categories, str) else categories,
     )
 
@@ -50,6 +50,10 @@ def raw_paper(record: JsonObject) -> RawPaper:
 def _text(given: object) -> object:
     """Return a text without LaTeX; return anything else unchanged."""
     return from_latex(given) if isinstance(given, str) else given
+
+
+def _first_word(given: object) -> object:
+    return next(iter(given.split()), None) if isinstance(given, str) else given
 
 
 def _year(record: JsonObject) -> str | None:

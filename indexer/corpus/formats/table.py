@@ -9,7 +9,7 @@ from typing import Final
 from indexer.corpus.library.names import id_by_doi
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines, decoded
-from models.errors import CorpusFormatError, InputError
+from models.errors import BrokenFileError, CorpusFormatError, InputError
 
 # A longer cell has a quote that is never closed: the longest abstract that is accepted fits.
 _MAX_CELL_CHARS: Final = 128 * 1024
@@ -33,6 +33,7 @@ _COLUMNS = {
     "fields": "fields",
 }
 _REQUIRED = {"id", "title", "abstract"}
+_BLANK_LINES: Final = re.compile(r"\A(?:[ \r]*\n)+")
 _SEP_LINE: Final = re.compile(r'"?sep=."?\s*', re.IGNORECASE)  # the line that tells Excel the delimiter
 
 
@@ -61,7 +62,7 @@ def is_table(head: str, known: Mapping[str, str]) -> bool:
 
 def fields_of_table(head: str, known: Mapping[str, str] = _COLUMNS) -> set[str]:
     """Return the fields of ``known`` that the first line names as columns."""
-    first, _, rest = head.partition("\n")
+    first, _, rest = _BLANK_LINES.sub("", head).partition("\n")
     header = rest.partition("\n")[0] if _SEP_LINE.fullmatch(first) else first
     return set(_columns(header, known)[1])
 
@@ -81,7 +82,8 @@ def table_rows(
     """Yield a row for each record; ``known`` maps column names in lower case to fields.
 
     ``to_paper`` receives the fields that are not empty. If a quote is never closed, the rows in the next
-    ``max_cell_chars`` characters are lost. Raises CorpusFormatError without the required columns.
+    ``max_cell_chars`` characters are lost. Raises CorpusFormatError without the required columns, and
+    BrokenFileError if the file ends within a cell in quotes, or within a line that lacks values.
     """
     delimiter, columns = _header(lines, known)
     texts = _TextLines(lines)
@@ -91,6 +93,7 @@ def table_rows(
         texts.record.clear()
         try:
             values = _next_record(records, max_cell_chars)
+            _expect_whole(lines, line, texts, values, columns)
             _expect_one_row(texts.record, delimiter, max_cell_chars)
         except StopIteration:
             return
@@ -105,9 +108,22 @@ def table_rows(
             if delimiter == "\t" and any("\t" in each and "\n" in each for each in values):
                 yield Row(line, InputError(f"a quote that is not closed before line {lines.number}"))
             elif len(values) != len(columns) and any(values):
-                yield Row(line, _uneven(values, columns))
+                yield Row(line, InputError(_uneven(values, columns)))
             elif any(values):
                 yield Row(line, to_paper(_first_of_each(columns, values)))
+
+
+def _expect_whole(
+    lines: Lines, line: int, texts: "_TextLines", values: Sequence[str], columns: Sequence[str]
+) -> None:
+    """Raise BrokenFileError if the record from ``line`` is the last one and not whole."""
+    cut = ""
+    if texts.ended:  # another line was asked for, which a quote that is not closed does
+        cut = "the last row ends within a cell; check for a quote that is not closed"
+    elif len(values) < len(columns) and not texts.record[-1].endswith("\n"):
+        cut = _uneven(values, columns)
+    if cut:
+        raise BrokenFileError(str(lines.path), line, cut)
 
 
 def _first_of_each(columns: Sequence[str], values: Sequence[str]) -> dict[str, str]:
@@ -122,6 +138,8 @@ def _first_of_each(columns: Sequence[str], values: Sequence[str]) -> dict[str, s
 def _header(lines: Lines, known: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the delimiter and the field of each column; raises CorpusFormatError if one is missing."""
     header = next(lines, b"").decode(errors="replace")
+    while header.isspace():
+        header = next(lines, b"").decode(errors="replace")
     if _SEP_LINE.fullmatch(header):
         header = next(lines, b"").decode(errors="replace")
     delimiter, columns = _columns(header, known)
@@ -164,10 +182,8 @@ def _fields(header: str, delimiter: str, known: Mapping[str, str]) -> list[str]:
     return [known.get(name.strip().strip('"').lower(), "") for name in names]
 
 
-def _uneven(values: Sequence[str], columns: Sequence[str]) -> InputError:
-    return InputError(
-        f"{len(values)} values for {len(columns)} columns; check for a delimiter that is not quoted"
-    )
+def _uneven(values: Sequence[str], columns: Sequence[str]) -> str:
+    return f"{len(values)} values for {len(columns)} columns; check for a delimiter that is not quoted"
 
 
 def _raw(fields: Mapping[str, str]) -> RawPaper:
@@ -177,17 +193,23 @@ def _raw(fields: Mapping[str, str]) -> RawPaper:
 class _TextLines:
     """``lines`` as text: an iterator that, unlike a generator, can continue after it raised InputError.
 
-    ``record`` has the lines since it was last cleared.
+    ``record`` has the lines since it was last cleared; ``ended`` says that one was asked for after the last.
     """
 
     def __init__(self, lines: Lines) -> None:
         self.record: list[str] = []
+        self.ended = False
         self._lines = lines
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        text = decoded(next(self._lines), "the line")
+        try:
+            line = next(self._lines)
+        except StopIteration:
+            self.ended = True
+            raise
+        text = decoded(line, "the line")
         self.record.append(text)
         return text

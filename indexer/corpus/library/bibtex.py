@@ -8,7 +8,7 @@ from contextlib import suppress
 from bibtexparser.entrypoint import parse_string
 from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
-from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, UnendedError, entry_chunks, until_cut
 from indexer.corpus.library.keys import made_key
 from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import entry_names, in_usual_order, with_subtitle, year_in
@@ -27,9 +27,9 @@ _BETWEEN_NAMES = re.compile(r"(?<!\\)[{}]|(?<!\s)\s++and(?=\s)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([_%&#~$])|\$([<>])\$|[{}]|\\url\b")
 _CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
 _KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
+_UNENDED = "reached end of file"  # in the parser's words
 _MAX_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # kept in all of the entries that others refer to
 _VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", "school", "institution")
-_OTHERS = ("howpublished", "note")  # fields that may hold an id; the note has what Zotero calls "extra"
 
 
 class BibtexReader:
@@ -52,13 +52,17 @@ class BibtexReader:
         """Yield one row for each entry; skip comments and preambles."""
         # The parser warns of each broken entry, which is in the report anyway.
         logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
-        strings, parents = _Strings(), _parents(lines)
-        for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-            if isinstance(text, InputError):
-                yield Row(line, text)
-                continue
-            for block in _blocks(text):
-                yield from _rows(block, line, strings, parents)
+        return until_cut(lines, _all_rows(lines))
+
+
+def _all_rows(lines: Lines) -> Iterator[Row]:
+    strings, parents = _Strings(), _parents(lines)
+    for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+        if isinstance(text, InputError):
+            yield Row(line, text)
+            continue
+        for block in _blocks(text):
+            yield from _rows(block, line, strings, parents)
 
 
 def _ends(line: bytes) -> bool:
@@ -148,8 +152,9 @@ def _rows(
         yield Row(at, error)
     if isinstance(block, ParsingFailedBlock):
         reason = clean(str(getattr(block.error, "abort_reason", block.error)))
+        kind = UnendedError if _UNENDED in reason else InputError
         yield Row(
-            at, InputError(f"not a valid BibTeX entry: {reason} Check that its braces and quotes are closed.")
+            at, kind(f"not a valid BibTeX entry: {reason} Check that its braces and quotes are closed.")
         )
 
 
@@ -172,7 +177,8 @@ def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
         arxiv=_eprint(values, "arxiv"),
         pmid=_verbatim(values.get("pmid")) or _eprint(values, "pubmed", "pmid"),
         key=key or made_key("bibtex", main, year or "", authors),
-        others=(address, values.get("journal"), *(_verbatim(values.get(name)) for name in _OTHERS)),
+        others=(address, values.get("journal"), _verbatim(values.get("howpublished"))),
+        note=_verbatim(values.get("note")),
     )
     return RawPaper(
         id=names.id,

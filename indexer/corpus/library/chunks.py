@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from indexer.corpus.rows import Row
 from indexer.corpus.source import Lines, decoded
 from models.errors import BrokenFileError, InputError
 
@@ -18,6 +19,28 @@ _LONG_LINE: Final = (
     f"the line has more than {MAX_ENTRY_BYTES:,} bytes, so no entry in it is read; begin each on a new line"
 )
 _LINE_END = re.compile(r"\r?\n")
+
+
+class UnendedError(InputError):
+    """An entry without its end: it is broken, or the last one of a file that is cut short."""
+
+
+def until_cut(lines: Lines, rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield ``rows``; raise BrokenFileError instead of the last one if its entry does not end."""
+    last: Row | None = None
+    try:
+        for row in rows:
+            if last is not None:
+                yield last
+            last = row
+    except BrokenFileError:
+        if last is not None:
+            yield last
+        raise
+    if last is not None and isinstance(last.content, UnendedError):
+        raise BrokenFileError(str(lines.path), last.line, str(last.content).rstrip("."))
+    if last is not None:
+        yield last
 
 
 def split_lines(text: str) -> list[str]:

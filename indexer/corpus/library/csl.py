@@ -70,7 +70,8 @@ def raw_paper(record: JsonObject) -> RawPaper:
         arxiv=None,
         pmid=_text(record.get("PMID")),
         key=lasting(key) or made_key("csl", main, str(year or ""), authors) or key,
-        others=(_text(record.get("URL")), _text(record.get("number")), _text(record.get("note"))),
+        others=(_text(record.get("URL")), _text(record.get("number"))),
+        note=_text(record.get("note")),
     )
     return RawPaper(
         id=names.id,

@@ -1,7 +1,7 @@
 """Finds the id of a library entry, and its name at a public service."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -47,6 +47,24 @@ _NOT_OF_A_PATH = re.compile(r"\?|(?<!;2-)#")
 _SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 # A DOI does not end in the punctuation that ends a sentence.
 _NOT_AT_THE_END = ".,;:"
+# What may stand beside an id in a note: "Preprint at https://arxiv.org/abs/…", "arXiv:1706.03762 [cs]".
+_BESIDE_IDS = frozenset(
+    (
+        "arxiv",
+        "at",
+        "available",
+        "doi",
+        "eprint",
+        "id",
+        "online",
+        "pmcid",
+        "pmid",
+        "preprint",
+        "pubmed",
+        "url",
+    )
+)
+_IN_BRACKETS, _DIGIT, _WORD = re.compile(r"\[[^\[\]]{0,80}\]"), re.compile(r"\d"), re.compile(r"[^\W\d_]+")
 _MAX_CHARS = 4_000  # twice the longest address of a paper
 
 
@@ -65,14 +83,23 @@ class EntryNames:
 
 
 def entry_names(
-    *, doi: str | None, arxiv: str | None, pmid: str | None, key: str | None, others: tuple[str | None, ...]
+    *,
+    doi: str | None,
+    arxiv: str | None,
+    pmid: str | None,
+    key: str | None,
+    others: tuple[str | None, ...] = (),
+    note: str | None = None,
 ) -> EntryNames:
     """Name an entry by its fields; ``others`` are fields that may hold an id, such as the address.
+
+    Of a ``note`` only lines with nothing but an id count: others may speak of another work.
 
     The id is the DOI (unless it is arXiv's) or else the id at arXiv, the ACL Anthology or PubMed, so that it
     stays the same in every export; without any of them it is the citation key. Papers at arXiv or PubMed are
     looked up there, because Crossref has few abstracts.
     """
+    others += tuple(_lines_with_only_an_id(note or ""))
     paper = (bare_arxiv(arxiv) if arxiv else None) or arxiv_in(doi, *others)
     found = _whole_doi(doi) or doi_in(doi, *others)
     doi_name = found if found is not None and not found.lower().startswith("10.48550/arxiv.") else None
@@ -85,11 +112,19 @@ def entry_names(
     )
 
 
+def _lines_with_only_an_id(note: str) -> Iterator[str]:
+    """Yield the lines of a note that have no word beside ids, dates and words such as "Preprint at"."""
+    for line in note[:_MAX_CHARS].splitlines():
+        words = " ".join(word for word in _IN_BRACKETS.sub(" ", line).split() if not _DIGIT.search(word))
+        if _BESIDE_IDS.issuperset(_WORD.findall(words.lower())):
+            yield line
+
+
 def id_by_doi(doi: object) -> str | None:
     """Return the id that ``entry_names`` gives by a field for DOIs, or ``None`` if the field holds none."""
     if not isinstance(doi, str):
         return None
-    return entry_names(doi=doi, arxiv=None, pmid=None, key=None, others=()).id
+    return entry_names(doi=doi, arxiv=None, pmid=None, key=None).id
 
 
 def reference_of(text: str) -> str | None:

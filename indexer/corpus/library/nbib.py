@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from indexer.corpus.library.chunks import entry_chunks, split_lines
+from indexer.corpus.library.chunks import UnendedError, entry_chunks, split_lines, until_cut
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
@@ -28,8 +28,22 @@ class NbibReader:
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """Yield one row for each entry."""
-        for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-            yield Row(line, text if isinstance(text, InputError) else _raw(_fields(text)))
+        return until_cut(lines, _rows(lines))
+
+
+def _rows(lines: Lines) -> Iterator[Row]:
+    have_sources = False
+    for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+        if isinstance(text, InputError):
+            yield Row(line, text)
+            continue
+        fields = _fields(text)
+        have_sources = have_sources or "SO" in fields
+        # PubMed ends every entry with its source, but not every program does.
+        if "SO" not in fields and (have_sources or not text.endswith("\n")):
+            yield Row(line, UnendedError("not a valid NBIB entry: it does not end with a line SO"))
+        else:
+            yield Row(line, _raw(fields))
 
 
 def _ends(line: bytes) -> bool:
@@ -57,7 +71,6 @@ def _raw(fields: Mapping[str, Sequence[str]]) -> RawPaper:
         arxiv=None,
         pmid=number,
         key=None,
-        others=(),
     )
     authors = [_full(name) for name in fields.get("FAU", ())] or [
         _short(name) for name in fields.get("AU", ())

@@ -7,7 +7,7 @@ from typing import Any
 
 import rispy
 
-from indexer.corpus.library.chunks import entry_chunks, split_lines
+from indexer.corpus.library.chunks import UnendedError, entry_chunks, split_lines, until_cut
 from indexer.corpus.library.keys import lasting, made_key
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
@@ -45,11 +45,15 @@ class RisReader:
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """Yield one row for each entry."""
-        for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-            if isinstance(text, InputError):
-                yield Row(line, text)
-            else:
-                yield from _rows(line, split_lines(text))
+        return until_cut(lines, _all_rows(lines))
+
+
+def _all_rows(lines: Lines) -> Iterator[Row]:
+    for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+        if isinstance(text, InputError):
+            yield Row(line, text)
+        else:
+            yield from _rows(line, split_lines(text))
 
 
 def _ends(line: bytes) -> bool:
@@ -60,7 +64,7 @@ def _rows(line: int, lines: list[str]) -> Iterator[Row]:
     """Yield a row for the entry that ``lines`` begin with, and an error for each later one, without a TY."""
     last = [number for number, each in enumerate(lines) if _LAST_LINE.match(each)]
     if not last:
-        yield Row(line, InputError("not a valid RIS entry: it does not end with a line ER"))
+        yield Row(line, UnendedError("not a valid RIS entry: it does not end with a line ER"))
         return
     yield Row(line, _content(lines[: last[0]]))
     for before, end in pairwise(last):

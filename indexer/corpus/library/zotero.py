@@ -47,7 +47,8 @@ def _raw(values: Mapping[str, str]) -> RawPaper:
         arxiv=values.get("archive"),
         pmid=None,
         key=values.get("id"),
-        others=(values.get("url"), values.get("extra")),
+        others=(values.get("url"),),
+        note=values.get("extra"),
     )
     return RawPaper(
         id=names.id,

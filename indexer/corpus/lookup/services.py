@@ -13,6 +13,7 @@ from defusedxml.ElementTree import fromstring
 from indexer.corpus.formats.pubmed import RECORDS as PUBMED_RECORDS
 from indexer.corpus.formats.pubmed import raw_paper as pubmed_paper
 from indexer.corpus.library.csl import raw_paper as crossref_paper
+from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import bare_arxiv
 from indexer.corpus.rows import RawPaper, at
 from models.errors import ServiceError
@@ -76,8 +77,8 @@ def _arxiv_paper(entry: Element) -> RawPaper | None:
         return None
     return RawPaper(
         id=f"arxiv:{number}",
-        title=entry.findtext(f"{_ATOM}title"),
-        abstract=entry.findtext(f"{_ATOM}summary"),
+        title=from_latex(entry.findtext(f"{_ATOM}title", "")) or None,
+        abstract=from_latex(entry.findtext(f"{_ATOM}summary", "")) or None,
         year=entry.findtext(f"{_ATOM}published", "")[:4] or None,
         venue=entry.findtext(f"{_ARXIV}journal_ref"),
         authors=[name.text or "" for name in entry.iter(f"{_ATOM}name")],

@@ -79,7 +79,7 @@ class ThrottledClient:
                         return elsewhere
                     reason, status = f"it answers {response.status_code}", response.status_code
                     retry_after_s = _retry_after_s(response)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 reason, status, retry_after_s = (
                     f"it cannot be reached; check the network ({str(error) or type(error).__name__})",
                     None,

@@ -155,7 +155,7 @@ def test_embed_tells_what_it_skips(tmp_path: Path) -> None:
     """`akin embed` counts invalid rows and rows without an abstract, and does not suggest ``--fetch``."""
     bib = tmp_path / "my.bib"
     bib.write_text(
-        "@article{a, title = {A}, abstract = {We sing.}}\n@article{b, title = {B}}\n@article{c, t\n"
+        "@article{c, t\n@article{a, title = {A}, abstract = {We sing.}}\n@article{b, title = {B}}\n"
     )
     shown = flat(run("embed", bib, "--encoder", "hashing"))
     assert "Skipped 1 row:" in shown

@@ -232,19 +232,21 @@ def test_one_paper_or_a_file_is_added_and_several_are_deleted(
     )
     labelled = {**WHALES, "id": "l", "abstract": ["Whales sing.", "We count."], "facets": ["result", None]}
     lines = tmp_path / "some.jsonl"
-    lines.write_text(json.dumps(labelled), encoding="utf-8")
+    listed = {**WHALES, "id": "n", "abstract": ["Whales sing", "We count"]}
+    lines.write_text("\n".join(map(json.dumps, (labelled, listed))), encoding="utf-8")
     monkeypatch.setenv("AKIN_KEYLESS", "write")
     service = create_app(Settings(data=small_data, device="cpu"))
     with served(service) as address, akin.Client(address) as client:
         for asked in (small, client):
             assert 1 == asked.add(monkeys, wait=True).accepted
             with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added: 1 without an") as told:
-                assert 2 == asked.add([bib, str(lines)], wait=True).accepted
+                assert 3 == asked.add([bib, str(lines)], wait=True).accepted
             assert [__file__] == [each.filename for each in told]
             assert (2020, DRAFT) == (asked.paper("a").year, asked.paper("a").abstract)
             assert "Whales sing. We count." == asked.paper("l").abstract
             assert "result" == (asked.paper("l").sentences or ())[0].facet
-            asked.delete(["a", "l", "monkeys", "nobody"])
+            assert 2 == len(asked.paper("n").sentences or ())
+            asked.delete(["a", "l", "n", "monkeys", "nobody"])
             asked.delete([])
             assert (None,) * 3 == asked.papers(["a", "l", "monkeys"])
 

@@ -29,7 +29,8 @@ def write(tmp_path: Path) -> WriteFn:
     [
         ("{", "not valid JSON"),
         ("[1]", "not a JSON object"),
-        ('{"id": "x", "title": "T", "abstract": NaN}', "not valid JSON"),
+        ('{"id": "x", "title": "T", "abstract": NaN, }', "not valid JSON"),
+        ('{"id": "x", "title": "T", "abstract": NaN}', "no abstract"),
         ('{"id": "x", "title": "T", "abstract": "\\ud800"}', "not valid JSON"),
         (b'{"id": "x", "title": "T", "abstract": "\x81"}\n', "neither UTF-8 nor Latin-1 at byte"),
         ('{"id":' + "[" * 100_000, "not valid JSON"),
@@ -108,6 +109,18 @@ def test_two_authors_may_have_one_name(write: WriteFn) -> None:
     """Each author counts, also one with the name of another; a field counts once."""
     (found,) = read_corpus(write(row(authors=["Wei Wang", "Wei Wang"], fields=["A", "A"])))
     assert (("Wei Wang", "Wei Wang"), ("A",)) == (found.authors, found.fields)
+
+
+@pytest.mark.parametrize("nobody", [None, {"name": None}, {"name": ""}, ""])
+def test_a_missing_author_costs_no_paper(write: WriteFn, nobody: object) -> None:
+    """An author without a name is left out."""
+    assert [("Ada",)] == [found.authors for found in read_corpus(write(row(authors=["Ada", nobody])))]
+
+
+def test_gaps_of_a_table_are_null(write: WriteFn) -> None:
+    """NaN, which Python writes for gaps of a table, is a missing value, also in every row."""
+    (found,) = read_corpus(write('{"id": "x", "title": "T", "abstract": "A.", "venue": NaN, "year": NaN}'))
+    assert (None, None) == (found.venue, found.year)
 
 
 def test_authors_may_be_objects(write: WriteFn) -> None:
@@ -261,6 +274,7 @@ def test_an_unknown_format(write: WriteFn, content: str) -> None:
         ("%0 Journal Article\n%T T\n", "export the library as RIS"),
         ("FN Clarivate\nVR 1.0\n", "export the records as RIS"),
         ("PMID,Title,Authors\n", "PubMed's CSV has no abstracts"),
+        ('{\n "id": "a",\n "title": "T",\n "abstract": "A."\n}\n', "each paper on one line"),
         ("hello", "name its format"),
     ],
 )
@@ -274,6 +288,7 @@ def test_an_unknown_format_says_what_to_do(write: WriteFn, content: str, advice:
     "content",
     [
         "Title,Source title,DOI,Abstract\nT,V,https://doi.org/10.5555/A,A.\n",
+        "\n \r\nTitle,Source title,DOI,Abstract\nT,V,https://doi.org/10.5555/A,A.\n",
         '{"title": "T", "venue": "V", "doi": "10.5555/A", "abstract": "A."}\n',
     ],
 )

@@ -17,14 +17,14 @@ CROSSREF: dict[str, Any] = {
         "URL": "https://doi.org/10.5555/lamp.1",
     },
 }
-ARXIV = """<?xml version="1.0" encoding="UTF-8"?>
+ARXIV = r"""<?xml version="1.0" encoding="UTF-8"?>
 <feed xmlns="http://www.w3.org/2005/Atom" xmlns:arxiv="http://arxiv.org/schemas/atom">
   <title>ArXiv Query</title>
   <entry>
     <id>http://arxiv.org/abs/9912.00007v2</id>
     <published>2020-12-01T00:00:00Z</published>
     <title>Gaps between
-  Invented Primes</title>
+  \emph{Invented} Primes</title>
     <summary>  We invent primes. Their gaps are bounded.
 </summary>
     <author><name>Bo Rask</name></author>

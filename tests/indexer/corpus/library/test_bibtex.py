@@ -140,6 +140,11 @@ def test_values(tmp_path: Path, fields: dict[str, str], title: str) -> None:
         ({"note": "{PMID: 12345678\nPMCID: PMC7}"}, "pmid:12345678"),
         ({"eprint": "{12345678}", "eprinttype": "{pubmed}"}, "pmid:12345678"),
         ({"note": "{arXiv:1706.03762 [cs]}"}, "arxiv:1706.03762"),
+        ({"note": r"{Preprint at \url{https://arxiv.org/abs/1706.03762}}"}, "arxiv:1706.03762"),
+        ({"note": "{Publisher: X\nDOI: 10.5555/a}"}, "doi:10.5555/a"),
+        ({"note": "{Comment on doi:10.5555/other}"}, "a"),
+        ({"note": r"{Data: \url{https://doi.org/10.5555/other}}"}, "a"),
+        ({"note": "{Comment on PMID: 41\n41, Zenodo}"}, "a"),
         (
             {"note": r"{See \url{https://arxiv.org/abs/2001.00001}}", "eprint": "{1706.03762}"},
             "arxiv:1706.03762",

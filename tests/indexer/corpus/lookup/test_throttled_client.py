@@ -98,6 +98,7 @@ def test_failures_are_tried_again_with_growing_pauses() -> None:
         (429, {"Retry-After": "3600"}, 1, "it answers 429"),
         (302, {"Location": "https://elsewhere.example.org"}, 1, "it answers 302"),
         (0, {}, 4, r"it cannot be reached; check the network \(ConnectError\)"),
+        (200, {"Content-Encoding": "gzip"}, 4, "it cannot be reached; .* while decompressing"),
     ],
 )
 def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reason: str) -> None:
@@ -108,7 +109,7 @@ def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reas
         asked.append(request.url.host)
         if not status:
             raise httpx.ConnectError("")
-        return httpx.Response(status, headers=headers)
+        return httpx.Response(status, headers=headers, stream=httpx.ByteStream(b"no gzip"))
 
     with client(answer, Clock()) as polite_client, pytest.raises(ServiceError, match=reason):
         polite_client.get(URL, {}, every_s=0)
