@@ -150,6 +150,8 @@ def _unread(news: News) -> str:
         return "no new paper was shown; --weak shows them."
     n_hidden = news.matching - len(news.results)
     if n_hidden <= 0:
+        if any(each.code == "list_ends_at" for each in news.warnings):
+            return "more papers match than a list can have; save the query again with filters to see all."
         return ""
     more = counted(n_hidden, "more paper matches", "more papers match")
     return f"{more}; show all of them with --limit {news.matching}."

@@ -12,6 +12,7 @@ from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import SavedQueryNotFoundError
+from service.saved import news
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from tests.support.builds import add_papers
 from tests.support.commands import flat, run
@@ -58,6 +59,21 @@ def test_papers_that_were_not_shown_are_not_marked_as_seen(data: Path) -> None:
     assert "3 of 5 papers" in run("watch", "--data", data, "--limit", "3")
     assert "was not marked" not in run("watch", "--data", data, "--limit", "5", "--seen")
     assert "nothing new" in run("watch", "--data", data)
+
+
+def test_papers_beyond_the_longest_list_are_not_marked_as_seen(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`watch --seen` leaves all papers new if more match than any list shows."""
+    run("search", "--data", data, "--text", "whales sing", "--save", "whales")
+    add_papers(
+        data, *((f"s/{number}", f"Songs of whales {number}", "Whales sing songs.") for number in range(5))
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(news, "MAX_NEWS", 3)
+        shown = flat(run("watch", "--data", data, "--limit", "3", "--seen"))
+        assert "was not marked as seen: more papers match than a list can have" in shown
+    assert "5 of 5 papers" in run("watch", "--data", data)
 
 
 def test_weak_matches_are_not_marked_as_seen_if_nothing_else_is_new(data: Path) -> None:
