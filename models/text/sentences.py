@@ -11,7 +11,7 @@ from models.errors import InputError
 from models.types import Facet, Sentence
 
 # Stored in snapshots: other boundaries give other sentence numbers. Raise it with every change of a rule.
-SPLITTER_VERSION = f"2/sentencex-{version('sentencex')}"
+SPLITTER_VERSION = f"3/sentencex-{version('sentencex')}"
 # A longer text is a list, a table or junk; an encoder reads about this much of a paper (500 WordPieces).
 MAX_SENTENCE_CHARS = 2000
 # How far a merge rule reads: longer than any abbreviation, but bounded, so that its cost is too.
@@ -120,11 +120,11 @@ def wording(text: str) -> str:
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the ``(start, end)`` of each sentence, of any length, without white space at its ends."""
     forced = {match.end() for match in _PARAGRAPH_BREAK.finditer(text)} | {len(text)}
-    start = 0
+    start, lowered = 0, text.islower()
     for boundary in sorted(forced.union(_proposed(_masked(text)))):
         end = boundary
         if boundary not in forced:
-            if _runs_on(text, start, boundary):
+            if _runs_on(text, start, boundary, lowered=lowered):
                 continue
             if text[boundary] in _CLOSING and (closers := _CLOSERS.match(text, boundary)):
                 end = closers.end()
@@ -167,10 +167,11 @@ def _proposed(masked: str) -> Iterator[int]:
             start, size = found if found > start else start + len(window), _WINDOW_CHARS
 
 
-def _runs_on(text: str, start: int, boundary: int) -> bool:
+def _runs_on(text: str, start: int, boundary: int, *, lowered: bool) -> bool:
     """Return whether the sentence that begins at ``start`` continues after ``boundary``."""
-    # "iPhone" and "cfKG" may begin a sentence, "however" may not.
-    if text[boundary].islower() and (word := _WORD.match(text, boundary)) and word.group().islower():
+    # "iPhone" and "cfKG" may begin a sentence, "however" may not, unless all of the text is in lower case.
+    is_low = not lowered and text[boundary].islower()
+    if is_low and (word := _WORD.match(text, boundary)) and word.group().islower():
         return True
     if boundary - start < _CONTEXT_CHARS and _NO_SENTENCE.fullmatch(text, start, boundary):
         return True

@@ -17,7 +17,7 @@ from service.search.query import FIRST_PAGE, Page, SearchAnswer, SearchQuery
 from service.secret import Secret, Signer
 
 # Increased whenever the ranking of the same search changes, so that no list continues in another order.
-_VERSION = 7
+_VERSION = 8
 _DIGEST_BYTES = 16
 # Version, digests of the generation and of the search, offset and depth.
 _CONTENT = struct.Struct(f">B{_DIGEST_BYTES}s{_DIGEST_BYTES}sII")

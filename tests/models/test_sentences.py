@@ -133,10 +133,14 @@ def test_stops_that_end_no_sentence(text: str) -> None:
         ("We write MR. We read it.", ["We write MR.", "We read it."]),
         ("Voici le sens. La suite vient.", ["Voici le sens.", "La suite vient."]),
         ("Es begann 2020. Mai war es.", ["Es begann 2020.", "Mai war es."]),
+        (
+            "rivers rise. we fit a graph, e.g. of smith et al. (2003), to them. it works!",
+            ["rivers rise.", "we fit a graph, e.g. of smith et al. (2003), to them.", "it works!"],
+        ),
     ],
 )
 def test_boundaries(text: str, expected: list[str]) -> None:
-    """Quotes, apostrophes, open brackets and variables do not hide the end of a sentence."""
+    """Quotes, brackets, variables, and a text in lower case do not hide the end of a sentence."""
     assert expected == texts_of(text)
 
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from bibtexparser.entrypoint import parse_string
 from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
-from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, UnendedError, entry_chunks, until_cut
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks, until_cut
 from indexer.corpus.library.keys import made_key
 from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import entry_names, in_usual_order, with_subtitle, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
-from models.errors import BrokenFileError, InputError
+from models.errors import BrokenFileError, InputError, UnendedError
 
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")

@@ -6,7 +6,7 @@ from typing import Final
 
 from indexer.corpus.rows import Row
 from indexer.corpus.source import Lines, decoded
-from models.errors import BrokenFileError, InputError
+from models.errors import BrokenFileError, InputError, UnendedError
 
 # Ten times the longest abstract that is accepted; a parser gets no more at a time.
 MAX_ENTRY_BYTES: Final = 1024 * 1024
@@ -19,10 +19,6 @@ _LONG_LINE: Final = (
     f"the line has more than {MAX_ENTRY_BYTES:,} bytes, so no entry in it is read; begin each on a new line"
 )
 _LINE_END = re.compile(r"\r?\n")
-
-
-class UnendedError(InputError):
-    """An entry without its end: it is broken, or the last one of a file that is cut short."""
 
 
 def until_cut(lines: Lines, rows: Iterator[Row]) -> Iterator[Row]:

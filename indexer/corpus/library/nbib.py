@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from indexer.corpus.library.chunks import UnendedError, entry_chunks, split_lines, until_cut
+from indexer.corpus.library.chunks import entry_chunks, split_lines, until_cut
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
-from models.errors import InputError
+from models.errors import InputError, UnendedError
 
 _BEGINS = re.compile(rb"PMID- ")
 _FIRST_LINE = re.compile(r"\s*+PMID-")

@@ -7,12 +7,12 @@ from typing import Any
 
 import rispy
 
-from indexer.corpus.library.chunks import UnendedError, entry_chunks, split_lines, until_cut
+from indexer.corpus.library.chunks import entry_chunks, split_lines, until_cut
 from indexer.corpus.library.keys import lasting, made_key
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
-from models.errors import InputError
+from models.errors import InputError, UnendedError
 
 # The format has two spaces before the hyphen; some programs write one.
 _BEGINS = re.compile(rb"TY {1,2}-")

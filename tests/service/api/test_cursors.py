@@ -45,7 +45,7 @@ def test_a_cursor_is_read_as_it_was_written(offset: int, depth: int) -> None:
 def test_cursors_of_before_are_read() -> None:
     """The same secret, search and place give the same cursor as before an upgrade."""
     assert CURSORS.write(Page(20, 400), QUERY, GENERATION) == (
-        "BwABAgMEBQYHCAkKCwwNDg9GF1kj-pCWW3KsGDcWBgITAAAAFAAAAZB5i4tf0nOK58NAI2g4QnsH"
+        "CAABAgMEBQYHCAkKCwwNDg9GF1kj-pCWW3KsGDcWBgITAAAAFAAAAZAtNvYtdM_SekMu64B_rV1E"
     )
 
 
