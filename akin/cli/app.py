@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, Panel
+from akin.cli.commands import COMMANDS, FIRST, PANELS, RESUMED, RESUMES, Panel
 from akin.cli.consoles import stderr
 from akin.cli.help import present_params, presented
 from models.errors import AkinError
@@ -107,7 +107,8 @@ class _Commands(TyperGroup):
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             kept = " What was done so far is kept; run the same command again to resume."
-            stderr.print(f"Interrupted.{kept if ctx.invoked_subcommand in RESUMED else ''}")
+            resumes = ctx.invoked_subcommand in RESUMED or RESUMES in ctx.meta
+            stderr.print(f"Interrupted.{kept if resumes else ''}")
             raise typer.Exit(130) from interrupt
 
 

@@ -155,8 +155,9 @@ PANELS: Final = {
     "Serve": Panel(_SERVING, _load_serving),
     "Train and measure": Panel(_TRAINING, _load_training),
 }
-# Commands that resume after an interruption, and say so.
-RESUMED: Final = frozenset({"index", "reindex", "purge", "compact", "backup", "upgrade", "train", "match"})
+# Commands that resume after an interruption, and say so; a subcommand sets RESUMES in its context's meta.
+RESUMED: Final = frozenset({"index", "reindex", "purge", "compact", "backup", "upgrade", "match"})
+RESUMES: Final = "akin.resumes"
 COMMANDS: Final = {**_SEARCH, **_COLLECTION, **_SERVING, **_TRAINING}
 
 # The text shown without a command: the five most common tasks.

@@ -245,9 +245,13 @@ def _may_split_password(url: str) -> bool:
 
 
 def _postgres_options(url: URL, busy_timeout_s: float) -> str:
-    """Return the URL's options, which ``connect_args`` would replace, with the time a writer waits added."""
+    """Return the URL's options, which ``connect_args`` would replace, with the settings of a writer added.
+
+    A writer waits for at most ``busy_timeout_s``, and then sees what was committed meanwhile.
+    """
     lock_timeout = max(1, round(busy_timeout_s * 1000))  # ms; 0 would mean for ever
-    return " ".join([*url.normalized_query.get("options", ()), f"-c lock_timeout={lock_timeout}"])
+    own = rf"-c lock_timeout={lock_timeout} -c default_transaction_isolation=read\ committed"
+    return " ".join([*url.normalized_query.get("options", ()), own])
 
 
 def _configure_postgres(engine: Engine) -> None:

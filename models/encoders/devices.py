@@ -1,11 +1,13 @@
 """Devices of encoders: choice, batch sizes, and out-of-memory detection."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import torch
 
 from models.encoders.device_names import DEVICE_NAME, DEVICES
-from models.errors import EncoderError
+from models.errors import DeviceFullError, EncoderError
 from models.types import Precision
 
 # Tokens of one batch, padding included: a batch for a CPU stays in its caches, one for a GPU fills it.
@@ -22,6 +24,18 @@ _BFLOAT16_PRODUCTS = ("avx512_bf16", "amx_bf16")  # of x86; elsewhere AUTO stays
 def out_of_memory(error: Exception) -> bool:
     """Return whether torch ran out of memory, which often shows only in the text of a RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _FULL)
+
+
+@contextmanager
+def expect_memory(remedy: str) -> Iterator[None]:
+    """Raise DeviceFullError with the ``remedy`` if torch runs out of memory."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0][:200]
+        raise DeviceFullError(f"The memory of the device does not suffice ({reason}); {remedy}.") from error
 
 
 def default_batch_tokens(device: torch.device) -> int:

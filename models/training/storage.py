@@ -46,7 +46,7 @@ def read_state(path: Path, *, config: str) -> State:
     if metadata["config"] != config:
         raise InputError(
             f"{path} belongs to a run with another configuration or other data; give a new --out, or delete "
-            "it to start again."
+            f"the folder {path.parent} to start again."
         )
     history = json.loads(metadata["history"])
     measured = [(int(step), dict(figures)) for step, figures in history["measured"]]

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from models.checkpoints.checkpoints import LAYER_MIX, DocumentPooling, LocalCheckpoint, verify_weights
-from models.encoders.devices import resolve_device, resolve_precision
+from models.encoders.devices import expect_memory, resolve_device, resolve_precision
 from models.encoders.loading import layers_of, load_checkpoint, load_layer_mix, load_wordpieces
 from models.encoders.pooling import PaddedBatch, mixed_states, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
@@ -79,7 +79,8 @@ class Trainable:
             model: Any = base if low_rank is None else _with_low_rank(base, low_rank)
         self._layer_mix = load_layer_mix(checkpoint, n_layers=base.config.num_hidden_layers)
         self._drops = dropout > 0 or (low_rank is not None and low_rank.dropout > 0)
-        self._model = model.to(self.device)
+        with expect_memory("free some, or use --device cpu"):
+            self._model = model.to(self.device)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained parameters, by name."""
@@ -113,6 +114,7 @@ class Trainable:
                     input_ids=batch.ids,
                     attention_mask=batch.mask,
                     output_hidden_states=self._layer_mix is not None,
+                    return_dict=True,
                 )
         mix, states = self._layer_mix, output.last_hidden_state
         pooled = pool_windows(batch, states if mix is None else mixed_states(output.hidden_states, mix))

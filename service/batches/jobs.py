@@ -146,11 +146,11 @@ class Jobs(Store):
         with self.database.writing() as connection:
             return _if_held(connection, chunk, lease_until=until)
 
-    def release(self, chunk: LeasedChunk) -> None:
-        """Give a chunk back unfinished, so that another worker can take it at once."""
+    def release(self, chunk: LeasedChunk, *, later: bool = False) -> None:
+        """Give a chunk back unfinished, to be taken at once, or ``later``: when its lease ends."""
+        free = {} if later else {"lease": None, "lease_until": self._now_ms()}
         with self.database.writing() as connection:
-            attempts = JobChunkRow.attempts - 1
-            _if_held(connection, chunk, lease=None, lease_until=self._now_ms(), attempts=attempts)
+            _if_held(connection, chunk, attempts=JobChunkRow.attempts - 1, **free)
 
     def finish(self, chunk: LeasedChunk, results: bytes, *, n_problems: int) -> bool:
         """Store the results of a chunk and mark it as done; return whether they count.

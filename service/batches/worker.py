@@ -3,13 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Final
 
 import structlog
 
-from models.errors import EncoderMismatchError, ShardAwayError, SnapshotError
+from models.errors import ShardAwayError, SnapshotError, SnapshotMissingError, StorageError
 from service.background import RepeatedTask
 from service.batches.answering import Answerer
 from service.batches.content import BatchResult, stored_results
@@ -99,7 +99,8 @@ class ChunkWorker:
     def work_one(self, jobs: Jobs) -> bool:
         """Work on the next chunk; return whether there was one. If StorageError is raised, none of it counts.
 
-        If a shard is away, the chunk is given back, which costs no attempt, and the result is ``False``.
+        If a shard is away, the chunk is given back, which costs no attempt, and the result is ``False``. Nor
+        does it cost one if files cannot be read: other chunks go on until its lease ends.
         """
         chunk = None if self._stopping.is_set() else jobs.claim()
         if chunk is None:
@@ -110,15 +111,21 @@ class ChunkWorker:
             _log.warning("batch_waits_for_shard", job=chunk.job_id, part=chunk.number, error=str(error))
             jobs.release(chunk)
             return False
+        except (StorageError, OSError):
+            with suppress(StorageError):  # the catalog may be what is away
+                jobs.release(chunk, later=True)
+            raise
         return True
 
     def _work_on(self, chunk: LeasedChunk, jobs: Jobs) -> None:
         """Store the results of a chunk, or give it back; raises StorageError, ShardAwayError."""
         try:
             engine = self._engines.engine_for(chunk.generation)
-        except (SnapshotError, EncoderMismatchError) as error:
+        except SnapshotError as error:
             _log.warning("generation_gone", job=chunk.job_id, generation=chunk.generation, error=str(error))
-            jobs.fail(chunk.job_id, f"Generation {chunk.generation} no longer exists; start the batch again.")
+            gone = isinstance(error, SnapshotMissingError)
+            why = "no longer exists" if gone else "can no longer be searched; the log of the service says why"
+            jobs.fail(chunk.job_id, f"Generation {chunk.generation} {why}; start the batch again.")
             return
         with self._attempt(jobs, chunk) as attempt:
             # In a separate context: the deadline of the last query must not limit the storing of results.

@@ -7,7 +7,7 @@ from typing import Final
 
 from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
-from models.errors import SnapshotMissingError
+from models.errors import SnapshotMissingError, StorageError
 from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -32,7 +32,8 @@ class PinnedEngines:
     def engine_for(self, generation: str) -> SearchEngine:
         """Return the engine over a generation.
 
-        Raises SnapshotMissingError, SnapshotCorruptError; StorageError if its files cannot be read.
+        Raises SnapshotMissingError if it was removed, SnapshotCorruptError; StorageError if its files cannot
+        be read, or if the folder lags behind or is not there.
         """
         with self._lock:
             self._last = self._engines(generation)
@@ -51,5 +52,10 @@ class PinnedEngines:
         with storage_errors(self._settings.data):
             known = DataFolder(self._settings.data).generations()
         if generation not in known:
-            raise SnapshotMissingError(f"Generation {generation} was removed.")
+            if any(int(each) > int(generation) for each in known):
+                raise SnapshotMissingError(f"Generation {generation} was removed.")
+            raise StorageError(
+                f"{self._settings.data} has neither generation {generation} nor a newer one; check that the "
+                "folder is mounted, and is that of the service."
+            )
         return open_engine(self._settings, generation=generation, beside=served or self._last)

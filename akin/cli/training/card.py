@@ -1,9 +1,11 @@
 """The model card of a trained encoder."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
+from pydantic import BaseModel, ValidationError
 
 from akin.cli.training.config import RunConfig
 from akin.cli.training.sets import REPORT
@@ -15,6 +17,13 @@ from models.training.pairs.leaks import left_out
 _WITH_PATHS = {"sets", "held_out", "facets", "functions"}
 # The files of models trained on an encoder's layers, in its folder.
 TAGGER, FUNCTIONS = "facets-trained.safetensors", "functions-trained.safetensors"
+
+
+class _Report(BaseModel):
+    """What the report of a recipe says of the papers that it left out."""
+
+    left_out_by_the_leak_guard: dict[str, int] = {}
+    evaluations: list[str] | None = None
 
 
 def model_card(
@@ -119,8 +128,10 @@ def _left_out(folder: Path) -> str:
     report = folder / REPORT
     if not report.is_file():
         return ""
-    found = orjson.loads(report.read_bytes())
-    return f" {left_out(found.get('left_out_by_the_leak_guard', {}), found.get('evaluations'))}"
+    with suppress(orjson.JSONDecodeError, ValidationError):  # such as one written by hand
+        found = _Report.model_validate(orjson.loads(report.read_bytes()))
+        return f" {left_out(found.left_out_by_the_leak_guard, found.evaluations)}"
+    return ""
 
 
 def _inline(objective: Mapping[str, object]) -> str:

@@ -23,6 +23,7 @@ from models.checkpoints.checkpoints import locate_checkpoint, verify_weights
 from models.checkpoints.fingerprints import fingerprint
 from models.encoder import load_encoder
 from models.encoders.changes import changes_content
+from models.encoders.devices import expect_memory
 from models.errors import InputError
 from models.new_folder import expect_new, new_folder
 from models.registry import resolve
@@ -44,7 +45,7 @@ from models.types import ProgressFn
 LAST, BEST, CURVE, FIGURES = "last.safetensors", "best.safetensors", "curve.svg", "figures.json"
 ENCODER, CHANGES, CARD = "encoder", "changes.safetensors", "README.md"
 
-_TAU = 0.5  # the transport's temperature if neither the configuration nor an objective has one
+_TAU = 0.5  # the transport's temperature if neither configuration, objective nor checkpoint has one
 # Settings that do not affect the trained weights; the content of the encoder counts, not its name.
 _UNDECISIVE = {"name", "share", "facets", "functions", "encoder", "batch_tokens", "tau", "held_out"}
 _UNDECISIVE_STEPS = {"checkpoint_every", "measure_every", "patience", "cache_gradients"}
@@ -82,7 +83,8 @@ class Heads:
         """
         tagger, functions = folder / TAGGER, folder / FUNCTIONS
         encoder = cache(partial(load_encoder, str(folder), device=device))  # once, and only if one is trained
-        shown: list[RenderableType] = []
+        kept = "already exists and stays as it is; delete it to train it again."
+        shown: list[RenderableType] = [Text(f"{one} {kept}") for one in (tagger, functions) if one.exists()]
         if self._facets is not None and not tagger.exists():
             settings = TaggerSettings(
                 layers=self._facets.layers, n_epochs=self._facets.n_epochs, seed=self._seed
@@ -118,12 +120,12 @@ class Run:
         self.held_out = None if config.held_out is None else read_set(config.held_out.path)
         self._objectives = [build_objective(own.objective) for own in config.sets]
         self.tau = served_tau(self._objectives)
-        self._measured_at = config.tau or self.tau or _TAU
         require_possible(config)
         in_batch = config.mixing is Mixing.IN_BATCH
         require_learnable(self.sets, self._objectives, batch=config.steps.batch, in_batch=in_batch)
         self.overlaps = () if self.held_out is None else overlaps(self.held_out, self.sets)
         checkpoint = pooled_for(locate_checkpoint(config.encoder), config, self._objectives)
+        self._measured_at = config.tau or self.tau or checkpoint.pooling.tau or _TAU
         base = fingerprint(checkpoint, verify_weights(checkpoint), max_tokens=config.max_tokens)
         self.digest = _digest(_decisive(config, base), self.sets)
         self._measured_by = "" if self.held_out is None else self._measure_digest(self.held_out)
@@ -144,16 +146,22 @@ class Run:
         """Start, or resume from the last checkpoint; raises InputError or StorageError."""
         with storage_errors(self._out):
             self._out.mkdir(parents=True, exist_ok=True)
-        training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
-        state = self._state(LAST) if (self._out / LAST).exists() else None
-        return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
+        there = [name for name in (LAST, BEST) if (self._out / name).exists()]
+        state = self._state(there[0]) if there else None
+        if state is None and (self._out / ENCODER).exists():
+            raise InputError(f"{self._out} has files of another run; give a new --out, or delete the folder.")
+        with expect_memory("lower batch_tokens or the batch, set cache_gradients, or use --device cpu"):
+            training = Training(self.model, self.sets, self._objectives, self._schedule(), self.settings)
+            return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
 
     def finish(self, *, commands: Sequence[str] = ()) -> str:
         """Write the best checkpoint as the run's encoder if there is none yet; return what ``write`` does."""
-        folder = self._out / ENCODER
+        folder, best = self._out / ENCODER, self._out / BEST
         if folder.exists():
+            is_older = best.exists() and folder.stat().st_mtime < best.stat().st_mtime
+            wanted = "the better checkpoint found since" if is_older else "another share of the change"
             message = f"{folder} already exists and stays as it is. Use it with: --encoder {folder}"
-            return f"{message}. For another share of the change, run akin train export with --share."
+            return f"{message}. For {wanted}, run akin train export."
         return self.write(folder, share=self.config.share, commands=commands)
 
     def write(self, folder: Path, *, share: float, last: bool = False, commands: Sequence[str] = ()) -> str:
@@ -165,7 +173,7 @@ class Run:
         expect_new(folder)
         state = self.restore(last=last)
         if self.model.low_rank is not None:
-            metadata = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
+            metadata = {"encoder": Path(self.config.encoder).name, "run": self.digest, "share": f"{share:g}"}
             beside = folder.with_name(f"{folder.name}-{CHANGES}")
             with storage_errors(beside):
                 beside.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from akin.cli.commands import RESUMES
 from akin.cli.consoles import stderr, stdout
 from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.options import Device, refuse_options
@@ -49,6 +50,7 @@ app.add_typer(data_app, name="data")
 
 @app.command(name="run")
 def run(
+    context: typer.Context,
     config: Annotated[
         Path, typer.Argument(help="The TOML file with the configuration of the run.", dir_okay=False)
     ],
@@ -61,6 +63,7 @@ def run(
     ] = None,
 ) -> None:
     """Train an encoder, or resume the run in OUT; `akin train CONFIG.toml` does the same."""
+    context.meta[RESUMES] = True
     read = read_config(config)
     # torch takes seconds to import.
     if threads is not None:
@@ -75,8 +78,7 @@ def run(
         heads = Heads(read, on_progress=on_progress)
         running.train(on_progress=on_progress)
     given = ("--device", device) * (device != "auto") + ("--threads", str(threads)) * (threads is not None)
-    commands = [_train_command(config, out, *given)]
-    stdout.print(running.finish(commands=commands), soft_wrap=True)
+    stdout.print(running.finish(commands=[_train_command(config, out, *given)]), soft_wrap=True)
     _write_heads(heads, out / ENCODER, device=device)
 
 
@@ -97,15 +99,14 @@ def export(
     """Export a checkpoint of a run as an encoder, even while it trains."""
     from akin.cli.training.run import Heads, Run
 
-    read = read_config(config)
-    running = Run(read, out, device="cpu")
+    running = Run(read := read_config(config), out, device="cpu")
     _warn(running)
-    words = ["akin", "train", "export", config.name, "--out", out.name, "--to", to.name]
-    exporting = shlex.join([*words, "--share", f"{share:g}", *["--last"] * last])
+    given = ("--out", out.name, "--to", to.name, "--share", f"{share:g}")
+    exporting = shlex.join(["akin", "train", "export", config.name, *given, *["--last"] * last])
     with show_progress(stderr) as on_progress:
         heads = Heads(read, on_progress=on_progress)
-    message = running.write(to, share=share, last=last, commands=[_train_command(config, out), exporting])
-    stdout.print(message, soft_wrap=True)
+    commands = [_train_command(config, out), exporting]
+    stdout.print(running.write(to, share=share, last=last, commands=commands), soft_wrap=True)
     _write_heads(heads, to, device="cpu")
 
 
@@ -134,7 +135,7 @@ def functions(
     corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped, of any format.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Write the weights to this file. Without it, only count the sentences."),
+        typer.Option(help="Write the weights to this file; without it, only count.", dir_okay=False),
     ] = None,
     tune_encoder: Annotated[
         Path | None,

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
@@ -63,7 +64,7 @@ def all_distances(name: str, a: Vectors, b: Vectors, *, tau: float) -> Float[Ten
     require_distance(name)
     n, m = len(a), len(b)
     if name == DOCUMENT:
-        return l2(a.documents.double()[:, None], b.documents.double())
+        return costs_of(a.documents, b.documents, torch.ones(n, m, dtype=torch.bool, device=a.mask.device))
     # All sentences in one call, so that each is read once instead of once for each pair of texts.
     real = (a.mask.flatten()[:, None] & b.mask.flatten()).reshape(n, -1, m, b.mask.shape[1])
     cost = costs_of(a.sentences.flatten(0, 1), b.sentences.flatten(0, 1), real.flatten(2).flatten(0, 1))

@@ -226,8 +226,13 @@ def _endless(values: Int64[np.ndarray, " n"], rng: np.random.Generator) -> Itera
 def held_out_rows(
     papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator
 ) -> Bool[np.ndarray, " n_rows"]:
-    """Return a mask of the rows of a tenth of the papers, at least one paper, drawn at random."""
+    """Return a mask of the rows of a tenth of the papers, at least one paper, drawn at random.
+
+    Raises InputError for a single paper, which would leave nothing to train on.
+    """
     numbers = np.unique(papers)
+    if len(numbers) < 2:
+        raise InputError("All examples are from one paper; give more papers, as a tenth of them is held out.")
     drawn = rng.permutation(numbers)[: max(1, round(_HELD_OUT * len(numbers)))]
     return np.isin(papers, drawn)
 

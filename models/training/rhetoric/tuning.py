@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from models.checkpoints.checkpoints import Pooling, locate_checkpoint, verify_weights
 from models.encoders.contextual import MAX_TOKENS
-from models.encoders.devices import resolve_device
+from models.encoders.devices import expect_memory, resolve_device
 from models.encoders.loading import load_checkpoint, load_wordpieces
 from models.encoders.pooling import pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens
@@ -63,9 +63,10 @@ def tune_encoder(
         torch.manual_seed(settings.seed)
         model = load_checkpoint(checkpoint)
         wordpieces = load_wordpieces(checkpoint.folder, model, max_tokens=MAX_TOKENS)
-        model.to(resolve_device(device))  # type: ignore[arg-type] # transformers hides torch's own signature
         tokens = wordpieces.tokenise([lone_sentence(example) for example in examples])
-        _tune(model, tokens, labels, settings, on_progress)
+        with expect_memory("free some, or use --device cpu"):
+            model.to(resolve_device(device))  # type: ignore[arg-type] # transformers hides torch's own signature
+            _tune(model, tokens, labels, settings, on_progress)
     with new_folder(target) as prepared:
         write_encoder(
             prepared, checkpoint.folder, model.state_dict(), Pooling(kind="contextual", normalise=True)
@@ -107,6 +108,6 @@ def sentence_means(
 ) -> Float32[torch.Tensor, "n_rows dim"]:
     """Return the mean last hidden state over the WordPieces of each one-sentence paper, with gradients."""
     batch = pad_batch([own.ids for own in sentences], [own.sentences for own in sentences]).to(model.device)
-    output = model(input_ids=batch.ids, attention_mask=batch.mask)
+    output = model(input_ids=batch.ids, attention_mask=batch.mask, return_dict=True)
     rows: torch.Tensor = pool_windows(batch, output.last_hidden_state)[:, 0]
     return rows

@@ -208,13 +208,16 @@ def test_the_best_trained_weights_are_kept_though_untrained_ones_were_better(tmp
         (f"{IN_BATCH}, tau = 0.15", "", 0.15),
         (f"{IN_BATCH}, tau = 0.15", "tau = 0.3\n", 0.3),
         ('name = "mnrl"', "", 0.5),
+        ('name = "mnrl"', "base", 0.2),
     ],
 )
 def test_checkpoints_are_chosen_at_the_temperature_that_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, objective: str, extra: str, expected: float
 ) -> None:
     """Held-out pairs are measured at the trained temperature unless the configuration sets another."""
-    config = changed(write_run(tmp_path, extra=extra), (IN_BATCH, objective))
+    config = changed(write_run(tmp_path, extra="" if extra == "base" else extra), (IN_BATCH, objective))
+    if extra == "base":  # the temperature of the initial encoder
+        (tmp_path / "encoder" / "akin.json").write_text('{"normalise": true, "tau": 0.2}')
     seen = []
     measured = running.measure_held_out
     monkeypatch.setattr(

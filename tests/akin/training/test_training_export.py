@@ -1,5 +1,6 @@
 """Tests of the files exported with a trained encoder: temperature, learned layer mix and model card."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 from akin.cli.training import train
 from akin.cli.training.card import reservation
 from akin.cli.training.config import read_config
-from akin.cli.training.run import CARD, ENCODER, Run
+from akin.cli.training.run import BEST, CARD, ENCODER, Run
 from models.checkpoints.checkpoints import LAYER_MIX, WEIGHTS
 from models.encoder import load_encoder
 from models.errors import InputError
@@ -102,7 +103,10 @@ def test_a_finished_run_says_how_another_share_is_written(tmp_path: Path) -> Non
     running = configured(tmp_path, '{ name = "mnrl" }')
     (tmp_path / "out" / ENCODER).mkdir(parents=True)
     assert "stays as it is" in running.finish()
-    assert "run akin train export with --share" in running.finish()
+    assert "another share of the change, run akin train export" in running.finish()
+    (tmp_path / "out" / BEST).touch()
+    os.utime(tmp_path / "out" / BEST, (2**33, 2**33))
+    assert "For the better checkpoint found since, run akin train export" in running.finish()
 
 
 @pytest.mark.parametrize("extra", ["", LOW_RANK])

@@ -81,6 +81,7 @@ def test_what_is_there_is_kept_and_what_is_missing_is_made(config: Path, tmp_pat
     (encoder / FUNCTIONS).write_bytes(before[FUNCTIONS] + b" ")  # must be left unchanged
     shown = flat(run("train", config, "--out", out, "--device", "cpu"))
     assert "already exists" in shown
+    assert f"{FUNCTIONS} already exists and stays as it is; delete it to train it again" in shown
     assert f"Wrote {encoder / TAGGER}" in shown
     assert (encoder / TAGGER).read_bytes() == before[TAGGER]
     assert (encoder / FUNCTIONS).read_bytes() == before[FUNCTIONS] + b" "

@@ -1,6 +1,7 @@
 """Tests of ``akin train CONFIG.toml`` on a tiny random encoder: learning, resuming and refusals."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,15 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from akin.cli import app as main
 from akin.cli.training import train
 from akin.cli.training.config import read_config
-from akin.cli.training.run import CURVE, FIGURES, LAST, Run
+from akin.cli.training.run import BEST, CHANGES, CURVE, ENCODER, FIGURES, LAST, Run
 from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
 from models.training.loop import LoopSettings, rate_at
+from models.training.trainable import Trainable
 from models.types import ignore_progress
 from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
@@ -170,8 +174,55 @@ def test_another_configuration_is_not_resumed(tmp_path: Path) -> None:
     config = write_run(tmp_path)
     trained(config, tmp_path / "out")
     config.write_text(config.read_text().replace("1e-3", "2e-3"))
-    with pytest.raises(InputError, match="another configuration or other data"):
+    for name in (LAST, BEST):  # what else is there would pass for the result of the new run
+        with pytest.raises(InputError, match=r"another configuration or other data.* delete the folder"):
+            trained(config, tmp_path / "out")
+        (tmp_path / "out" / name).unlink()
+    (tmp_path / "out" / ENCODER).mkdir()
+    with pytest.raises(InputError, match="files of another run"):
         trained(config, tmp_path / "out")
+
+
+@pytest.mark.parametrize("stage", ["encode", "to"])
+def test_too_little_memory_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """A device without enough memory ends training with an error in words, not with a traceback."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the documentation")
+
+    config = write_run(tmp_path)
+    monkeypatch.setattr(Trainable if stage == "encode" else torch.nn.Module, stage, fail)
+    result = CliRunner().invoke(main.app, ["train", str(config), "--out", str(tmp_path / "out")])
+    assert 1 == result.exit_code
+    assert re.search(r"does not suffice \(CUDA out of memory.*--device\s+cpu", result.output, re.DOTALL)
+
+
+@pytest.mark.parametrize("report", ["not JSON", "[1]", '{"left_out_by_the_leak_guard": 12}'])
+def test_a_report_in_another_form_is_no_obstacle(tmp_path: Path, report: str) -> None:
+    """A report that somebody wrote by hand does not keep a finished run from being written."""
+    config = write_run(tmp_path)
+    (tmp_path / "set" / "report.json").write_text(report)
+    running = Run(read_config(config), tmp_path / "out", device="cpu")
+    running.train(on_progress=ignore_progress)
+    assert "Wrote the weights" in running.finish()
+
+
+def test_an_interrupted_run_says_that_it_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training of an encoder resumes; that of a facet tagger does not, and does not say so."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "read_config", interrupted)
+    monkeypatch.setattr(train, "read_all_labelled", interrupted)
+    given = {"run": [str(write_run(tmp_path))], "facets": [str(tmp_path)]}
+    said = {
+        name: CliRunner().invoke(main.app, ["train", name, *rest, "--out", str(tmp_path / "out")]).output
+        for name, rest in given.items()
+    }
+    assert {"run": True, "facets": False} == {name: "to resume" in each for name, each in said.items()}
 
 
 def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
@@ -239,6 +290,8 @@ def test_an_encoder_is_named_or_found_beside_the_configuration(
 def test_the_command_trains_and_writes_an_encoder(tmp_path: Path) -> None:
     """`akin train CONFIG.toml --out DIR` writes an encoder and its model card."""
     config = write_run(tmp_path, extra=LOW_RANK)
+    settings = tmp_path / "encoder" / "config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "return_dict": False}))
     result = CliRunner().invoke(train.app, [str(config), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     encoder = load_encoder(str(tmp_path / "out" / "encoder"), device="cpu")
@@ -246,6 +299,8 @@ def test_the_command_trains_and_writes_an_encoder(tmp_path: Path) -> None:
     card = (tmp_path / "out" / "encoder" / "README.md").read_text()
     assert "akin train" in card
     assert "10 examples" in card
+    with safe_open(tmp_path / "out" / f"encoder-{CHANGES}", framework="pt") as changes:
+        assert "encoder" == changes.metadata()["encoder"]  # to be shared, so without the path
 
 
 def test_the_rate_rises_and_falls_in_lines() -> None:

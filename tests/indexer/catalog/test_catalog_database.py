@@ -409,6 +409,18 @@ def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str, *, begun:
         gc.collect()  # a cursor left open would give a warning now
 
 
+def test_a_writer_sees_what_was_committed_while_it_waited(postgres_url: str) -> None:
+    """Writers read what others committed, whatever isolation a database or role has by default."""
+    options = r"-c default_transaction_isolation=repeatable\ read"
+    url = make_url(postgres_url).update_query_dict({"options": options})
+    database = Database(url.render_as_string(hide_password=False))
+    with database.writing() as connection:
+        assert "read committed" == connection.execute(text("SHOW transaction_isolation")).scalar_one()
+    with database.reading() as connection:
+        assert "repeatable read" == connection.execute(text("SHOW transaction_isolation")).scalar_one()
+    database.close()
+
+
 def test_options_in_the_url_are_kept(postgres_url: str) -> None:
     """Options in the URL (a schema, timeouts) are kept, and the default lock timeout applies with them."""
     url = make_url(postgres_url)

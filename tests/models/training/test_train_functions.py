@@ -126,6 +126,12 @@ def test_without_a_measure_the_last_epoch_is_kept() -> None:
     assert np.array_equal(kept.head.weight, last.head.weight)
 
 
+def test_one_paper_is_too_few() -> None:
+    """Examples of a single paper are refused: held out, they would leave nothing to train on."""
+    with pytest.raises(InputError, match="from one paper"):
+        training.held_out_rows(np.zeros(5, dtype=np.int64), np.random.default_rng(0))
+
+
 def test_papers_held_out_teach_nothing() -> None:
     """Changing the sentences of held-out papers does not change the head."""
     features = toy_features()

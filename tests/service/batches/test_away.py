@@ -6,12 +6,17 @@ from shutil import copytree
 
 import pytest
 
-from models.errors import ShardAwayError
+from indexer.files.data_folder import DataFolder
+from models.errors import ShardAwayError, StorageError
 from service.batches.jobs import MAX_ATTEMPTS
+from service.batches.worker import ChunkWorker
 from service.collection.pinned import PinnedEngines
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery
+from service.settings import Settings
+from service.timings import Timings
 from tests.support.clients import client_of
+from tests.support.servers.patience import soon
 
 _BODY = {"queries": [{"query": {"text": "graphs forecast floods"}, "limit": 1}]}
 
@@ -47,3 +52,22 @@ def test_a_batch_waits_for_a_shard_however_long(
             assert "running" == client.get(path).json()["state"]
         assert batches.worker.work_one(batches.jobs())
         assert "done" == client.get(path).json()["state"]
+
+
+def test_a_worker_whose_folder_is_not_there_fails_no_batch(hashed_data: Path, tmp_path: Path) -> None:
+    """Without the folder of its generation, a part waits for its lease, at no cost, and for any time."""
+    data = copytree(hashed_data, tmp_path / "data")
+    timings = Timings(lease_s=0.05)
+    with client_of(data, device="cpu", candidates=20, workers=True, timings=timings) as client:
+        path = client.post("/v1/batches", json=_BODY).headers["Location"]
+        batches = client.app.state.services.batches  # type: ignore[attr-defined]  # its own state
+        elsewhere = Settings(data=tmp_path / "unmounted", device="cpu", candidates=20)
+        cursors = client.app.state.services.cursors  # type: ignore[attr-defined]  # its own state
+        worker = ChunkWorker(PinnedEngines(elsewhere, lambda: None), cursors, deadline_s=30)
+        for _ in range(MAX_ATTEMPTS + 2):
+            with pytest.raises(StorageError, match="neither generation 000001 nor a newer one"):
+                soon(lambda: worker.work_one(batches.jobs()))
+        assert "running" == client.get(path).json()["state"]
+        DataFolder(elsewhere.data).snapshot("000002").mkdir(parents=True)
+        soon(lambda: worker.work_one(batches.jobs()))
+        assert "no longer exists" in client.get(path).json()["error"]

@@ -770,13 +770,13 @@ def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pyte
         hold(held)
         path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
     with sqlite3.connect(data / CATALOG_FILE) as catalog:
-        catalog.execute("UPDATE jobs SET generation = '000009'")
+        catalog.execute("UPDATE jobs SET generation = '000000'")
     catalog.close()
     with capture_logs() as logs, batching(data) as client:
         failed = finished(client, path)
         assert "failed" == failed["state"]
-        assert failed["error"].startswith("Generation 000009 no longer exists")
-    assert ["Generation 000009 was removed."] == [
+        assert failed["error"].startswith("Generation 000000 no longer exists")
+    assert ["Generation 000000 was removed."] == [
         each["error"] for each in logs if each["event"] == "generation_gone"
     ]
 
