@@ -1,7 +1,8 @@
 """Removal of purged papers from the catalog, with all batches and what callers saved of their text."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -88,19 +89,33 @@ def _remove_queries(connection: Connection, paper_ids: Sequence[str], titles: se
     for some in in_batches(paper_ids):
         identifying.update(_sentences(connection, PaperRow.paper_id.in_(some)))
     identifying.update(title for title in titles if len(title) >= _MIN_IDENTIFYING_CHARS)
+    # By their beginnings, so that a text is read once, however many texts it may hold.
+    by_beginning: defaultdict[str, list[str]] = defaultdict(list)
+    for each in identifying:
+        by_beginning[each[:_MIN_IDENTIFYING_CHARS]].append(each)
     columns = (SavedQueryRow.id, SavedQueryRow.name, SavedQueryRow.body)
     queries = connection.execute(select(*columns))
     holding = [
         key
         for key, name, body in queries
         if any(
-            text in titles or any(each in text for each in identifying)
+            text in titles or _holds_one(text, by_beginning)
             for text in map(_plain, (name, *_texts(json.loads(body))))
         )
     ]
     for some in in_batches(holding):
         connection.execute(delete(SavedQueryRow).where(SavedQueryRow.id.in_(some)))
     return len(holding)
+
+
+def _holds_one(text: str, by_beginning: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether ``text`` holds one of these texts, given by their first _MIN_IDENTIFYING_CHARS."""
+    starts = range(len(text) - _MIN_IDENTIFYING_CHARS + 1)
+    return any(
+        text.startswith(each, start)
+        for start in starts
+        for each in by_beginning.get(text[start : start + _MIN_IDENTIFYING_CHARS], ())
+    )
 
 
 def _remove_from_profiles(connection: Connection, titles: set[str]) -> None:
