@@ -7,7 +7,6 @@
     │   │   ├── CorpusFormatError   no reader recognises the file
     │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
-    │   ├── UnendedError            an entry of a corpus file without its end
     │   ├── CollectionMissingError  a test collection that is not in the given folder
     │   ├── DeviceFullError         a device without enough memory for an index or a model
     │   ├── AnswerFormatError       an answer in a format that it is not available in
@@ -88,10 +87,6 @@ class BrokenFileError(CorpusFormatError):
         self.path = path
         self.line = line
         self.reason = reason
-
-
-class UnendedError(InputError):
-    """An entry without its end: it is broken, or the last one of a file that is cut short."""
 
 
 class BrokenRowError(CorpusError):

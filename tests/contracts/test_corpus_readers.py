@@ -146,8 +146,12 @@ def test_a_plain_file_cut_short_gives_no_half_paper(name: str, until: str, tmp_p
 def test_an_export_without_sources_is_read(tmp_path: Path) -> None:
     """Not every program that writes NBIB ends its entries as PubMed does."""
     path = tmp_path / "own"
-    path.write_text("PMID- 1\nTI  - One\nAB  - We fit.\n\nPMID- 2\nTI  - Two\nAB  - We fit.\n")
-    assert ["One", "Two"] == [paper.title for paper in read_corpus(path, on_error="fail")]
+    one = "PMID- 1\nTI  - One\nAB  - We fit.\n\n"
+    two = one.replace("1", "2").replace("One", "Two")
+    for content in (one + two, "PMID- 3\nTI  - Three\nAB  - A.\nSO  - J.\n" + one + two + "SO  - J.\n"):
+        path.write_text(content)
+        found = [paper.title for paper in read_corpus(path, on_error="fail")]
+        assert ["One", "Two"] == found[-2:]
 
 
 @pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzip"])

@@ -8,13 +8,13 @@ from contextlib import suppress
 from bibtexparser.entrypoint import parse_string
 from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
-from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks, until_cut
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.keys import made_key
 from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import entry_names, in_usual_order, with_subtitle, year_in
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
-from models.errors import BrokenFileError, InputError, UnendedError
+from models.errors import BrokenFileError, InputError
 
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
@@ -52,17 +52,15 @@ class BibtexReader:
         """Yield one row for each entry; skip comments and preambles."""
         # The parser warns of each broken entry, which is in the report anyway.
         logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
-        return until_cut(lines, _all_rows(lines))
-
-
-def _all_rows(lines: Lines) -> Iterator[Row]:
-    strings, parents = _Strings(), _parents(lines)
-    for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-        if isinstance(text, InputError):
-            yield Row(line, text)
-            continue
-        for block in _blocks(text):
-            yield from _rows(block, line, strings, parents)
+        strings, parents = _Strings(), _parents(lines)
+        for line, text, is_last in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+            if isinstance(text, InputError):
+                yield Row(line, text)
+                continue
+            for block in _blocks(text):
+                if is_last and isinstance(block, ParsingFailedBlock) and _UNENDED in (why := _reason(block)):
+                    raise BrokenFileError(str(lines.path), line + (block.start_line or 0), why)
+                yield from _rows(block, line, strings, parents)
 
 
 def _ends(line: bytes) -> bool:
@@ -117,7 +115,7 @@ def _parents(lines: Lines) -> dict[str, dict[str, str]]:
 def _texts(lines: Lines) -> Iterator[str]:
     """Yield the readable entries of a file, from its beginning."""
     with lines.again() as fresh, suppress(BrokenFileError):
-        for _, text in entry_chunks(fresh, begins=_BEGINS, ends=_ends):
+        for _, text, _ in entry_chunks(fresh, begins=_BEGINS, ends=_ends):
             if isinstance(text, str):
                 yield text
 
@@ -151,11 +149,13 @@ def _rows(
     except InputError as error:
         yield Row(at, error)
     if isinstance(block, ParsingFailedBlock):
-        reason = clean(str(getattr(block.error, "abort_reason", block.error)))
-        kind = UnendedError if _UNENDED in reason else InputError
-        yield Row(
-            at, kind(f"not a valid BibTeX entry: {reason} Check that its braces and quotes are closed.")
-        )
+        yield Row(at, InputError(_reason(block)))
+
+
+def _reason(block: ParsingFailedBlock) -> str:
+    """Return why the parser refused a block."""
+    reason = clean(str(getattr(block.error, "abort_reason", block.error)))
+    return f"not a valid BibTeX entry: {reason} Check that its braces and quotes are closed"
 
 
 def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from indexer.corpus.rows import Row
 from indexer.corpus.source import Lines, decoded
-from models.errors import BrokenFileError, InputError, UnendedError
+from models.errors import BrokenFileError, InputError
 
 # Ten times the longest abstract that is accepted; a parser gets no more at a time.
 MAX_ENTRY_BYTES: Final = 1024 * 1024
@@ -21,24 +20,6 @@ _LONG_LINE: Final = (
 _LINE_END = re.compile(r"\r?\n")
 
 
-def until_cut(lines: Lines, rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield ``rows``; raise BrokenFileError instead of the last one if its entry does not end."""
-    last: Row | None = None
-    try:
-        for row in rows:
-            if last is not None:
-                yield last
-            last = row
-    except BrokenFileError:
-        if last is not None:
-            yield last
-        raise
-    if last is not None and isinstance(last.content, UnendedError):
-        raise BrokenFileError(str(lines.path), last.line, str(last.content).rstrip("."))
-    if last is not None:
-        yield last
-
-
 def split_lines(text: str) -> list[str]:
     """Return the lines of an entry; unlike ``str.splitlines``, keep characters such as U+2028 in the text."""
     return _LINE_END.split(text)
@@ -46,8 +27,8 @@ def split_lines(text: str) -> list[str]:
 
 def entry_chunks(
     lines: Lines, *, begins: "re.Pattern[bytes]", ends: Callable[[bytes], bool]
-) -> Iterator[tuple[int, str | InputError]]:
-    """Yield ``(line, text)`` for each entry, from a line that ``begins`` matches up to the next such line.
+) -> Iterator[tuple[int, str | InputError, bool]]:
+    """Yield ``(line, text, is_last)`` for each entry, from a line that ``begins`` matches to the next such.
 
     Text before the first entry is skipped. One entry is held at a time; an entry over the limits, or with
     bytes that are not text, becomes an InputError. If the file breaks off, the last entry is only yielded if
@@ -61,7 +42,7 @@ def entry_chunks(
             break
         except BrokenFileError:
             if chunk is not None and ends(chunk.last):
-                yield chunk.line, chunk.content()
+                yield chunk.line, chunk.content(), False
             raise
         except InputError as error:
             chunk = chunk or _Chunk(lines.number)
@@ -69,12 +50,12 @@ def entry_chunks(
             continue
         if begins.match(line):
             if chunk is not None:
-                yield chunk.line, chunk.content()
+                yield chunk.line, chunk.content(), False
             chunk = _Chunk(lines.number)
         if chunk is not None:
             chunk.add(line)
     if chunk is not None:
-        yield chunk.line, chunk.content()
+        yield chunk.line, chunk.content(), True
 
 
 class _Chunk:

@@ -49,20 +49,7 @@ _SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 _NOT_AT_THE_END = ".,;:"
 # What may stand beside an id in a note: "Preprint at https://arxiv.org/abs/…", "arXiv:1706.03762 [cs]".
 _BESIDE_IDS = frozenset(
-    (
-        "arxiv",
-        "at",
-        "available",
-        "doi",
-        "eprint",
-        "id",
-        "online",
-        "pmcid",
-        "pmid",
-        "preprint",
-        "pubmed",
-        "url",
-    )
+    "arxiv at available doi eprint id online pmcid pmid preprint pubmed url".split()  # noqa: SIM905 - a list of words reads better
 )
 _IN_BRACKETS, _DIGIT, _WORD = re.compile(r"\[[^\[\]]{0,80}\]"), re.compile(r"\d"), re.compile(r"[^\W\d_]+")
 _MAX_CHARS = 4_000  # twice the longest address of a paper

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from indexer.corpus.library.chunks import entry_chunks, split_lines, until_cut
+from indexer.corpus.library.chunks import entry_chunks, split_lines
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
-from models.errors import InputError, UnendedError
+from models.errors import BrokenFileError, InputError
 
 _BEGINS = re.compile(rb"PMID- ")
 _FIRST_LINE = re.compile(r"\s*+PMID-")
 _FIELD = re.compile(r"([A-Z]{2,4}) {0,2}- ?(.*)")
 _SUFFIX = re.compile(r" (?:Jr|Sr|[2-9](?:nd|rd|th))$")
 _CONTINUATION = " " * 6
+_NO_END = "not a valid NBIB entry: it does not end with a line SO"
 _DOI = " [doi]"  # follows an id that is a DOI
 
 
@@ -28,21 +29,16 @@ class NbibReader:
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """Yield one row for each entry."""
-        return until_cut(lines, _rows(lines))
-
-
-def _rows(lines: Lines) -> Iterator[Row]:
-    have_sources = False
-    for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-        if isinstance(text, InputError):
-            yield Row(line, text)
-            continue
-        fields = _fields(text)
-        have_sources = have_sources or "SO" in fields
-        # PubMed ends every entry with its source, but not every program does.
-        if "SO" not in fields and (have_sources or not text.endswith("\n")):
-            yield Row(line, UnendedError("not a valid NBIB entry: it does not end with a line SO"))
-        else:
+        have_sources = False
+        for line, text, is_last in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+            if isinstance(text, InputError):
+                yield Row(line, text)
+                continue
+            fields = _fields(text)
+            # PubMed ends every entry with its source, but not every program does.
+            if is_last and "SO" not in fields and (have_sources or not text.endswith("\n")):
+                raise BrokenFileError(str(lines.path), line, _NO_END)
+            have_sources = have_sources or "SO" in fields
             yield Row(line, _raw(fields))
 
 

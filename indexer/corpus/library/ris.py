@@ -7,18 +7,19 @@ from typing import Any
 
 import rispy
 
-from indexer.corpus.library.chunks import entry_chunks, split_lines, until_cut
+from indexer.corpus.library.chunks import entry_chunks, split_lines
 from indexer.corpus.library.keys import lasting, made_key
 from indexer.corpus.library.names import entry_names, usual_order, year_in
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
-from models.errors import InputError, UnendedError
+from models.errors import BrokenFileError, InputError
 
 # The format has two spaces before the hyphen; some programs write one.
 _BEGINS = re.compile(rb"TY {1,2}-")
 _FIRST_LINE = re.compile(r"\s*+TY {1,2}-")
 _LAST = r"ER {1,2}-\s*$"  # a line with more belongs to an abstract ("ER -negative")
 _LAST_LINE, _ENDS = re.compile(_LAST), re.compile(_LAST.encode())
+_NO_END = "not a valid RIS entry: it does not end with a line ER"
 _ONE_BLANK = re.compile(r"^([A-Z][A-Z0-9]) -")
 _TITLES = ("title", "primary_title", "book_title", "unpublished_title")
 # rispy does not know the titles of books and of unpublished works.
@@ -45,15 +46,15 @@ class RisReader:
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """Yield one row for each entry."""
-        return until_cut(lines, _all_rows(lines))
-
-
-def _all_rows(lines: Lines) -> Iterator[Row]:
-    for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
-        if isinstance(text, InputError):
-            yield Row(line, text)
-        else:
-            yield from _rows(line, split_lines(text))
+        for line, text, is_last in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+            if isinstance(text, InputError):
+                yield Row(line, text)
+            elif any(map(_LAST_LINE.match, entry := split_lines(text))):
+                yield from _rows(line, entry)
+            elif is_last:
+                raise BrokenFileError(str(lines.path), line, _NO_END)
+            else:
+                yield Row(line, InputError(_NO_END))
 
 
 def _ends(line: bytes) -> bool:
@@ -63,9 +64,6 @@ def _ends(line: bytes) -> bool:
 def _rows(line: int, lines: list[str]) -> Iterator[Row]:
     """Yield a row for the entry that ``lines`` begin with, and an error for each later one, without a TY."""
     last = [number for number, each in enumerate(lines) if _LAST_LINE.match(each)]
-    if not last:
-        yield Row(line, UnendedError("not a valid RIS entry: it does not end with a line ER"))
-        return
     yield Row(line, _content(lines[: last[0]]))
     for before, end in pairwise(last):
         begin = next(number for number in range(before + 1, end + 1) if lines[number].strip())
