@@ -14,6 +14,7 @@ from models.checkpoints.checkpoints import (
     tokenizer_file,
 )
 from models.checkpoints.vocabulary import VocabularySettings, vocabulary_settings
+from models.taggers.files import content_of
 
 # The keys of config.json that decide the vectors; others (paths, versions) differ between equal copies.
 DECISIVE_CONFIG = ("model_type", "hidden_act", "num_attention_heads", "num_hidden_layers", "layer_norm_eps")
@@ -43,7 +44,7 @@ def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens:
         "max_tokens": max_tokens,
     }
     if checkpoint.changes is not None:
-        decisive["changes"] = file_sha256(checkpoint.changes)
+        decisive["changes"] = hashlib.sha256(content_of(checkpoint.changes)).hexdigest()
     if tokenizer.name == VOCABULARY:
         # tokenizer.json itself has these settings, and its digest covers them.
         decisive |= _decisive_settings(vocabulary_settings(folder))

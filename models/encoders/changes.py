@@ -9,10 +9,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from transformers import PreTrainedModel
 
 from models.errors import WeightsError
+from models.taggers.files import content_of
 
 Changes = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
 _UP, _DOWN = ":up", ":down"
@@ -30,13 +31,13 @@ def changes_content(changes: Changes, *, share: float, metadata: Mapping[str, st
 
 @torch.no_grad()
 def apply_changes(model: PreTrainedModel, path: Path) -> None:
-    """Add the changes in ``path`` to the weights of ``model``, in float32.
+    """Add the changes in ``path``, which may be gzipped, to the weights of ``model``, in float32.
 
     Raises WeightsError if the file cannot be read, or if a change does not fit a weight of ``model``.
     """
     try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
+        tensors = load(content_of(path))
+    except (OSError, EOFError, SafetensorError) as error:
         raise WeightsError(f"{path} cannot be read as low-rank changes: {error}.") from error
     weights = dict(model.named_parameters())
     names = {name.rpartition(":")[0] for name in tensors}
