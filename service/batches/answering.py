@@ -12,6 +12,7 @@ from models.errors import (
     AkinError,
     DeadlineError,
     EncoderError,
+    EncoderMismatchError,
     InputError,
     InternalError,
     ShardAwayError,
@@ -138,10 +139,12 @@ def _whole(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
 def _is_outage(error: Exception, chunk: LeasedChunk, number: int) -> bool:
     """Return whether the chunk must be done again because of an error at a query, and log it.
 
-    An error of the encoder is an outage until the chunk was tried several times: memory may be short.
+    An error of the encoder is an outage until the chunk was tried several times: memory may be short. Another
+    encoder than that of the collection is none.
     """
     of_encoder = isinstance(error, EncoderError) and not isinstance(error, WeightsError)
-    if not isinstance(error, _OUTAGES) or (of_encoder and chunk.attempts >= _ENCODER_TRIES):
+    lasts = isinstance(error, EncoderMismatchError) or (of_encoder and chunk.attempts >= _ENCODER_TRIES)
+    if not isinstance(error, _OUTAGES) or lasts:
         return False
     if not isinstance(error, ShardAwayError):  # the batch just waits
         _log.warning(
@@ -159,6 +162,9 @@ def _problem(error: Exception, chunk: LeasedChunk, number: int, engine: SearchEn
         expect_working(engine.annotator, "float32", error)
         _log.warning("encoder_failed_on_query", job=chunk.job_id, query=number, error=str(error))
         return EncoderError(str(error))
+    if isinstance(error, EncoderMismatchError):  # such as a pasted paper, after AKIN_ENCODER was changed
+        _log.warning("encoder_mismatch", job=chunk.job_id, query=number, error=str(error))
+        return error
     _log.error(
         "unexpected_error",
         job=chunk.job_id,

@@ -26,7 +26,7 @@ from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.removal import remove_old_generations
 from models.encoder import Encoder, load_encoder
-from models.errors import StorageError
+from models.errors import EncoderMismatchError, StorageError
 from service.access.api_keys import Keys, NewKey, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
@@ -589,18 +589,27 @@ def test_a_fault_of_ours_holds_up_no_batch(client: TestClient, monkeypatch: pyte
     assert "done" == finished(client, path)["state"]
 
 
-def fail_at(monkeypatch: pytest.MonkeyPatch, paper_id: str) -> None:
+def fail_at(
+    monkeypatch: pytest.MonkeyPatch, paper_id: str, error: type[Exception] = ZeroDivisionError
+) -> None:
     """Make reading this paper for a search fail with an unexpected error."""
     read = SeedReader.read
 
     def fail(reader: SeedReader, seed: Seed) -> Any:
         if seed.paper_id == paper_id:
-            raise ZeroDivisionError("secret")
+            raise error("secret")
         return read(reader, seed)
 
     monkeypatch.setattr(SeedReader, "read", fail)
 
 
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ZeroDivisionError, ("urn:akin:problem:internal", 500)),
+        (EncoderMismatchError, ("urn:akin:problem:encoder-mismatch", 503)),  # of AKIN_ENCODER
+    ],
+)
 @pytest.mark.parametrize(
     "body",
     [
@@ -610,13 +619,17 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, paper_id: str) -> None:
     ids=["searches", "a match"],
 )
 def test_a_query_that_meets_a_fault_of_ours_has_a_problem(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]
+    client: TestClient,
+    monkeypatch: pytest.MonkeyPatch,
+    body: dict[str, Any],
+    error: type[Exception],
+    kind: tuple[str, int],
 ) -> None:
     """Only the query with an unexpected error has a problem, without details; the batch is done."""
-    fail_at(monkeypatch, IDS[2])
+    fail_at(monkeypatch, IDS[2], error)
     path = client.post("/v1/batches", json=body).headers["Location"]
     assert ("done", 1) == tuple(finished(client, path)[name] for name in ("state", "problems"))
-    assert [None, None, ("urn:akin:problem:internal", 500), None] == [
+    assert [None, None, kind, None] == [
         (each["problem"]["type"], each["problem"]["status"]) if "problem" in each else None
         for each in lines(client, path)
     ]
