@@ -109,6 +109,19 @@ def test_a_finished_run_says_how_another_share_is_written(tmp_path: Path) -> Non
     assert "For the better checkpoint found since, run akin train export" in running.finish()
 
 
+def test_two_exports_of_one_checkpoint_are_equal(tmp_path: Path) -> None:
+    """Weights that the initial encoder lacks, its unused pooler, are the same in every export."""
+    config = write_run(tmp_path, extra=LOW_RANK)
+    weights = load_file(tmp_path / "encoder" / WEIGHTS)
+    kept = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    save_file(kept, tmp_path / "encoder" / WEIGHTS, metadata={"format": "pt"})
+    for name in ("a", "b"):
+        Run(read_config(config), tmp_path / "out", device="cpu").export(tmp_path / name, share=0.5)
+    a, b = (load_file(tmp_path / name / WEIGHTS) for name in ("a", "b"))
+    assert a.keys() > kept.keys()
+    assert [] == [name for name in a if not torch.equal(a[name], b[name])]
+
+
 @pytest.mark.parametrize("extra", ["", LOW_RANK])
 def test_a_learned_mix_of_layers_is_trained_with_and_kept(tmp_path: Path, extra: str) -> None:
     """Training and export use the learned mix of layers and keep it unchanged, whatever share is exported."""
