@@ -64,6 +64,8 @@ def _collection(
         aspects = _aspects(question["aspects"])
         name = f"question:{number}"
         pool = [int(each) for each in question["candidate_pool"] if str(each) in papers]
+        if not pool:
+            continue
         gains = {each: sum(scores[each].get(aspect, 0) for aspect in aspects) for each in pool}
         qrels[name] = {str(each): gain * RELEVANT_FROM // len(aspects) for each, gain in gains.items()}
         paper = text_query(name, question["query_text"])
@@ -75,7 +77,7 @@ def _collection(
         qrels=qrels,
         relevant_from=RELEVANT_FROM,
         measures=("nDCG@10", "MAP", "Rprec", "R@5", "R@20"),
-        notes=notes_on(blank),
+        notes=notes_on(blank, without_candidates=len(questions) - len(queries)),
         numbered=True,
     )
 

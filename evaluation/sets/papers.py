@@ -69,7 +69,9 @@ def _paper(text: PaperText) -> Paper | None:
     return Paper(id=text.id, title=title, abstract=abstract, sentences=sentences)
 
 
-def notes_on(blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent: int = 0) -> tuple[str, ...]:
+def notes_on(
+    blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent: int = 0, without_candidates: int = 0
+) -> tuple[str, ...]:
     """Return report notes about papers that could not be ranked and judged queries that are missing."""
     notes = []
     if blank:
@@ -78,6 +80,8 @@ def notes_on(blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent
         notes.append(f"Judged papers that are not in the collection: {judged_but_absent:,}.")
     if queries_absent:
         notes.append(f"Judged queries that are not in the collection: {queries_absent:,}.")
+    if without_candidates:  # an empty pool would stand for every paper
+        notes.append(f"Queries left out, whose candidates are not in the collection: {without_candidates:,}.")
     return tuple(notes)
 
 

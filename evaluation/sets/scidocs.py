@@ -56,12 +56,15 @@ class ScidocsSet:
             for paper in (query, *grades)
         }
         papers, blank = to_papers(_texts(metadata, judged))
-        queries, qrels = [], {}
+        queries, qrels, n_lost = [], {}, 0
         for task, grades_of in of_task.items():
             for paper_id, grades in grades_of.items():
                 if paper_id not in papers:
                     continue
                 pool = tuple(other for other in grades if other != paper_id and other in papers)
+                if not pool:
+                    n_lost += 1
+                    continue
                 query = EvalQuery(f"{task}:{paper_id}", papers[paper_id], pool, paper_id, facet=task)
                 queries.append(query)
                 qrels[query.id] = {other: grade for other, grade in grades.items() if other != paper_id}
@@ -72,7 +75,7 @@ class ScidocsSet:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG", "MAP"),
-            notes=notes_on(blank, len(judged) - len(papers) - len(blank)),
+            notes=notes_on(blank, len(judged) - len(papers) - len(blank), without_candidates=n_lost),
         )
 
     def used_papers(self, path: Path) -> Iterator[Paper]:

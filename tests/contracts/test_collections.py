@@ -294,3 +294,28 @@ def test_pools_and_grades_that_do_not_fit_are_refused(grades: list[int | None], 
     write(tmp_path, "test-pid2anns-relish.json", json.dumps(damaged))
     with pytest.raises(InputError, match="of equal length"):
         reader_of("relish").load(tmp_path)
+
+
+def _no_candidates(name: str, folder: Path) -> None:
+    """Change the example of a collection so that all candidates of one query lack a text."""
+    if name == "relish":
+        judged = json.loads((folder / "test-pid2anns-relish.json").read_text())
+        judged["15"] = {"cands": ["none"], "relevance_adju": [2]}
+        write(folder, "test-pid2anns-relish.json", json.dumps(judged))
+    elif name == "scidocs":
+        write(folder, "cite/test.qrel", "tides 0 none 1\n")
+    else:
+        told = json.loads((folder / "DORIS-MAE_dataset_v1.json").read_text())
+        told["Query"][0]["candidate_pool"] = [3]
+        write(folder, "DORIS-MAE_dataset_v1.json", json.dumps(told))
+
+
+@pytest.mark.parametrize("name", ["relish", "scidocs", "doris-mae"])
+def test_a_query_without_any_candidate_is_left_out_and_told(name: str, tmp_path: Path) -> None:
+    """A query none of whose candidates can be ranked is left out: it does not rank the whole collection."""
+    before = example(name, tmp_path)
+    _no_candidates(name, tmp_path)
+    collection = reader_of(name).load(tmp_path)
+    assert len(before.queries) - 1 == len(collection.queries) == len(collection.qrels)
+    assert all(each.pool for each in collection.queries)
+    assert "Queries left out, whose candidates are not in the collection: 1." in collection.notes

@@ -52,7 +52,7 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
     queries: list[EvalQuery] = []
     qrels: dict[str, dict[str, int]] = {}
     absent: set[str] = set()
-    n_unsplit = 0
+    n_unsplit = n_lost = 0
     for query_id, judged in json_document(annotations).items():
         if query_id not in papers:
             absent.add(query_id)
@@ -64,6 +64,9 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
         absent.update(grades.keys() - papers.keys())
         grades.pop(query_id, None)
         pool = tuple(paper_id for paper_id in grades if paper_id in papers)
+        if not pool:
+            n_lost += 1
+            continue
         if len(pool) == len(papers) - 1:
             pool, grades = (), {paper_id: grade for paper_id, grade in grades.items() if grade > 0}
         cluster = topics.get(query_id, query_id)
@@ -77,7 +80,7 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
         qrels=qrels,
         relevant_from=relevant_from,
         measures=MEASURES,
-        notes=(*notes_on(blank, len(absent)), *unsplit, *SPLITS_NOTE),
+        notes=(*notes_on(blank, len(absent), without_candidates=n_lost), *unsplit, *SPLITS_NOTE),
     )
 
 
