@@ -148,7 +148,8 @@ def _holding(lists: Any, hits: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n_p
 def _matches(column: Any, names: Sequence[str]) -> Any:
     # Names are lowered by Arrow, like the column: for some letters Python has another lower case. Stored
     # names may have composed accents or not.
-    wanted = pa.array([*names, *(normalize("NFC", name) for name in names)], pa.string())
+    forms = [normalize(form, name) for form in ("NFC", "NFD") for name in names]
+    wanted = pa.array([*names, *forms], pa.string())
     return pc.is_in(_without_case(column), value_set=_without_case(wanted))
 
 

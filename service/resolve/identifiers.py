@@ -175,7 +175,10 @@ class Identifiers:
         """
         if len(given) > MAX_NAME_CHARS:
             return None
-        return next(self._positions(given, names_of(given)), None)
+        found = next(self._positions(given, names_of(given)), None)
+        # As people write them: 2106.15928v2, PMID 31452104, https://arxiv.org/html/2106.15928.
+        written = None if found is not None else name_of(given) or name_of(address_key(given))
+        return found if written is None else next(self._positions(written, names_of(written)), None)
 
     def resolve(self, given: str) -> str:
         """Return the id of the paper called ``given``; raises PaperNotFoundError."""

@@ -115,8 +115,8 @@ def _reader(content: bytes, name: str) -> CorpusReader | None:
     """Return the reader for a file, or ``None`` for a list. Raises InputError if it is not text."""
     if b"\0" in content or content.startswith(_GZIP):
         raise InputError(
-            "This file is not text. Give BibTeX, RIS, Zotero's CSV, CSL-JSON, or a list of titles, DOIs or "
-            "ids, and none of them compressed."
+            "This file is not text. Give BibTeX, RIS, PubMed's .nbib, Zotero's CSV, CSL-JSON, or a list of "
+            "titles, DOIs or ids, and none of them compressed."
         )
     reader = reader_of(content[:HEAD_BYTES].decode(errors="replace"), name)
     return None if isinstance(reader, IdsReader) else reader

@@ -87,6 +87,12 @@ def test_the_others_are_searched_for_without_a_paper_that_is_not_here(client: Te
     assert "Search without this paper" not in page_at(client, "/?paper=nowhere&to=2020", status=404).text
 
 
+def test_a_facet_without_a_paper_that_has_one_is_no_fault(client: TestClient) -> None:
+    """An address with a facet and only unknown further papers gets a page that says so."""
+    page = page_at(client, "/?like=nowhere&facet=method")
+    assert "None of these papers can be used" in page.text
+
+
 def test_a_further_paper_that_is_not_here_is_told_in_words_of_the_page(client: TestClient) -> None:
     """An unknown further paper is named in the page's words with similar ones, without names of the API."""
     page = page_at(client, f"/?paper={PAPER}&like={OTHER}x")

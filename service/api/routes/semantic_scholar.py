@@ -20,6 +20,7 @@ from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.semantic_scholar import (
     MAX_IDS,
     MAX_NAME_CHARS,
+    SHOWN,
     FieldNames,
     ListsIn,
     MatchesOut,
@@ -86,7 +87,8 @@ def recommend_for_paper(
     ] = Pool.RECENT,
 ) -> RecommendedOut:
     """Return papers similar to one paper, best first."""
-    answer = engine.search(SearchQuery((Seed(engine.names.identifiers.resolve(paper_id)),), limit=limit))
+    seed = Seed(engine.names.identifiers.resolve(paper_id))
+    answer = engine.search(SearchQuery((seed,), limit=limit, include=SHOWN))
     response.headers.update(coverage_header(answer.coverage))
     return _recommended([ranked.paper for ranked in answer.results], fields)
 

@@ -3,14 +3,14 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from models.errors import QueryError
 from models.types import Paper
 from service.api.schemas.base import Strict
-from service.search.query import SearchQuery, Seed, UnresolvedSeed
+from service.search.query import Detail, SearchQuery, Seed, UnresolvedSeed
 
 MAX_IDS = 500
 _MAX_FIELDS_CHARS = 4_000
@@ -145,6 +145,10 @@ class ScholarBatchIn(Strict):
     ids: _Names
 
 
+# The details of a paper in these answers, which explain no match.
+SHOWN: Final = frozenset({Detail.ABSTRACT})
+
+
 class ListsIn(Strict):
     """Papers that recommendations should be like, and papers that they should be unlike."""
 
@@ -168,6 +172,7 @@ class ListsIn(Strict):
             limit=limit,
             skip_unresolved=True,
             omit_pasted=True,
+            include=SHOWN,
         )
 
 

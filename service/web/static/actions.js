@@ -32,13 +32,15 @@ export async function send(form) {
 // Buttons that copy: the link to this search, the command that asks the same, and its results as a table.
 export function bindCopies(main) {
   for (const each of main.querySelectorAll(".copies, [data-copy]")) each.hidden = false;
-  for (const button of main.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button));
+  for (const button of main.querySelectorAll("[data-copy]")) {
+    const words = button.textContent;
+    button.addEventListener("click", () => copy(button, words));
+  }
 }
 
-async function copy(button) {
+async function copy(button, words) {
   const what = button.dataset.copy;
   const curl = document.getElementById("curl");
-  const words = button.textContent;
   try {
     const link = document.querySelector("a.stays")?.href ?? location.href;
     await navigator.clipboard.writeText(what === "curl" ? curl.textContent : what === "link" ? link : await table(what));

@@ -32,6 +32,7 @@ async function load(address, place, again, signal) {
     if (!isOurs && [400, 414, 431].includes(answer.status)) notice(TOO_LONG);
     else if (isOurs && answer.status < 500 && answer.status !== 429) place(page);
     else if (isOurs || answer.status >= 500 || answer.status === 429) failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    else if (address === location.href) location.reload(); // where it has a #, assigning it would only scroll
     else location.assign(address); // a login page, or what else stands before the service
   } catch (error) {
     if (error.name !== "AbortError") failed(again);
@@ -63,10 +64,11 @@ function go(address, { push = true, keep = false, top = 0, to = "", sent = new M
   load(address, place, () => go(address, { push, keep, top, to, sent }), asking.signal);
 }
 
-// What is typed in `part`, on the left or a form there, by the ids of its fields.
+// What is typed or chosen in `part`, on the left or a form there, by the ids of its fields.
 function typed(part) {
-  const fields = [...part.querySelectorAll("input[id]:not([type=checkbox]), textarea")];
-  return new Map(fields.filter((each) => each.value !== each.defaultValue).map((each) => [each.id, each.value]));
+  const fields = [...part.querySelectorAll("input[id]:not([type=checkbox]), textarea, .add select[id]")];
+  const given = (each) => each.defaultValue ?? ([...each.options].find((one) => one.defaultSelected) ?? each.options[0]).value;
+  return new Map(fields.filter((each) => each.value !== given(each)).map((each) => [each.id, each.value]));
 }
 
 function show(page, keep, sent) {
@@ -247,7 +249,7 @@ function askAnew(form) {
   const fields = new FormData(form);
   fields.set("add", "");
   const sent = typed(form);
-  sent.delete("like");
+  for (const id of ["like", "as", "in"]) sent.delete(id);
   go(addressOf(form, fields), { keep: true, sent });
 }
 

@@ -477,6 +477,22 @@ def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
     expect(page.get_by_label("To year")).to_have_value("2022")
 
 
+def test_a_paper_to_avoid_stays_one_while_its_title_is_typed(visit: VisitFn) -> None:
+    """What is chosen for a paper that is not added yet survives an answer, until the paper is added."""
+    page = visit(f"{ASKED}&facet=method")
+    page.locator("#as").select_option("Unlike")
+    page.locator("#like").fill("demo:p01-m00")
+    page.locator("label:has(#s3)").click()
+    page.wait_for_url("**s=**")
+    page.locator("#query a.chip").first.click()
+    page.wait_for_url(lambda address: "s=" not in address)
+    expect(page.locator("#as")).to_have_value("not")
+    expect(page.locator("#like")).to_have_value("demo:p01-m00")
+    page.locator("#add").click()
+    expect(page.locator(".seeds li.negative")).to_have_count(1)
+    expect(page.locator("#as")).to_have_value("like")
+
+
 def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
     """A text too long for an address is refused, also by a proxy, without "Try again"."""
     page = visit("/")

@@ -129,6 +129,12 @@ def test_filters_go_with_every_search_from_a_library(client: TestClient) -> None
     assert ["2015"] * 3 == [each["value"] for each in kept]  # the box, the ticked ones, another file
 
 
+def test_every_format_can_be_chosen(client: TestClient) -> None:
+    """The file chooser offers the files of every reference manager that is read."""
+    (chooser,) = Page(client.get("/library").text).all("input", type="file")
+    assert {".bib", ".ris", ".nbib", ".csv", ".json", ".txt"} <= set(chooser["accept"].split(","))
+
+
 def test_a_list_is_pasted(client: TestClient) -> None:
     """If no file is chosen, the text in the box is read."""
     answer = client.post("/library", data={"list": FILES["my list"]}, files={"file": ("", b"")})
