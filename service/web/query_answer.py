@@ -66,7 +66,7 @@ def by_id(engine: SearchEngine, page_query: PageQuery) -> PageQuery:
     if page_query.text and name is None and any(map(str.isspace, given)):
         return page_query
     pubmed = f"pmid:{given}" if _PUBMED_NUMBER.fullmatch(given) else None
-    for each in filter(None, (given, name or pubmed)):
+    for each in filter(None, (given, pubmed)):
         if (position := engine.names.identifiers.position(each)) is not None:
             return replace(page_query, paper=engine.snapshot.paper(position).id, text="")
     # A paper's name is not searched for as a text: the answer says that the collection lacks the paper.

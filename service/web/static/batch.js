@@ -186,8 +186,8 @@ async function preview(batch, signal) {
   if (!(ready > shown)) return true;
   const papers = await partOf(`/batch/${encodeURIComponent(batch.id)}/papers`, "papers", { signal }).catch(() => null);
   if (!papers || signal.aborted) return false;
-  if (ready > shown) of("results").replaceChildren(papers);
-  shown = Math.max(shown, ready);
+  of("results").replaceChildren(papers);
+  shown = ready;
   return true;
 }
 

@@ -30,8 +30,8 @@ async function load(address, place, again, signal) {
     const isOurs = page.getElementById("main");
     // What stands before the service, or the service itself, could not read the address.
     if (!isOurs && [400, 414, 431].includes(answer.status)) notice(TOO_LONG);
-    else if (isOurs && answer.status < 500 && answer.status !== 429) place(page);
-    else if (isOurs || answer.status >= 500 || answer.status === 429) failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    else if (answer.status >= 500 || answer.status === 429) failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    else if (isOurs) place(page);
     else if (address === location.href) location.reload(); // where it has a #, assigning it would only scroll
     else location.assign(address); // a login page, or what else stands before the service
   } catch (error) {

@@ -27,6 +27,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    Route,
     expect,
     sync_playwright,
 )
@@ -218,6 +219,17 @@ def served_collection(data: Path) -> Iterator[str]:
     cache = open_cache(settings)
     with served(create_app(settings, open_warm_engine(settings, cache), cache=cache)) as address:
         yield address
+
+
+def held_requests(page: Page, pattern: str) -> list[Route]:
+    """Hold the requests of a page to addresses like ``pattern``; return those that wait, as they come."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:  # a list's own append cannot be inspected for its parameters
+        held.append(route)
+
+    page.route(pattern, hold)
+    return held
 
 
 def barriers(page: Page, *, of: Literal["all", "colours", "layout"] = "all") -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
-from tests.support.servers.browser import VisitFn, barriers
+from tests.support.servers.browser import VisitFn, barriers, held_requests
 
 
 def choose(page: Page, name: str) -> None:
@@ -566,12 +566,7 @@ def test_a_login_that_expired_is_not_taken_for_an_answer(visit: VisitFn) -> None
 def test_waiting_is_shown(visit: VisitFn) -> None:
     """While an answer is loading the page stays readable, and only the last query is answered."""
     page = visit(ASKED)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/?*", hold)
+    held = held_requests(page, "**/?*")
     page.locator("label:has(#s3)").click()
     expect(page.locator(".loading")).to_be_visible()
     expect(page.locator("#results")).to_have_attribute("aria-busy", "true")

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
-from tests.support.servers.browser import VisitFn, barriers
+from tests.support.servers.browser import VisitFn, barriers, held_requests
 
 
 def lit(page: Page, within: str) -> list[str]:
@@ -145,12 +145,7 @@ def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
 def test_a_row_opens_once_however_often_it_is_clicked(visit: VisitFn) -> None:
     """A click while its card is on the way asks for no second one; after that a click closes it."""
     page = visit(f"{ASKED}&view=table&n=3")
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/?*open=*", hold)
+    held = held_requests(page, "**/?*open=*")
     with page.expect_request("**/?*open=*"):
         page.locator("#result-1 a.expand").dblclick()
     page.locator("#result-2 a.expand").click()
@@ -328,12 +323,7 @@ def test_what_was_opened_is_in_the_address(visit: VisitFn, view: str, link: str)
 def test_a_card_that_comes_late_leaves_the_next_search_alone(visit: VisitFn) -> None:
     """A card whose answer comes after the next search does not get into the address of that search."""
     page = visit(ASKED)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/?*open=*", hold)
+    held = held_requests(page, "**/?*open=*")
     page.locator("#result-2 a.why").click()
     page.locator("label:has(#s3)").click()
     page.wait_for_url("**s=3")
@@ -384,12 +374,9 @@ def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str
     whole = shown(page)
     page.locator("#query .chips a.chip.method").first.click()
     expect(page).to_have_url(re.compile("facet=method"))
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/?*", (lambda route: route.abort()) if away else hold)
+    held = held_requests(page, "**/?*")
+    if away:
+        page.route("**/?*", lambda route: route.abort())
     page.go_back()
     waits = page.get_by_role("button", name="Try again") if away else page.locator(".loading")
     expect(waits).to_be_visible()
@@ -406,12 +393,7 @@ def test_forward_after_a_way_back_without_an_answer(visit_at: VisitFn, site: str
 def test_a_link_within_the_page_does_not_end_a_search(visit: VisitFn) -> None:
     """Who goes to a card while an answer is on its way still gets the answer."""
     page = visit(ASKED)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/?*", hold)
+    held = held_requests(page, "**/?*")
     page.locator("label:has(#s3)").click()
     expect(page.locator(".loading")).to_be_visible()
     page.locator(".timeline a.dot[href='#result-7']").click()
