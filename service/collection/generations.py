@@ -137,7 +137,7 @@ class Engines:
                 raise copy(failure.error)
             try:
                 engine = self._reopen(None, self.current)
-                engine.warm_up()
+                engine.warm_up().join()  # until the titles are read, the older engine finds papers by them
             except AkinError as error:
                 if failure is None or failure.pointed_at != pointed_at:
                     self.n_failed_swaps += 1

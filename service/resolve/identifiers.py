@@ -4,9 +4,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from jaxtyping import Int64
 
 from indexer.corpus.library.names import name_of
+from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import PaperNotFoundError
 
@@ -163,7 +164,11 @@ def address_key(url: str) -> str:
 
 
 class Identifiers:
-    """The names of the papers of one snapshot; DOIs and addresses are sorted when first needed."""
+    """The names of the papers of one snapshot.
+
+    DOIs and addresses are sorted when first needed, once for each segment: a new generation shares most
+    segments with the previous one.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -195,35 +200,43 @@ class Identifiers:
             if (position := self._snapshot.find(paper_id)) is not None:
                 yield position
         if names.doi is not None:
-            yield from self._dois.positions(names.doi)
+            yield from self._named(names.doi, _DOIS, _dois)
         if names.address is not None:
-            yield from self._addresses.positions(names.address)
+            yield from self._named(names.address, _ADDRESSES, _addresses)
 
-    @cached_property
-    def _dois(self) -> "_SortedColumn":
-        return _SortedColumn(pc.utf8_lower(self._snapshot.column("doi")))
+    def _named(self, name: str, known: "_Sorted", read: Callable[[Segment], Any]) -> Iterator[int]:
+        """Yield the positions of the papers with this name, in order; ``read`` returns a segment's names."""
+        start = 0
+        for segment in self._snapshot.segments:
+            if segment not in known:
+                known[segment] = _SortedColumn(read(segment))
+            places = known[segment].places(name)
+            yield from (start + place for place in places if self._snapshot.live[start + place])
+            start += len(segment)
 
-    @cached_property
-    def _addresses(self) -> "_SortedColumn":
-        urls = self._snapshot.column("url")
-        keys = pc.utf8_rtrim(
-            pc.replace_substring_regex(urls, pattern=_NOT_IN_ADDRESS, replacement=""), characters="/"
-        )
-        host = pc.utf8_lower(pc.replace_substring_regex(keys, pattern="/.*$", replacement=""))
-        path = pc.replace_substring_regex(keys, pattern="^[^/]*", replacement="")
-        return _SortedColumn(pc.binary_join_element_wise(host, path, ""))
+
+def _dois(segment: Segment) -> Any:
+    return pc.utf8_lower(segment.column("doi"))
+
+
+def _addresses(segment: Segment) -> Any:
+    urls = pc.replace_substring_regex(segment.column("url"), pattern=_NOT_IN_ADDRESS, replacement="")
+    keys = pc.utf8_rtrim(urls, characters="/")
+    host = pc.utf8_lower(pc.replace_substring_regex(keys, pattern="/.*$", replacement=""))
+    path = pc.replace_substring_regex(keys, pattern="^[^/]*", replacement="")
+    return pc.binary_join_element_wise(host, path, "")
 
 
 class _SortedColumn:
-    """The sorted texts of a column, without nulls, and their positions."""
+    """The sorted texts of a column of a segment, without nulls, and their places in the segment."""
 
     def __init__(self, column: Any) -> None:
         order = pc.sort_indices(column)[: len(column) - column.null_count]
         self._texts = column.take(order)
         self._order: Int64[np.ndarray, " n"] = np.asarray(order, dtype=np.int64)
 
-    def positions(self, text: str) -> Iterator[int]:
-        """Yield the positions of ``text``, in order."""
+    def places(self, text: str) -> Iterator[int]:
+        """Yield the places of ``text``, in order."""
         n = len(self._order)
         first = bisect_left(range(n), _bytes(text), key=lambda i: _bytes(self._texts[i].as_py()))
         for i in range(first, n):
@@ -235,3 +248,9 @@ class _SortedColumn:
 def _bytes(text: str) -> bytes:
     """Return the UTF-8 bytes of ``text``, by which Arrow sorts."""
     return text.encode("utf-8", "surrogatepass")
+
+
+# Of segments in use.
+_Sorted = WeakKeyDictionary[Segment, _SortedColumn]
+_DOIS: Final[_Sorted] = WeakKeyDictionary()
+_ADDRESSES: Final[_Sorted] = WeakKeyDictionary()

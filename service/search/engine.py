@@ -101,20 +101,22 @@ class SearchEngine:
         """The reader of the seeds of queries; it loads the encoder if a seed is pasted."""
         return SeedReader(self.snapshot, self.names, lambda: self.annotator)
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> Thread:
         """Load the encoder and the indexes and answer one query, so that the first user waits for none of it.
 
-        Meanwhile a thread reads the titles, which takes seconds for a million papers.
+        Returns the thread that reads the titles meanwhile, which takes seconds for a million papers.
         """
-        Thread(target=lambda: self.names.titles, name="titles", daemon=True).start()
+        titles = Thread(target=lambda: self.names.titles, name="titles", daemon=True)
+        titles.start()
         snapshot = self.snapshot
         if not len(snapshot):
-            return
+            return titles
         first = int(snapshot.positions[0])
         self.search(SearchQuery((Seed(paper=snapshot.paper(first)),), limit=1))
         _ = snapshot.row_facets  # read when first used, then kept
         if snapshot.manifest.functions is not None:
             snapshot.function_index.search(snapshot.function_vectors(first).astype(np.float32), 1)
+        return titles
 
     def search(self, query: SearchQuery) -> SearchAnswer:
         """Return the papers similar to the seeds of ``query`` and not to its negatives, explained.

@@ -4,6 +4,7 @@ import gc
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -22,13 +23,17 @@ from indexer.files.data_folder import CATALOG_FILE, KEEP, DataFolder
 from indexer.snapshot.folder import current_generation, write_pointer
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import BuildLockedError, ServiceError, StorageError
 from models.types import Filters
 from service.access.queue import N_STORING
 from service.app import create_app
+from service.cache.store import Cache
+from service.collection.generations import Engines
+from service.resolve.titles import Titles
 from service.search.engine import SearchEngine
-from service.search.query import SearchQuery, Seed
+from service.search.query import SearchAnswer, SearchQuery, Seed
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -146,6 +151,31 @@ def test_an_id_may_end_like_the_address_of_vectors(client: TestClient) -> None:
     client.post("/v1/papers?wait=true", json={"papers": [{**WHALES, "id": "w/vectors"}]})
     assert "w/vectors" == client.get("/v1/papers/w/vectors").json()["paper"]["id"]
     assert "w/vectors" == client.get("/v1/papers/w/vectors/vectors").json()["paper"]["id"]
+
+
+def test_a_new_generation_is_served_once_its_titles_are_read(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a large merge, nobody who types a title waits until millions of titles are read."""
+    read, search, searched = Titles.of, SearchEngine.search, threading.Event()
+
+    def later(snapshot: Snapshot) -> Titles:
+        assert searched.wait(60)
+        time.sleep(0.5)  # after all else
+        return read(snapshot)
+
+    def searching(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
+        answer = search(engine, query)
+        searched.set()
+        return answer
+
+    engines = Engines.of(Settings(data=data), engine_of(data), Cache(memory_mib=1))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p1"], catalog, keep=KEEP)
+    monkeypatch.setattr(Titles, "of", later)
+    monkeypatch.setattr(SearchEngine, "search", searching)
+    assert engines.follow()
+    assert "titles" in vars(engines.current.names)
 
 
 def test_adding_again_changes_nothing(client: TestClient) -> None:

@@ -6,6 +6,12 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from indexer.catalog.catalog import Catalog
+from indexer.collection.changes import publish_pending
+from indexer.corpus.rows import RawPaper, to_paper
+from indexer.files.data_folder import CATALOG_FILE
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.segment import Segment
 from models.encoder import Encoder
 from models.errors import DeadlineError, PaperNotFoundError
 from service.app import create_app
@@ -14,7 +20,7 @@ from service.resolve.identifiers import Identifiers
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import annotated
-from tests.support.builds import many_papers
+from tests.support.builds import many_papers, quiet
 from tests.support.sentence_engines import small_engine
 
 # Ids of papers in the collection, with their other names.
@@ -150,6 +156,40 @@ def test_collections_without_dois_and_addresses(hashed_data: Path, plain_engine:
     identifiers = plain_engine.names.identifiers  # type: ignore[attr-defined]  # a SearchEngine
     assert identifiers.position("DOI:10.1093/mind/lix.236.433") is None
     assert identifiers.position("URL:https://example.org/7") is None
+
+
+def test_names_are_found_in_all_segments_and_sorted_once(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replaced paper is found by its new DOI alone, and DOIs of an old segment are not sorted again."""
+    papers = many_papers(40)
+    papers[0] |= {"doi": "10.1000/Old", "url": "https://example.org/old"}
+    papers[1] |= {"doi": "10.1000/stays"}
+    before = small_engine(tmp_path, annotated(hashing), papers)
+    replaced = str(papers[0]["id"])
+    assert 0 == before.names.identifiers.position("10.1000/old")
+    assert 0 == before.names.identifiers.position("https://example.org/old")
+
+    read: list[tuple[int, str]] = []
+    column = Segment.column
+
+    def reading(own: Segment, name: str) -> object:
+        read.append((len(own), name))
+        return column(own, name)
+
+    monkeypatch.setattr(Segment, "column", reading)
+    data = tmp_path / "data"
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        new = papers[0] | {"doi": "10.1000/new", "url": None}
+        catalog.add([to_paper(RawPaper(**new))])
+        publish_pending(data, annotated(hashing), catalog, on_progress=quiet, keep=3)
+    after = Identifiers(open_snapshot(data, beside=before.snapshot))
+    assert replaced == after.resolve("10.1000/NEW")
+    assert 40 == after.position("10.1000/new")
+    assert 1 == after.position("10.1000/stays")
+    assert after.position("10.1000/old") is None
+    assert after.position("https://example.org/old") is None
+    assert [(1, "doi"), (1, "url")] == [each for each in read if each[1] in {"doi", "url"}]
 
 
 def test_papers_go_by_all_names_wherever_one_is_named(engine: SearchEngine) -> None:
