@@ -81,19 +81,15 @@ def lead_in_suite(system: str, other: str) -> tuple[str, bool]:
 
 
 def test_the_figures_of_the_first_page_are_those_measured() -> None:
-    """README gives NDCG%20 with predicted facets, its leads and their significance as in the suite's file."""
+    """README gives NDCG%20 with predicted facets, its lead over BM25 and that it may be chance."""
     first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert f"({CSFCUBE.figures.n_queries} aspect queries, {CSFCUBE.day})" in first
-    assert f"with the facets that Akin predicts reaches NDCG%20 {in_suite(TAGGED)}:" in first
+    assert f"with the facets that Akin predicts reaches NDCG%20 {in_suite(TAGGED)}, which" in first
     bm25, bm25_holds = lead_in_suite(TAGGED, "bm25")
-    specter, specter_holds = lead_in_suite(TAGGED, "specter (published)")
-    assert f": {bm25} above BM25 and {specter} above SPECTER's published ranking." in first
     n_compared = len({each.key for each in CSFCUBE.figures.compared})
-    assert f"Corrected for all {n_compared} comparisons (Holm), neither lead is significant" in first
-    assert (False, False) == (bm25_holds, specter_holds)
-    labelled, labelled_holds = lead_in_suite(DEFAULT, "bm25")
-    assert f"with the collection's own facet labels the lead over BM25 is, {labelled}." in first
-    assert labelled_holds
+    chance = "too few queries for a lead that is significant when corrected for all"
+    assert f"which is {bm25} above BM25: {chance} {n_compared} comparisons (Holm)." in first
+    assert not bm25_holds
 
 
 def test_the_comparison_with_txtai_quotes_the_suites_figures() -> None:

@@ -1,6 +1,7 @@
 """Tests of the installed packages: their files, their dependencies, and the messages about missing ones."""
 
 import re
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from models.errors import MissingPackageError
@@ -18,8 +20,8 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.builds import ROOT
-from tests.support.documents import PAGES
-from tests.support.packages import PACKAGES, build, install, run
+from tests.support.documents import PAGES, blocks_of
+from tests.support.packages import PACKAGES, build, checkout, install, run
 from tests.support.servers.loopback import served
 
 MAX_MB = 30  # of a client's environment, including the byte code that pip compiles
@@ -110,6 +112,28 @@ def test_the_source_distribution_installs_what_the_wheel_does(
 
 
 @pytest.mark.system
+def test_the_lines_of_the_first_page_build_and_install(tmp_path: Path) -> None:
+    """README's ``pip`` lines, in a checkout and a new environment of Python's own, install the client.
+
+    They are run as they are written, but without an extra, whose packages take minutes.
+    """
+    (block,) = [each for each in blocks_of(ROOT / "README.md") if each.text.startswith("pip wheel")]
+    built, installed = block.text.splitlines()
+    assert installed.startswith("pip install ")
+    assert 1 == installed.count("akin[local]")
+    folder = checkout(tmp_path / "akin")
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    programs = tmp_path / "venv" / "bin"
+    for line in (built, installed.replace("akin[local]", "akin")):
+        typed = f"cd {folder} && PATH={programs}:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 {line}"
+        run("sh", "-c", typed)
+    said = "import akin, importlib.metadata as m; print(akin.Client, m.version('akin'))"
+    assert f"<class 'akin.client.client.Client'> {version('akin')}\n" == run(
+        programs / "python", "-P", "-c", said
+    )
+
+
+@pytest.mark.system
 def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, tmp_path: Path) -> None:
     """It writes BibTeX, shows text instead of cards, and names missing packages with the install command."""
     files = [path for path in alone.parent.rglob("*") if path.is_file() and not path.is_symlink()]
@@ -196,3 +220,11 @@ def test_a_missing_package_is_named_with_its_extra(
         raise ModuleNotFoundError(name=package)
     name = package.partition(".")[0]
     assert f"This needs the package {name!r}, which is not installed: pip install {line}" == str(caught.value)
+
+
+def test_the_citation_is_of_this_version_and_its_five_papers() -> None:
+    """CITATION.cff has the package's version and cites all five."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert project["version"] == citation["version"]
+    assert [2020, 2021, 2022, 2022, 2022] == sorted(each["year"] for each in citation["references"])

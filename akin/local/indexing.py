@@ -59,7 +59,7 @@ def index(
         raise InputError(f"akin.index takes the path of a data folder, not {type(data).__name__}.")
     _expect_usable(limit, on_error)
     limit = None if limit is None else int(limit)
-    settings = settings_of(data=data, device=device)
+    settings = settings_of(data=data, device=device, ray="")
     folder = settings.data
     arguments = arguments_for(
         folder,

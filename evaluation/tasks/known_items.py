@@ -75,7 +75,7 @@ class KnownItemTask:
 
     def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure how often the paper is first, or among the first ten."""
-        settings = settings_of(data=path, device=options.device)
+        settings = settings_of(data=path, device=options.device, ray="")
         found = measure_items(
             settings, n_titles=options.limit_queries or 500, on_progress=options.on_progress
         )

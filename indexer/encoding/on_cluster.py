@@ -140,7 +140,7 @@ class EncodeOnCluster:
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
     ) -> Callable[[], Part]:
         """Begin a part on the actor with the fewest; waiting for it raises EncoderError, StorageError."""
-        given = (into.resolve(), papers, like)
+        given = (into.absolute(), papers, like)
         begun = self._begin(given)
 
         def part() -> Part:

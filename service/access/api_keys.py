@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import Update, insert, or_, select, update
+from sqlalchemy import ColumnElement, Update, delete, insert, or_, select, update
 
 from indexer.catalog.database import Database
 from indexer.catalog.store import Store
-from indexer.catalog.tables import KeyRow
+from indexer.catalog.tables import KeyRow, ProfileRow
 from models.errors import InputError
 
 MAX_NAME_CHARS: Final = 100
@@ -111,6 +111,8 @@ class Keys(Store):
     def revoke(self, id_or_name: str) -> list[ApiKey]:
         """Revoke the key with this id, or every key with this name; keys revoked before stay unchanged.
 
+        Their saved profiles, which often name people, are deleted, as nobody else can.
+
         Returns:
             The keys with this id or name, as they are now.
 
@@ -119,6 +121,8 @@ class Keys(Store):
         """
         with self.database.writing() as connection:
             connection.execute(_unrevoked(id_or_name).values(revoked_at=int(self._clock())))
+            meant = select(KeyRow.id).where(_meant(id_or_name))
+            connection.execute(delete(ProfileRow).where(ProfileRow.owner.in_(meant)))
         return self._named(id_or_name)
 
     def renew(self, id_or_name: str, *, expires_days: int | None) -> list[ApiKey]:
@@ -180,8 +184,11 @@ def matching(token: str, keys: Mapping[str, ApiKey]) -> ApiKey | None:
 
 def _unrevoked(id_or_name: str) -> Update:
     """Return a change of the key with this id, or of every key with this name, unless it is revoked."""
-    meant = or_(KeyRow.id == id_or_name, KeyRow.name == id_or_name)
-    return update(KeyRow).where(meant, KeyRow.revoked_at.is_(None))
+    return update(KeyRow).where(_meant(id_or_name), KeyRow.revoked_at.is_(None))
+
+
+def _meant(id_or_name: str) -> ColumnElement[bool]:
+    return or_(KeyRow.id == id_or_name, KeyRow.name == id_or_name)
 
 
 def _hashed(secret: str) -> str:

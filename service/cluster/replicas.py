@@ -118,7 +118,7 @@ class Replicas:
             concurrency_groups={LOOKS: 1},
         )(Shard)
         # Ray shows a process only its own GPU, as number 0.
-        self._given = (data.resolve(), "cuda" if self._on_gpu else "cpu")
+        self._given = (data.absolute(), "cuda" if self._on_gpu else "cpu")
         places = ClusterMachines.expected(
             ray, n_shards=n_shards, n_replicas=n_replicas, on_gpu=self._on_gpu, join_s=join_s
         )

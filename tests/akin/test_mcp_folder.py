@@ -31,7 +31,10 @@ def paper(paper_id: str) -> NewPaper:
 
 
 def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
-    """A folder is searched without a key, also if its service requires one, and no file in it changes."""
+    """A folder is searched without a key, also if its service requires one, and no file in it changes.
+
+    It is searched in this process, also if its service uses a cluster.
+    """
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
     made = CliRunner().invoke(app, ["keys", "create", "someone", "--data", str(data)])
@@ -39,7 +42,9 @@ def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
 
     async def ask() -> str:
-        async with in_process(Settings(data=data, device="cpu", keyless=Keyless.OFF)) as client:
+        async with in_process(
+            Settings(data=data, device="cpu", keyless=Keyless.OFF, ray="127.0.0.1:1")
+        ) as client:
             return (await client.paper(PAPER)).id
 
     assert anyio.run(ask) == PAPER

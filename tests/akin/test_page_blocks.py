@@ -57,6 +57,9 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
     "tests/akin/test_benchmark_lines.py::test_a_benchmark_takes_what_a_page_types": lambda block: (
         block.text.startswith("python -m benchmarks")
     ),
+    "tests/test_packages.py::test_the_lines_of_the_first_page_build_and_install": is_named(
+        "README.md: pip wheel"
+    ),
     "tests/akin/test_adding_pages.py::test_the_reader_of_the_page_reads_its_format": is_named(
         'docs/adding/reader.md: """Example Index', "docs/adding/reader.md: READERS"
     ),
@@ -84,7 +87,6 @@ A_RECORD = (
     "how a figure was measured; needs the collection: tests/evaluation/test_evaluate_cli.py has the command"
 )
 LEFT = {
-    "README.md: pip wheel": "takes minutes: tests/test_packages.py builds and installs both distributions",
     "CONTRIBUTING.md: akin  ->  evaluation": NOT_CODE,
     "docs/explanation/architecture.md: ": NOT_CODE,
     "docs/how-to/functions.md: phrase list": NOT_CODE,

@@ -311,8 +311,14 @@ def test_many_runs_are_compared_with_the_first(tmp_path: Path) -> None:
     assert any(each["p_corrected"] > each["p"] for each in rows)
 
 
-def test_an_indexed_collection_and_labelled_sentences_are_parts(hashed_data: Path, tmp_path: Path) -> None:
-    """The candidate stage, known items, facets and functions are measured into the same file."""
+def test_an_indexed_collection_and_labelled_sentences_are_parts(
+    hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The candidate stage, known items, facets and functions are measured into the same file.
+
+    No cluster of the environment is joined for it.
+    """
+    monkeypatch.setenv("AKIN_RAY", "127.0.0.1:1")
     parts = {
         "candidates": Part("Candidates", "collection", Candidates(("hnsw",))),
         "items": Part("KnownItemTask", "collection", KnownItemTask()),

@@ -31,13 +31,18 @@ def run(*command: object, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def checkout(folder: Path) -> Path:
+    """Return a new folder with what the distributions are made of, as in a checkout."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
 def build(scratch: Path) -> Path:
     """Build the source distribution, and the wheel from it; return the folder with both."""
-    source, built = scratch / "source", scratch / "built"
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    source, built = checkout(scratch / "source"), scratch / "built"
     given = ("--no-build-isolation", "--offline", "--quiet", "--python", sys.executable)
     run(UV, "build", *given, "--out-dir", built, source)
     return built

@@ -180,7 +180,7 @@ def items(
         from evaluation.tasks.known_items import measure_items
 
         measured = measure_items(
-            settings_of(data=data, device=device),
+            settings_of(data=data, device=device, ray=""),
             questions=questions,
             n_titles=titles,
             seed=seed,

@@ -105,7 +105,10 @@ def revoke(
     ],
     catalog: CatalogUrl = "",
 ) -> None:
-    """Revoke a key, or all keys of one name: a running service soon refuses them and ends their batches."""
+    """Revoke a key, or all keys of one name: a running service soon refuses them and ends their batches.
+
+    Their saved profiles are deleted.
+    """
     with Keys.open_existing(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
     stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", soft_wrap=True)

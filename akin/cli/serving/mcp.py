@@ -73,8 +73,10 @@ async def _serve(
 async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
     """Yield a client of a service over ``settings.data``, without a network; the engine is loaded first.
 
-    Each request is answered by the generation published when it begins. Raises SnapshotError, EncoderError.
+    Each request is answered by the generation published when it begins, without a cluster. Raises
+    SnapshotError, EncoderError.
     """
+    settings = settings.model_copy(update={"ray": ""})
     with tempfile.TemporaryDirectory() as elsewhere, _removed_at_sigterm(elsewhere):
         # An empty folder instead of the data folder: who can read that needs no key, and this process shares
         # no batches, rate limits or cached answers with the folder's service.

@@ -116,6 +116,8 @@ def test_indexing_uses_the_settings_of_the_environment(
             collection.add(PAPERS[6 + number])
     assert (True, False) == (place.exists(), DataFolder(data).catalog.exists())
     assert 5 == len(list(DataFolder(data).snapshots.glob("0*")))
+    # Indexing uses no cluster, so the device is this machine's, also where a service uses one.
+    monkeypatch.setenv("AKIN_RAY", "127.0.0.1:1")
     monkeypatch.setenv("AKIN_DEVICE", "cuda:99")
     with pytest.raises(akin.AkinError, match="99"):
         akin.index(PAPERS[:1], tmp_path / "other", encoder="minilm")

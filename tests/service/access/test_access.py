@@ -231,6 +231,18 @@ def test_a_path_with_a_control_character_is_refused(swept: Callable[[str], Swept
     assert (400, []) == service.ask("GET", "/v1/papers/%C2%85", Scope.ADMIN)
 
 
+def test_a_query_that_would_hold_up_others_is_refused(swept: Callable[[str], Swept]) -> None:
+    """Before a parameter is read: 5,000 are too many everywhere, and 2,000 bytes where no key is needed."""
+    service = swept("")
+    most, many = "&".join(["x"] * 5_000), "&".join(["x"] * 5_001)
+    for path in ("/livez", "/library", "/v1/papers", "/?text=a&"):
+        assert (400, []) == service.ask("GET", f"{path}?{many}", Scope.ADMIN), path
+    assert REACHED == service.ask("GET", f"/v1/papers?{most}", Scope.ADMIN)[0]
+    assert REACHED == service.ask("GET", f"/library?{most}", None)[0]
+    assert REACHED == service.ask("GET", f"/livez?{'%' * 2_000}", None)[0]
+    assert (400, []) == service.ask("GET", f"/livez?{'%' * 2_001}", None)
+
+
 def test_a_route_that_declares_nothing_is_denied(hashed_data: Path, tmp_path: Path) -> None:
     """A route without a policy answers 403 to every key, and its endpoint never runs."""
     ran: list[str] = []

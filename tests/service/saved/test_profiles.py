@@ -1,8 +1,10 @@
 """Tests of saved profiles: in SQLite and PostgreSQL, over HTTP, in matches and in batches."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import copytree
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from models.encoder import Encoder
 from models.errors import InputError, ProfileNotFoundError, QueryError
 from models.types import Paper
 from service.access.api_keys import Keys, Scope
+from service.api.services import services_of
 from service.match.query import Profile
 from service.saved.profiles import Profiles
 from service.search.engine import SearchEngine
@@ -252,6 +255,45 @@ def test_large_saved_profiles_are_refused_unread(
     with client_of(data, device="cpu") as client:
         refused = client.post(path, json={"match": body} if match and path == "/v1/batches" else body)
     assert (422, True) == (refused.status_code, told in refused.text)
+
+
+def test_profiles_are_deleted_with_their_key(catalog_place: str | Path) -> None:
+    """Once a key is revoked, nobody could delete its profiles, so they are deleted; those of others stay."""
+    with Keys.open(catalog_place) as keys, Profiles.open(catalog_place) as profiles:
+        mine, yours = (keys.create(name, scope=Scope.READ, expires_days=1).key.id for name in ("me", "you"))
+        for owner in (mine, yours, ""):
+            profiles.put(ADA, owner=owner)
+        keys.revoke("me")
+        n_left = [len(profiles.summaries(owner=owner, after="", limit=9)) for owner in (mine, yours, "")]
+        assert [0, 1, 1] == n_left
+
+
+def test_a_match_that_waits_for_the_database_stops_no_search(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the database is silent, a match with saved profiles takes no place of those that compute."""
+    put(client, "ada", papers=FLOODS)
+    silent, reading = Event(), Event()
+    named = Profiles.named
+
+    def after_silence(store: Profiles, *given: Any, **named_given: Any) -> Any:
+        reading.set()
+        assert silent.wait(60)
+        return named(store, *given, **named_given)
+
+    monkeypatch.setattr(Profiles, "named", after_silence)
+    body = {"submissions": [{"paper_id": FLOODS[0]}], "profiles": [{"name": "ada"}]}
+    with ThreadPoolExecutor(1) as pool:
+        match = pool.submit(client.post, "/v1/match", json=body)
+        assert reading.wait(60)
+        try:
+            queues = services_of(client.app).queues  # type: ignore[arg-type]  # TestClient.app is the application
+            assert (0, 1) == (queues.computing.running, queues.storing.running)
+            search = client.post("/v1/search", json={"query": {"paper_id": FLOODS[0]}})
+            assert (200, False) == (search.status_code, match.done())
+        finally:
+            silent.set()
+        assert 200 == match.result().status_code
 
 
 def test_profiles_belong_to_keys(hashed_data: Path, tmp_path: Path) -> None:
