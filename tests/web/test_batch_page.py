@@ -18,6 +18,8 @@ from models.encoder import Encoder
 from models.types import Facet
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
+from service.batches.job import ChunkContent, NewJob
+from service.batches.jobs import Jobs
 from service.settings import Settings
 from service.web.address.page_query import PageQuery
 from service.web.library import MAX_LIBRARY_BYTES, MAX_LISTED
@@ -208,6 +210,54 @@ def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) ->
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("heading", name="Removed")).to_be_visible()
+
+
+def test_earlier_batches_are_found_again(visit: VisitFn, batch: str) -> None:
+    """The page lists the batches started before, the last one first, and each leads to its results."""
+    page = visit("/batch")
+    latest = page.locator("#earlier li").first
+    expect(latest).to_contain_text("20 papers")
+    expect(latest.get_by_role("link")).to_have_attribute("href", batch)
+    latest.get_by_role("link").click()
+    expect(page.locator("#papers-title")).to_contain_text("of 20")
+
+
+def test_earlier_batches_come_in_pages_and_to_their_owner_alone(hashed_data: Path, tmp_path: Path) -> None:
+    """Twenty are on a page, with a link to older ones; another key sees none of them."""
+    data = Path(copytree(hashed_data, tmp_path / "data"))
+    with Keys.open(data / CATALOG_FILE) as keys:
+        me, you = (keys.create(name, scope=Scope.READ, expires_days=1) for name in ("me", "you"))
+    mine, other = ({"x-api-key": each.token} for each in (me, you))
+    jobs = Jobs.open(data / CATALOG_FILE)
+    ids = [
+        jobs.add(
+            NewJob(me.key.id, None, f"hash {n}", "000001", b"", [ChunkContent(1, b"")]),
+            most=99,
+            most_of_owner=99,
+        ).id
+        for n in range(22)
+    ]
+    jobs.close()
+    with client_of(data, device="cpu") as client:
+        first = client.get("/batch/earlier", headers=mine).text
+        older = re.search(r'rel="next" href="([^"]+)"', first)
+        assert older is not None
+        second = client.get(older[1], headers=mine).text
+        links = [re.findall(r'href="/batch\?id=([^"]+)"', text) for text in (first, second)]
+        assert [20, 2] == [len(each) for each in links]
+        assert sorted(ids) == sorted([*links[0], *links[1]])
+        assert "No earlier batches" in client.get("/batch/earlier", headers=other).text
+        assert 401 == client.get("/batch/earlier").status_code
+
+
+def test_a_file_is_read_into_the_list(visit: VisitFn, tmp_path: Path) -> None:
+    """A file of a reference manager is matched as if its text was pasted."""
+    file = tmp_path / "my.bib"
+    file.write_text(f"@article{{a, title = {{{TITLES[3]}}}}}\n@article{{b, title = {{{TITLES[4]}}}}}\n")
+    page = visit("/batch")
+    page.get_by_label("A file of yours").set_input_files(file)
+    expect(page.locator("#matched .count")).to_contain_text("2 of 2 lines match")
+    expect(page.get_by_role("button", name="Start with 2 papers")).to_be_enabled()
 
 
 def test_results_that_come_late_are_shown(visit_at: VisitFn, site: str) -> None:

@@ -60,7 +60,7 @@ async def _batch_format(request: Request, response: Response) -> Format:
 
 BatchesDep = Annotated[Batches, Depends(_get_batches)]
 BatchFormatDep = Annotated[Format, Depends(_batch_format)]
-_After = Annotated[str, Query(pattern="^([0-9]{1,11}-[A-Za-z0-9_-]{22})?$", description="next_after.")]
+AfterParam = Annotated[str, Query(pattern="^([0-9]{1,11}-[A-Za-z0-9_-]{22})?$", description="next_after.")]
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=255, pattern="^[!-~]+$", description=_IDEMPOTENCY)
 ]
@@ -97,7 +97,7 @@ def start_batch(
 
 @router.get("")
 @requires(OWN)
-def latest_batches(batches: BatchesDep, caller: CallerDep, after: _After = "") -> BatchListOut:
+def latest_batches(batches: BatchesDep, caller: CallerDep, after: AfterParam = "") -> BatchListOut:
     """Return the batches of the caller, for a key of scope admin those of all, the last started first."""
     try:
         jobs = batches.jobs()

@@ -15,7 +15,7 @@ from service.api.batch_files import queries_in, results_of
 from service.api.dependencies.callers import CallerDep, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.formats import Format
-from service.api.routes.batches import BatchesDep, results_file
+from service.api.routes.batches import AfterParam, BatchesDep, latest_batches, results_file
 from service.api.schemas.batches import MAX_QUERIES
 from service.web.library import MAX_LIBRARY_BYTES, find_library
 from service.web.render import render
@@ -24,6 +24,7 @@ from service.web.views.batch import stretch_shown, view_lines, view_results
 
 router = APIRouter(prefix="/batch", include_in_schema=False)
 _LIST: Final = "list"
+_A_PAGE: Final = 20  # earlier batches
 
 
 class Ending(StrEnum):
@@ -65,6 +66,16 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
         most = f"{MAX_QUERIES:,}"
         raise InputError(f"These are more than {most} papers; one batch takes {most} at most. Start several.")
     return render("batch/lines.html", lines=view_lines(engine, library))
+
+
+@router.get("/earlier")
+@requires(replace(OWN, dialect=Dialect.PAGE))
+def earlier(batches: BatchesDep, caller: CallerDep, after: AfterParam = "") -> Response:
+    """List the batches that the caller sees, the last started first."""
+    found = latest_batches(batches, caller, after).batches
+    shown = found[:_A_PAGE]
+    last = f"{shown[-1].created_at.timestamp():.0f}-{shown[-1].id}" if len(found) > len(shown) else ""
+    return render("batch/earlier.html", batches=shown, older=last)
 
 
 @router.get("/{batch_id}/papers")

@@ -246,6 +246,20 @@ async function remove() {
   of("remove").disabled = false;
 }
 
+// The batches started before, below the form; without them, or a key, nothing.
+async function earlier() {
+  const list = await partOf("/batch/earlier", "earlier").catch(() => null);
+  of("before").replaceChildren(...(list?.querySelector("li") ? [list] : []));
+}
+
+// A file is read into the box, and its lines are matched.
+async function choose() {
+  const [file] = of("file").files;
+  if (!file) return;
+  of("list").value = await file.text();
+  changed();
+}
+
 // Shows the form, or the batch that the address names.
 function open() {
   clearTimeout(timer);
@@ -260,6 +274,7 @@ function open() {
   if (!id) {
     document.title = "Batch search · Akin";
     changed();
+    earlier();
     return;
   }
   of("state").textContent = "Looking for the batch";
@@ -273,6 +288,7 @@ function open() {
 
 of("ask").addEventListener("submit", start);
 of("list").addEventListener("input", changed);
+of("file").addEventListener("change", choose);
 of("ask").addEventListener("change", () => (key = "")); // other content
 of("matched").addEventListener("click", (event) => event.target.dataset.line && mean(event.target));
 of("remove").addEventListener("click", remove);
