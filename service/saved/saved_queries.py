@@ -200,6 +200,12 @@ class SavedQueries(Store):
         with self.database.reading() as connection:
             return added_after(connection, change, most=MAX_ADDED, not_before=not_before)
 
+    def last_addition(self, change: int) -> int:
+        """Return the change that added the newest paper, or 0 if none was added after ``change``."""
+        with self.database.reading() as connection:
+            newest = added_after(connection, change, most=1)
+        return newest[0].change if newest else 0
+
     def _expect_room(self, connection: Connection, owner: str) -> None:
         of_owner = select(func.count()).select_from(SavedQueryRow).where(SavedQueryRow.owner == owner)
         if connection.execute(of_owner).scalar_one() >= self._most_of_owner:

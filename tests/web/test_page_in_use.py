@@ -105,6 +105,11 @@ def test_a_print_has_measures_and_no_controls(visit: VisitFn) -> None:
     hidden = ".to-results, .keep, .save, .results-head .row, .away, .chips, .legend, .seeds > p, .drop, .go a"
     assert page.locator(hidden).count() > 20
     assert [] == [each for each in page.locator(hidden).all() if each.is_visible()]
+    # The demo papers have no addresses.
+    link = """<a href="https://doi.org/10.1/x" rel="noopener noreferrer">Open</a>"""
+    page.locator(".go").first.evaluate("(row, link) => row.insertAdjacentHTML('beforeend', link)", link)
+    printed = "each => getComputedStyle(each, '::after').content"
+    assert '"https://doi.org/10.1/x"' == page.locator(".go a[rel]").evaluate(printed)
     page.emulate_media(media="screen")
 
 

@@ -179,7 +179,9 @@ def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
     query = save(client, to_keep(PageQuery(text="whales sing")))
     path = f"/saved/{query}"
     assert "No new papers" in page_at(client, path).text
+    assert "Nothing was added since" in page_at(client, "/saved").text
     add(client.post, SONGS, ESTATES)
+    assert "Nothing was added since" not in page_at(client, "/saved").text
     page = page_at(client, path)
     assert ["Songs of whales"] == titles(page)
     assert "1 new paper" in page.text
@@ -192,6 +194,7 @@ def test_new_papers_are_shown_until_they_are_seen(client: TestClient) -> None:
     seen = page_at(client, path)
     assert [] == titles(seen)
     assert "seen up to" in seen.text
+    assert "Nothing was added since" in page_at(client, "/saved").text
 
 
 JSON = {"Content-Type": "application/json"}

@@ -35,9 +35,9 @@ def page(request: Request, caller: CallerDep) -> Response:
     """List the saved searches of the caller, sorted by name."""
     store = services_of(request.app).saved
     summaries = store.get().all(owner=owner_of(caller)) if store.is_there else []
-    return render(
-        "saved.html", saved=[view_saved(summary, feed_path(request, summary)) for summary in summaries]
-    )
+    added = store.get().last_addition(min(each.seen for each in summaries)) if summaries else 0
+    saved = [view_saved(each, feed_path(request, each), last_added=added) for each in summaries]
+    return render("saved.html", saved=saved)
 
 
 @router.get("/{query_id}")

@@ -128,6 +128,12 @@ export function atMost(ticks) {
     for (const box of boxes) box.disabled = isFull && !box.checked;
   };
   ticks.addEventListener("change", bound);
+  const none = ticks.querySelector("[data-none]");
+  none.hidden = false;
+  none.addEventListener("click", () => {
+    for (const box of boxes) box.checked = false;
+    bound();
+  });
   addEventListener("pageshow", bound); // after Back the browser may tick boxes again, and late
   bound();
 }

@@ -221,7 +221,10 @@ function went(link) {
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = event.target.closest?.("a[href]");
-  if (link instanceof HTMLAnchorElement && link.matches("a.why, a.expand")) {
+  if (link?.matches(".timeline .year")) {
+    event.preventDefault();
+    go(link.getAttribute("href")); // of a drawing, whose links have no pathname
+  } else if (link instanceof HTMLAnchorElement && link.matches("a.why, a.expand")) {
     event.preventDefault();
     (link.matches(".why") ? open : expand)(link);
   } else if (link instanceof HTMLAnchorElement && ours(link)) {

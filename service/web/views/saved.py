@@ -27,7 +27,7 @@ _NO_START: Final = (
 class SavedView:
     """A saved query of the list; days are in UTC, ``seen`` is empty if its news were never marked as seen.
 
-    ``feed`` is the address of its feed, empty if it has none.
+    ``feed`` is the address of its feed, empty if it has none. ``has_additions``: papers were added since.
     """
 
     id: str
@@ -35,6 +35,7 @@ class SavedView:
     saved: str
     seen: str
     feed: str
+    has_additions: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,20 @@ class NewsView:
     warnings: tuple[str, ...]
 
 
-def view_saved(summary: SavedQuerySummary, feed: str | None) -> SavedView:
-    """Return the view of a saved query, with the address of its feed if it has one."""
+def view_saved(summary: SavedQuerySummary, feed: str | None, *, last_added: int = 0) -> SavedView:
+    """Return the view of a saved query, with the address of its feed if it has one.
+
+    ``last_added`` is the change that added the newest paper of the collection.
+    """
     seen = "" if summary.seen_at is None else _day(summary.seen_at)
-    return SavedView(summary.id, summary.name, _day(summary.created_at), seen, feed or "")
+    return SavedView(
+        id=summary.id,
+        name=summary.name,
+        saved=_day(summary.created_at),
+        seen=seen,
+        feed=feed or "",
+        has_additions=last_added > summary.seen,
+    )
 
 
 def view_news(

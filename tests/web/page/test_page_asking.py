@@ -163,8 +163,13 @@ def test_no_more_papers_are_ticked_than_a_search_takes(visit: VisitFn) -> None:
     expect(waiting).to_have_count(0)
     page.locator(".ticks input").last.check()
     expect(waiting).to_have_count(10)
+    page.get_by_role("button", name="Untick all").click()
+    expect(page.locator(".ticks input:checked")).to_have_count(0)
+    expect(waiting).to_have_count(0)
+    page.locator(".ticks input").first.check()
+    page.locator(".ticks input").last.check()
     page.get_by_role("button", name="Find similar papers").click()
-    expect(page.locator(".seeds li.positive")).to_have_count(50)
+    expect(page.locator(".seeds li.positive")).to_have_count(2)
 
 
 def test_a_file_is_dropped(visit: VisitFn) -> None:
@@ -580,15 +585,17 @@ def test_waiting_is_shown(visit: VisitFn) -> None:
 
 
 def test_a_year_of_the_timeline_filters(visit: VisitFn) -> None:
-    """A dot of the timeline leads to its card, and a year filters by it."""
+    """A dot of the timeline leads to its card, and a year filters by it, without a new page."""
     page = visit(ASKED)
     page.locator(".timeline a.dot[href='#result-7']").click()
     expect(page.locator("#result-7")).to_be_in_viewport()
     year = page.locator(".timeline a.year").first
     from_to = re.search(r"from=(\d+)&to=(\d+)", year.get_attribute("href") or "")
     assert from_to is not None
+    page.evaluate("document.same = true")
     year.click()
     expect(page.locator(".filters a.chip.on")).to_be_visible()
+    assert page.evaluate("document.same")
     first, last = map(int, from_to.groups())
     years = {paper["title"]: paper["year"] for paper in PAPERS.values()}
     assert {first <= years[title] <= last for title in shown(page)} == {True}

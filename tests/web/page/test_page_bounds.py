@@ -84,6 +84,14 @@ def test_what_is_allowed_is_answered(client: TestClient) -> None:
     assert MAX_FURTHER_PAPERS <= sum("like=" in link["href"] for link in page.all("a"))
 
 
+def test_who_is_refused_for_now_can_try_again(hashed_data: Path) -> None:
+    """The page of a refusal that passes has a link to the same address."""
+    with client_of(hashed_data, rate=1) as client:
+        pages = [client.get("/?text=floods", headers={"Accept": "text/html"}) for _ in range(3)]
+    assert 429 == pages[-1].status_code
+    assert '<a href="">Try again</a>' in pages[-1].text
+
+
 def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
     """A pasted text that is too long stays in its open box, if a request line can hold it."""
     text = "y" * (MAX_SHOWN_CHARS - len("Kites"))

@@ -69,7 +69,14 @@ def test_only_what_carries_a_match_is_marked(client: TestClient) -> None:
 
 
 def test_an_opened_card_says_what_is_highlighted(client: TestClient) -> None:
-    """Beside the alignment, whose pairs may hold other sentences, the card says which are highlighted."""
+    """Beside the alignment, whose pairs may hold other sentences, the card says which are highlighted.
+
+    It also says what makes the match strong, fair or weak.
+    """
+    text = page_at(client, f"/?paper={PAPER}&open=2").text
+    assert 1 == len(
+        re.findall(r"A \w+ match: closer than \d+% of the papers here are to their closest", text)
+    )
     said = "only sentences with an even share of the match or more are highlighted"
     assert 1 == page_at(client, f"/?paper={PAPER}&open=2").text.count(said)
     assert said not in page_at(client, f"/?paper={PAPER}").text
