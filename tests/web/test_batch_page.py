@@ -255,7 +255,7 @@ def test_a_file_is_read_into_the_list(visit: VisitFn, tmp_path: Path) -> None:
     file = tmp_path / "my.bib"
     file.write_text(f"@article{{a, title = {{{TITLES[3]}}}}}\n@article{{b, title = {{{TITLES[4]}}}}}\n")
     page = visit("/batch")
-    page.get_by_label("A file of yours").set_input_files(file)
+    page.get_by_label("Or a file of yours").set_input_files(file)
     expect(page.locator("#matched .count")).to_contain_text("2 of 2 lines match")
     expect(page.get_by_role("button", name="Start with 2 papers")).to_be_enabled()
 
