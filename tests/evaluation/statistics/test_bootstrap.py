@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from dataclasses import astuple, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from evaluation.statistics.multiple import correct, holm, n_pairs
 from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from models.errors import InputError
 from models.types import Paper
+from tests.support.builds import ROOT
 
 # Five papers, eight queries.
 CLUSTERS = {"q1": "a", "q2": "a", "q3": "a", "q4": "b", "q5": "b", "q6": "c", "q7": "d", "q8": "e"}
@@ -70,6 +72,33 @@ def test_the_interval_covers_the_true_mean() -> None:
         measured = interval(values, clusters, n_resamples=1000, seed=seed)
         held += measured.low <= 50 <= measured.high
     assert 0.90 <= held / 200 <= 0.985
+
+
+def covered(n_papers: int, *, n_samples: int = 1_000) -> float:
+    """Return the percentage of samples, with one to three queries a paper, that hold the true mean."""
+    generator = np.random.default_rng(0)
+    held = 0
+    for seed in range(n_samples):
+        sizes = generator.integers(1, 4, size=n_papers)
+        sums = sizes * (50 + 15 * generator.normal(size=n_papers))
+        sums += 10 * np.sqrt(sizes) * generator.normal(size=n_papers)  # each query differs from its paper
+        counts = np.column_stack([sums, sizes])
+        low, high, _ = bounds(counts, lambda drawn: drawn[:, :1] / drawn[:, 1:], n_resamples=1000, seed=seed)
+        held += bool(low[0] <= 50 <= high[0])
+    return 100 * held / n_samples
+
+
+def test_with_few_papers_intervals_are_too_narrow_as_the_documents_say() -> None:
+    """The page of quality and the function's docstring give the shares that this simulation finds."""
+    page = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
+    of_page = re.search(r"in (\d+) of 100 cases with 17 papers and in (\d+) with 8", " ".join(page.split()))
+    pattern = r"(\d+) % of samples with 34 papers, in (\d+) % with 17 and in (\d+) % with 8"
+    of_docstring = re.search(pattern, " ".join(str(interval.__doc__).split()))
+    assert of_page is not None
+    assert of_docstring is not None
+    found = [covered(n_papers) for n_papers in (34, 17, 8)]
+    assert found == pytest.approx([int(each) for each in of_docstring.groups()], abs=1)
+    assert found[1:] == pytest.approx([int(each) for each in of_page.groups()], abs=1)
 
 
 def test_queries_that_share_papers_widen_the_interval() -> None:
