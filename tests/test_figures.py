@@ -15,6 +15,8 @@ from benchmarks.suite.rows import STAGES, Row
 from evaluation.suite.figures import read_sections
 from evaluation.suite.listing import SUITE
 from evaluation.suite.page import filled
+from evaluation.tasks.functions import Functions
+from evaluation.tasks.ranking import Ranking
 from tests.support.builds import ROOT
 from tests.support.documents import DOCUMENTS
 
@@ -126,6 +128,18 @@ def test_the_page_of_quality_shows_every_part_or_says_that_it_was_not_measured()
     assert [] == [name for name in left if re.sub(r"[^a-z0-9]", "", name).removesuffix("s") not in named]
 
 
+def test_the_file_compares_the_pairs_of_each_part() -> None:
+    """A part's comparisons in the suite's file are those that the suite names, all of them."""
+    sections = read_sections(MEASURED / "evaluation.json")
+    named = {}
+    for name in sections:
+        task = SUITE[name].task
+        if isinstance(task, Ranking | Functions):
+            named[name] = {(a.format(encoder="minilm"), b.format(encoder="minilm")) for a, b in task.pairs}
+    assert "functions" in named
+    assert named == {name: {(each.a, each.b) for each in sections[name].figures.compared} for name in named}
+
+
 def test_the_page_of_speed_is_made_from_its_figures() -> None:
     """performance.md and its picture are generated from performance.json."""
     told = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
@@ -199,13 +213,14 @@ def intervals_in(text: str) -> set[tuple[float, ...]]:
 @pytest.mark.parametrize(
     ("name", "section", "source"),
     [
-        ("README.md", "# Akin", "evaluation.md"),
-        ("docs/how-to/training.md", "**Which one?**", "objectives.md"),
+        ("README.md", "# Akin", "docs/measured/evaluation.md"),
+        ("docs/how-to/training.md", "**Which one?**", "docs/measured/objectives.md"),
+        ("docs/how-to/functions.md", "## How well it works", "docs/how-to/functions.md"),
     ],
 )
 def test_text_that_quotes_a_table_says_what_the_table_says(name: str, section: str, source: str) -> None:
     """Every interval outside the generated tables is also in one of these tables."""
-    made = (MEASURED / source).read_text(encoding="utf-8")
+    made = (ROOT / source).read_text(encoding="utf-8")
     made = "".join(BETWEEN_MARKS.findall(made)) or made
     text = BETWEEN_MARKS.sub("", (ROOT / name).read_text(encoding="utf-8"))
     quoted = " ".join(text[text.index(section) :].partition("\n## ")[0].split())

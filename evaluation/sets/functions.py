@@ -1,29 +1,25 @@
 """Sentence retrieval by rhetorical function: does a sentence find others with the same function?"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32
 
 from evaluation.collection import Collection
-from evaluation.sets.files import json_lines, locate, text_lines
+from evaluation.sets.files import is_there, json_lines, locate, text_lines
 from evaluation.sets.papers import PaperText, to_papers
-from evaluation.statistics.bootstrap import intervals
 from evaluation.statistics.summary import Row
 from evaluation.systems.sentence_systems import sentence_vectors
 from evaluation.systems.vectors import VectorSource
+from evaluation.tasks.sentences import MEASURES, SentenceValues, sentence_values
 from indexer.corpus.rows import clean
 from models.errors import BrokenRowError, EncoderError, InputError
 from models.functions import read_metadata
 from models.types import Facet, Paper
 
-MEASURES = ("MAP@R", "P@1", "Rprec")
-# Bytes for the similarities of one block of query sentences and their order.
-BLOCK_BYTES = 64 * 1024 * 1024
-_BYTES_PER_PAIR = 40  # similarity 4, order 8, the sort's own 8, relevance and its precision 20
 _BATCH_PAPERS = 256
 
 EncodeSentences = Callable[[Sequence[Paper]], Sequence[Float32[np.ndarray, "n_sentence dim"]]]
@@ -58,7 +54,8 @@ class FunctionsSet:
 
     The protocol of Sugimoto and Aizawa (SDP 2022; semantics 4.4), on CSAbstruct, on PubMed RCT or on
     sentences labelled with communicative functions. In a folder, the first file found of test, dev and train
-    is read. ``evaluate`` measures; ``load`` returns the labelled abstracts without queries, for inspection.
+    is read, else all .tsv files together. ``evaluate`` measures; ``load`` returns the labelled abstracts
+    without queries, for inspection.
     """
 
     publisher = (
@@ -72,7 +69,8 @@ class FunctionsSet:
                    line; labels: background, objective, method, result, other
   test.txt         PubMed RCT (or dev.txt, train.txt): a line ###ID, then LABEL <TAB> sentence on each line,
                    then an empty line; labels: BACKGROUND, OBJECTIVE, METHODS, RESULTS, CONCLUSIONS
-<file>.tsv         communicative functions: function <TAB> phrase <TAB> sentence <TAB> PAPER_s-... a line
+  *.tsv            communicative functions, all files together: function <TAB> phrase <TAB> sentence <TAB>
+                   PAPER_s-... on each line
 """
 
     def load(self, path: Path) -> Collection:
@@ -80,12 +78,25 @@ class FunctionsSet:
 
         A sentence has a facet if its label is one.
         """
-        file = self.file(path)
-        labelled = read_labelled_sentences(file)
-        return Collection("functions", labelled.papers, (), {}, 1, MEASURES, (f"Sentences of {file.name}.",))
+        labelled = self.labelled(path)
+        files = ", ".join(file.name for file in self.files(path))
+        return Collection("functions", labelled.papers, (), {}, 1, MEASURES, (f"Sentences of {files}.",))
+
+    def labelled(self, path: Path) -> LabelledSentences:
+        """Read the labelled abstracts with their labels; raises what ``load`` raises."""
+        read = {file.name: read_labelled_sentences(file) for file in self.files(path)}
+        return next(iter(read.values())) if len(read) == 1 else _together(read)
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the files that ``load`` reads; raises CollectionMissingError."""
+        if path.is_dir() and not any(is_there(path, name) for name in _FILES):
+            tables = sorted([*path.glob("*.tsv"), *path.glob("*.tsv.gz")])
+            if tables:
+                return tables
+        return [self.file(path)]
 
     def file(self, path: Path) -> Path:
-        """Return the file that ``load`` reads, ``path`` or the first in it; raises CollectionMissingError."""
+        """Return ``path`` or the first file of abstracts in it; raises CollectionMissingError."""
         return path if path.is_file() else locate(self, path, *_FILES)
 
     def evaluate(self, path: Path, encode_sentences: EncodeSentences, *, system: str) -> list[Row]:
@@ -95,7 +106,7 @@ class FunctionsSet:
         paper; a sentence without a vector is neither a query nor in a pool. Intervals resample abstracts.
         Raises what ``load`` raises, and EncoderError for vectors that do not fit.
         """
-        return _measured(read_labelled_sentences(self.file(path)), encode_sentences, system=system)
+        return _measured(self.labelled(path), encode_sentences).rows(system)
 
     def figures(
         self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
@@ -104,8 +115,7 @@ class FunctionsSet:
 
         Raises InputError for weights in ``functions`` that belong to an encoder not measured.
         """
-        labelled = read_labelled_sentences(self.file(path))
-        papers = list(labelled.papers.values())
+        labelled = self.labelled(path)
         here = {source.encoder.spec.fingerprint for source in sources}
         if strange := [each for each in functions if read_metadata(each)["encoder"] not in here]:
             raise InputError(
@@ -113,23 +123,23 @@ class FunctionsSet:
                 "among the measured encoders; name it with --encoder."
             )
         for source in sources:
-            for system, vectors in sentence_vectors(papers, source, functions=functions).items():
-                of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
-                yield from _measured(labelled, partial(_known, of_paper), system=system)
+            for system, found in systems_measured(labelled, source, functions=functions):
+                yield from found.rows(system)
 
 
-def _measured(labelled: LabelledSentences, encode_sentences: EncodeSentences, *, system: str) -> list[Row]:
-    """Return the rows of ``FunctionsSet.evaluate``."""
+def systems_measured(
+    labelled: LabelledSentences, source: VectorSource, *, functions: Sequence[Path] = ()
+) -> Iterator[tuple[str, SentenceValues]]:
+    """Yield each way in which an encoder gives sentences vectors, with the values of all sentences."""
+    papers = list(labelled.papers.values())
+    for system, vectors in sentence_vectors(papers, source, functions=functions).items():
+        of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
+        yield system, _measured(labelled, partial(_known, of_paper))
+
+
+def _measured(labelled: LabelledSentences, encode_sentences: EncodeSentences) -> SentenceValues:
     vectors, labels, clusters = _labelled_vectors(labelled, encode_sentences)
-    values = retrieval_by_label(vectors, np.unique(labels, return_inverse=True)[1])
-    rows = []
-    for facet in ("all", *sorted(set(labels))):
-        kept = [i for i, label in enumerate(labels) if facet in {"all", label}]
-        table = {measure: {str(i): float(values[measure][i]) for i in kept} for measure in MEASURES}
-        for measure, found in intervals(table, {str(i): clusters[i] for i in kept}).items():
-            figures = (found.value, found.low, found.high, found.n)
-            rows.append(Row("functions", system, facet, "all", measure, *figures))
-    return rows
+    return sentence_values(vectors, labels, clusters)
 
 
 def _known(
@@ -138,49 +148,14 @@ def _known(
     return [vectors[paper.id] for paper in papers]
 
 
-def retrieval_by_label(
-    vectors: Float32[np.ndarray, "n_rows dim"],
-    labels: Int64[np.ndarray, " n_rows"],
-    *,
-    block_bytes: int = BLOCK_BYTES,
-) -> Mapping[str, Float64[np.ndarray, " n_rows"]]:
-    """Measure each row as a query against all others by cosine, in percent; ties keep the row order.
-
-    R is the number of other rows with the query's label. P@1; Rprec, the precision at rank R; MAP@R, the sum
-    over the relevant ranks i <= R of the precision at i, divided by R (Musgrave et al., ECCV 2020). A query
-    with a label that no other row has scores 0. Queries are processed in blocks of about ``block_bytes`` of
-    memory.
-    """
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-    n_rows = len(unit)
-    n_relevant = np.bincount(labels)[labels] - 1
-    values = {measure: np.zeros(n_rows) for measure in MEASURES}
-    n_block = max(1, block_bytes // (_BYTES_PER_PAIR * max(n_rows, 1)))
-    for start in range(0, n_rows, n_block):
-        block = np.arange(start, min(start + n_block, n_rows))
-        similarity = unit[block] @ unit.T  # (n_block, n_rows)
-        similarity[np.arange(len(block)), block] = -np.inf  # the query itself ranks last, beyond every R
-        order = np.argsort(-similarity, axis=1, kind="stable")
-        depth = max(int(n_relevant[block].max()), 1)
-        relevant = labels[order[:, :depth]] == labels[block, None]  # (n_block, depth)
-        counted = relevant & (np.arange(depth) < n_relevant[block, None])
-        precision = np.cumsum(counted, axis=1) / np.arange(1, depth + 1)
-        r = np.maximum(n_relevant[block], 1)
-        values["P@1"][block] = 100.0 * counted[:, 0]
-        values["Rprec"][block] = 100.0 * counted.sum(axis=1) / r
-        values["MAP@R"][block] = 100.0 * (precision * counted).sum(axis=1) / r
-    return values
-
-
 def _labelled_vectors(
     labelled: LabelledSentences, encode_sentences: EncodeSentences
-) -> tuple[Float32[np.ndarray, "n_rows dim"], list[str], list[str]]:
-    """Return the vectors of all sentences, concatenated, with the label and the cluster of each."""
+) -> tuple[Float32[np.ndarray, "n_rows dim"], dict[str, str], dict[str, str]]:
+    """Return the vectors of all sentences, concatenated, and by sentence its label and its cluster."""
     papers = tuple(labelled.papers.values())
     rows: list[Float32[np.ndarray, "n_sentence dim"]] = []
-    labels: list[str] = []
-    clusters: list[str] = []
+    labels: dict[str, str] = {}
+    clusters: dict[str, str] = {}
     for start in range(0, len(papers), _BATCH_PAPERS):
         batch = papers[start : start + _BATCH_PAPERS]
         encoded = encode_sentences(batch)
@@ -195,8 +170,9 @@ def _labelled_vectors(
                     "this set needs an encoder of sentences."
                 )
             rows.append(np.asarray(vectors, dtype=np.float32))
-            labels.extend(labelled.labels[paper.id][: len(vectors)])
-            clusters.extend([labelled.clusters[paper.id]] * len(vectors))
+            for number, label in enumerate(labelled.labels[paper.id][: len(vectors)]):
+                labels[f"{paper.id}:{number}"] = label
+                clusters[f"{paper.id}:{number}"] = labelled.clusters[paper.id]
     return np.concatenate(rows), labels, clusters
 
 
@@ -217,6 +193,17 @@ def read_labelled_sentences(file: Path) -> LabelledSentences:
     if not papers:
         raise InputError(f"{file} holds no labelled sentence; give a file with at least one.")
     return LabelledSentences(papers, labels, clusters, len(blank))
+
+
+def _together(read: Mapping[str, LabelledSentences]) -> LabelledSentences:
+    """Join the sentences of several files; each id begins with the name of its file."""
+    papers, labels, clusters = dict[str, Paper](), dict[str, tuple[str, ...]](), dict[str, str]()
+    for file, own in read.items():
+        for paper in own.papers.values():
+            name = f"{file}:{paper.id}"
+            papers[name] = replace(paper, id=name)
+            labels[name], clusters[name] = own.labels[paper.id], own.clusters[paper.id]
+    return LabelledSentences(papers, labels, clusters, sum(own.n_blank for own in read.values()))
 
 
 # A text, the labels of its sentences, its cluster.

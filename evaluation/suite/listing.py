@@ -7,6 +7,7 @@ from types import MappingProxyType
 from evaluation.systems.system import TEXT_SYSTEMS, TextSystem
 from evaluation.tasks.candidates import Candidates
 from evaluation.tasks.facets import Facets
+from evaluation.tasks.functions import Functions
 from evaluation.tasks.known_items import KnownItemTask
 from evaluation.tasks.ranking import MultiSetRanking, Ranking
 from evaluation.tasks.task import Task
@@ -48,6 +49,12 @@ _ASPIRE = (
     ("{encoder}:ot:words", "bm25"),
     ("{encoder}:ot:words", "{encoder}:ot"),
     ("{encoder}:ot:words", "{encoder}:document"),
+)
+# A function encoder compared with each untrained layer of its encoder, the last being the encoder's vectors.
+_LEADS_OF_TRAINED = tuple(
+    (f"{{encoder}}:{view}:functions-{{encoder}}", f"{{encoder}}:{view}{layer}")
+    for view in ("context", "alone")
+    for layer in ("", *(f":layer{number}" for number in range(6)))
 )
 
 SUITE: Mapping[str, Part] = MappingProxyType(
@@ -106,7 +113,17 @@ SUITE: Mapping[str, Part] = MappingProxyType(
             Ranking("pairs", _WHOLE, (*_ASPIRE, ("{encoder}:ot", "{encoder}:document"))),
         ),
         "facets": Part("CSAbstruct: the facet of a sentence", "csabstruct", Facets()),
-        "functions": Part("CSAbstruct: sentences that do the same", "csabstruct", Ranking("functions")),
+        "functions": Part(
+            "CSAbstruct: sentences that do the same", "csabstruct", Functions(_LEADS_OF_TRAINED)
+        ),
+        "pubmed-rct": Part(
+            "PubMed RCT: sentences that do the same", "pubmed-rct", Functions(_LEADS_OF_TRAINED)
+        ),
+        "communicative-functions": Part(
+            "Sentences labelled with communicative functions",
+            "communicative-functions",
+            Functions(_LEADS_OF_TRAINED),
+        ),
         "relish": Part(
             "RELISH: biomedical papers judged by their authors", "relish", Ranking("relish", _WHOLE, _ASPIRE)
         ),

@@ -17,6 +17,7 @@ from evaluation.suite.running import run_suite
 from evaluation.systems.system import parse
 from evaluation.tasks.candidates import Candidates
 from evaluation.tasks.facets import Facets
+from evaluation.tasks.functions import Functions
 from evaluation.tasks.known_items import KnownItemTask
 from evaluation.tasks.ranking import MultiSetRanking, Ranking, corrected
 from evaluation.tasks.task import Task, TaskOptions
@@ -323,7 +324,7 @@ def test_an_indexed_collection_and_labelled_sentences_are_parts(
         "candidates": Part("Candidates", "collection", Candidates(("hnsw",))),
         "items": Part("KnownItemTask", "collection", KnownItemTask()),
         "facets": Part("Facets", "labels", Facets()),
-        "functions": Part("Functions", "labels", Ranking("functions")),
+        "functions": Part("Functions", "labels", Functions()),
     }
     EXAMPLES["functions"](tmp_path / "labels")
     quick = replace(QUICK, limit_queries=6)

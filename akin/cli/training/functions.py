@@ -214,7 +214,7 @@ def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
 
     Rows whose label no other row has are no queries; NaN if no row is one.
     """
-    from evaluation.sets import functions as retrieval
+    from evaluation.tasks import sentences as retrieval
 
     has_others = np.bincount(labels)[labels] > 1
     values = retrieval.retrieval_by_label(vectors, labels)["MAP@R"][has_others]

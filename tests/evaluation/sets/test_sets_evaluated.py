@@ -13,13 +13,16 @@ from jaxtyping import Float32
 
 from evaluation.measurement import Request, measure
 from evaluation.sets import functions
-from evaluation.sets.functions import FunctionsSet, retrieval_by_label
+from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
 from evaluation.statistics.summary import Row
 from evaluation.systems.system import TEXT_SYSTEMS
 from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import macro_f1
+from evaluation.tasks.functions import Functions
 from evaluation.tasks.recommendation import Click, Metadata, recommend
+from evaluation.tasks.sentences import BLOCK_BYTES, retrieval_by_label, sentence_values
+from evaluation.tasks.task import TaskOptions
 from models.encoder import Encoder
 from models.errors import BrokenRowError, CollectionMissingError, EncoderError, InputError
 from models.types import EncodedPaper, Paper, Sentence
@@ -46,7 +49,7 @@ def reference(vectors: np.ndarray, labels: np.ndarray, query: int) -> tuple[floa
     return 100.0 * hits[0], 100.0 * sum(hits[:r]) / r, 100.0 * sum(precisions) / r
 
 
-@pytest.mark.parametrize("block_bytes", [1, 1000, functions.BLOCK_BYTES])
+@pytest.mark.parametrize("block_bytes", [1, 1000, BLOCK_BYTES])
 def test_retrieval_by_label_follows_its_definitions(block_bytes: int) -> None:
     """The values of every query equal those computed rank by rank, whatever the size of the blocks."""
     draw = np.random.default_rng(3)
@@ -138,6 +141,39 @@ def test_functions_reads_its_file_once_for_all_systems(
     assert [tmp_path / "dev.jsonl"] == read
 
 
+def test_two_ways_to_give_sentences_vectors_are_compared_by_sentence() -> None:
+    """A lead is the difference of the figures, with its interval; other sentences are refused."""
+    labels = {str(i): "ab"[i % 2] for i in range(40)}
+    clusters = {each: str(int(each) // 4) for each in labels}
+    known = np.eye(2, dtype=np.float32)[[list("ab").index(label) for label in labels.values()]]
+    mixed = known + np.random.default_rng(0).normal(size=known.shape).astype(np.float32)
+    first, second = (sentence_values(each, labels, clusters) for each in (known, mixed))
+    (lead,) = first.minus(second, ("P@1",))
+    assert ("P@1", "all", 40) == (lead.measure, lead.facet, lead.difference.n)
+    apart = value(first.rows("x"), "all", "P@1") - value(second.rows("y"), "all", "P@1")
+    assert pytest.approx(apart) == lead.difference.value
+    assert 0 < lead.difference.low < apart < lead.difference.high
+    fewer = dict(list(labels.items())[:-1])
+    with pytest.raises(InputError, match="same queries on both sides"):
+        first.minus(sentence_values(known[:-1], fewer, clusters))
+
+
+def test_the_task_of_functions_compares_the_pairs_it_has(tmp_path: Path) -> None:
+    """A pair with a system that the encoder lacks is left out; the others are corrected together."""
+    EXAMPLES["functions"](tmp_path)
+    own = ("{encoder}:context", "{encoder}:alone")
+    quick = TaskOptions("hashing", None, "cpu", 3, lambda *_: None)
+    found = Functions((own, (f"{own[0]}:layer1", own[1]))).measure(tmp_path, quick)
+    assert {("hashing:context", "hashing:alone", "MAP@R"), ("hashing:context", "hashing:alone", "P@1")} == {
+        (each.a, each.b, each.comparison.measure) for each in found.compared
+    }
+    assert not any(math.isnan(each.comparison.p_corrected) for each in found.compared)
+    assert {"hashing:context", "hashing:alone"} == {row.system for row in found.rows}
+    assert {"MAP@R", "P@1"} == {row.measure for row in found.rows}
+    assert (2, 0) == (found.n_papers, found.n_queries)
+    assert ("Sentences of dev.jsonl.", "--limit-queries does not apply to labelled sentences.") == found.notes
+
+
 RCT = """###24491034
 BACKGROUND\tWe ask .
 METHODS\tWe count .
@@ -198,6 +234,19 @@ def test_functions_reads_sentences_labelled_with_communicative_functions(tmp_pat
     file.write_text("Aim of the paper\tThe aim is y.\n")
     with pytest.raises(BrokenRowError, match=r"sentences\.tsv:1: 2 columns; expected function, phrase"):
         functions.read_labelled_sentences(file)
+
+
+def test_functions_reads_all_tables_of_communicative_functions_of_a_folder(tmp_path: Path) -> None:
+    """The sentences of all .tsv files of a folder, one for each section of papers, are one pool."""
+    write(tmp_path, "method.tsv", "Aim of the paper\tthe aim\tThe aim is y.\tP1_s-2-0\n")
+    write(tmp_path, "introduction.tsv", "Aim of the paper\twe aim\tWe aim at x.\tP1_s-1-0\n")
+    labelled = FunctionsSet().labelled(tmp_path)
+    assert ["introduction.tsv:line:1", "method.tsv:line:1"] == list(labelled.papers)
+    assert labelled.papers.keys() == labelled.labels.keys() == {each.id for each in labelled.papers.values()}
+    assert ["P1", "P1"] == list(labelled.clusters.values())
+    assert ("Sentences of introduction.tsv, method.tsv.",) == FunctionsSet().load(tmp_path).notes
+    EXAMPLES["functions"](tmp_path)
+    assert ("Sentences of dev.jsonl.",) == FunctionsSet().load(tmp_path).notes
 
 
 def precision_and_chance(path: Path, hashing: Encoder, expected: dict[str, int]) -> tuple[Row, float]:

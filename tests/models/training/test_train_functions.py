@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from akin.cli.evaluation import evaluate
 from akin.cli.training import train
 from akin.cli.training.functions import _map_at_r
-from evaluation.sets.functions import retrieval_by_label
 from evaluation.systems.sentence_systems import sentence_vectors
 from evaluation.systems.vectors import VectorSource
+from evaluation.tasks.sentences import retrieval_by_label
 from models.encoder import load_encoder
 from models.encoders.hashing import HashingEncoder
 from models.encoders.wordpieces import WordPieces
