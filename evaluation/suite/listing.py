@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from evaluation.systems.system import TEXT_SYSTEMS, TextSystem
+from evaluation.tasks.authors import Authors
 from evaluation.tasks.candidates import Candidates
 from evaluation.tasks.facets import Facets
 from evaluation.tasks.functions import Functions
 from evaluation.tasks.known_items import KnownItemTask
 from evaluation.tasks.ranking import MultiSetRanking, Ranking
+from evaluation.tasks.reviewers import Reviewers
 from evaluation.tasks.task import Task
 from models.transport import Scorer
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One section of the file: its heading, and a task on ``folder`` below the suite's folder."""
+    """One section of the file: its heading, and a task on ``folder``, or a file, below the suite's folder."""
 
     what: str
     folder: str
@@ -142,5 +144,11 @@ SUITE: Mapping[str, Part] = MappingProxyType(
         ),
         "candidates": Part("The candidate stage", "collection", Candidates(("hnsw",))),
         "items": Part("Known papers, by their titles", "collection", KnownItemTask()),
+        "reviewers": Part("Reviewers: papers that researchers rated", "reviewers", Reviewers()),
+        "authors": Part(
+            "Authors: later papers, by who wrote them",
+            "authors.jsonl.gz",
+            Authors(split=2019, n_authors=150),
+        ),
     }
 )

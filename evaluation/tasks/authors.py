@@ -15,15 +15,17 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float64
 
+from evaluation.statistics.summary import Figures
 from evaluation.tasks.reviewers import (
     ReviewerMeasurement,
     figure_rows,
     loss_differences,
     pair_counts,
 )
+from evaluation.tasks.task import TaskOptions
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
-from models.annotator import Annotator
+from models.annotator import Annotator, load_annotator
 from models.checksums import hash64
 from models.counts import counted
 from models.errors import InputError
@@ -51,6 +53,26 @@ class AuthorSet:
     ratings: Mapping[str, Mapping[str, float]]
     papers: Mapping[str, Paper]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Authors:
+    """The task that measures affinity with the earlier papers of ``n_authors`` authors of a corpus."""
+
+    split: int
+    n_authors: int
+
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
+        """Measure loss, easy and hard pairs of each kind of affinity, and Akin's loss minus that of each."""
+        annotator = load_annotator(options.encoder, device=options.device)
+        return measure_authors(
+            path,
+            annotator,
+            split=self.split,
+            n_authors=self.n_authors,
+            device=options.device,
+            on_progress=options.on_progress,
+        ).figures
 
 
 def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> AuthorSet:
@@ -124,7 +146,8 @@ def measure_authors(
         on_progress("comparing", len(rated), len(rated))
     counts = {system: pair_counts(made.ratings, [own]) for system, own in predicted.items()}
     rows = tuple(row for system, own in counts.items() for row in figure_rows(system, own))
-    return ReviewerMeasurement(len(made.ratings), len(rated), rows, loss_differences(counts), made.notes)
+    differences = loss_differences(counts)
+    return ReviewerMeasurement(len(made.papers), len(made.ratings), len(rated), rows, differences, made.notes)
 
 
 def _by_author(papers: Mapping[str, Paper], counts: Callable[[int], bool]) -> dict[str, list[str]]:

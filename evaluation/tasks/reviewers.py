@@ -20,9 +20,10 @@ from jaxtyping import Float64
 from evaluation.sets.reviewers import DEFAULT_DATASETS, EVALUATIONS, ReviewerDataset, ReviewerSet
 from evaluation.statistics.bootstrap import Difference, bounds
 from evaluation.statistics.multiple import correct_named
-from evaluation.statistics.summary import ALL, Comparison, Row, SystemComparison
+from evaluation.statistics.summary import ALL, Comparison, Figures, Row, SystemComparison
+from evaluation.tasks.task import TaskOptions
 from indexer.snapshot.snapshot import Snapshot
-from models.annotator import Annotator
+from models.annotator import Annotator, load_annotator
 from models.counts import counted
 from models.errors import InputError
 from models.types import ProgressFn
@@ -41,9 +42,11 @@ Ratings = Mapping[str, Mapping[str, float]]
 class ReviewerMeasurement:
     """The results of ``akin`` and of published predictions over ``n_reviewers`` researchers.
 
+    ``n_papers`` are the papers compared, of profiles and to be rated.
     ``differences`` are Akin's loss minus that of each other algorithm, in percentage points.
     """
 
+    n_papers: int
     n_reviewers: int
     n_ratings: int
     rows: tuple[Row, ...]
@@ -54,6 +57,30 @@ class ReviewerMeasurement:
     def compared(self) -> tuple[SystemComparison, ...]:
         """The differences with the names of both systems."""
         return tuple(SystemComparison("akin", name, each) for name, each in self.differences)
+
+    @property
+    def figures(self) -> Figures:
+        """The results as those of a task, with each researcher as a query."""
+        ratings = f"{counted(self.n_ratings, 'rating')}."
+        return Figures(self.n_papers, self.n_reviewers, self.rows, self.compared, (ratings, *self.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewers:
+    """The task that measures affinity on the gold standard: on the ``datasets`` with this prefix."""
+
+    datasets: str = DEFAULT_DATASETS
+
+    def measure(self, path: Path, options: TaskOptions) -> Figures:
+        """Measure loss, easy and hard pairs of Akin and of the predictions found, and Akin minus each."""
+        annotator = load_annotator(options.encoder, device=options.device)
+        return measure_reviewers(
+            path,
+            annotator,
+            datasets=self.datasets,
+            device=options.device,
+            on_progress=options.on_progress,
+        ).figures
 
 
 def measure_reviewers(
@@ -91,6 +118,7 @@ def measure_reviewers(
         notes.append(f"Left out: {counted(n_unusable, 'row')} of the datasets without a usable paper.")
     counts = {name: pair_counts(kept, predictions) for name, predictions in systems.items()}
     return ReviewerMeasurement(
+        len(papers),
         len(kept),
         sum(map(len, kept.values())),
         tuple(row for name, own in counts.items() for row in figure_rows(name, own)),

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.tasks.authors import author_set
+from evaluation.tasks.authors import Authors, author_set
+from evaluation.tasks.task import Task, TaskOptions
 from models.errors import InputError
 from tests.support.commands import flat, run
 from tests.support.examples.evaluation.set_examples import lines, write
+from tests.support.examples.evaluation.system_examples import ignore
 
 TOPICS = {"ada": "moss on walls", "bo": "moss on stones", "cy": "bells in towers", "di": "rain over lakes"}
 
@@ -53,6 +55,21 @@ def test_papers_are_rated_by_who_wrote_them(corpus: Path) -> None:
     assert expected == by_grade
     rated = {paper for own in made.ratings.values() for paper in own}
     assert rated | {paper for own in made.profiles.values() for paper in own} == set(made.papers)
+
+
+def test_authors_are_a_task_of_the_suite(corpus: Path) -> None:
+    """The figures are of the split and number of authors, and Akin is compared with each other affinity."""
+    found = Authors(split=2019, n_authors=3).measure(
+        corpus, TaskOptions("hashing", None, "cpu", None, ignore)
+    )
+    assert 3 == found.n_queries
+    assert {"loss", "easy", "hard"} >= {row.measure for row in found.rows} > {"loss"}
+    systems = {row.system for row in found.rows}
+    assert systems == {"akin"} | {each.b for each in found.compared}
+    made = author_set(corpus, split=2019, n_authors=3)
+    assert len(made.papers) == found.n_papers
+    assert f"{sum(map(len, made.ratings.values()))} ratings." == found.notes[0]
+    assert isinstance(Authors(2019, 3), Task)
 
 
 def test_papers_that_cannot_be_used_are_counted(corpus: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.tasks.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, measure_reviewers
+from evaluation.tasks.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, Reviewers, measure_reviewers
+from evaluation.tasks.task import Task, TaskOptions
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError, InputError
 from tests.support.annotators import hashing_annotator
 from tests.support.commands import flat, run
@@ -62,6 +63,16 @@ def _measure(folder: Path) -> ReviewerMeasurement:
 
 def _figures(measured: ReviewerMeasurement, system: str) -> dict[str, float]:
     return {row.measure: row.value for row in measured.rows if row.system == system}
+
+
+def test_reviewers_are_a_task_of_the_suite(folder: Path) -> None:
+    """The task's figures are those of the command, with researchers as queries and the number of papers."""
+    _predict(folder, "perfect", {"a": {"moss1": 5, "moss2": 4, "bells1": 1, "rain1": 0}, "b": {"bells1": 1}})
+    measured = _measure(folder)
+    found = Reviewers().measure(folder, TaskOptions("hashing", None, "cpu", None, ignore))
+    assert (measured.rows, measured.compared) == (found.rows, found.compared)
+    assert (12, 2, ("7 ratings.", *measured.notes)) == (found.n_papers, found.n_queries, found.notes)
+    assert isinstance(Reviewers(), Task)
 
 
 def test_the_figures_are_those_computed_by_hand(folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from akin.cli.collection.agreement import Agreement, compare
 from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantined_papers
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import (
@@ -22,7 +23,6 @@ from akin.cli.options import (
     data_folder,
 )
 from akin.cli.progress import show_progress
-from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import expect_existing
 from indexer.collection.reindex import PreparedCollection, prepare, publish_prepared, reindex_lock

@@ -10,7 +10,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from evaluation.tasks.agreement import compare, overlap, rank_correlation
+from akin.cli.collection.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import build
 from indexer.collection.changes import delete_papers, publish_pending

@@ -92,7 +92,7 @@ def rank_correlation(one: Sequence[str], other: Sequence[str]) -> float | None:
     common = [places[paper_id] for paper_id in one if paper_id in places]
     if len(common) < 2:
         return None
-    from scipy.stats import kendalltau  # noqa: PLC0415 - half of what this module takes to load
+    from scipy.stats import kendalltau  # half of what this module takes to load
 
     return float(kendalltau(range(len(common)), common).statistic)
 
