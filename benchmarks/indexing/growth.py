@@ -122,7 +122,7 @@ def bit_by_bit(all_of: Collections, lines: Sequence[str], n_first: int, table: T
     rows.append(("compacted", *recall_and_ms(all_of.open("fed"), ids)))
     all_of.feed("fresh", lines, backend="auto")
     fresh = all_of.open("fresh")
-    rows.append((f"built at once ({fresh.manifest.segments[0].backend})", *recall_and_ms(fresh, ids)))
+    rows.append((f"built at once ({fresh.manifest.backends})", *recall_and_ms(fresh, ids)))
     for name, recall, ms in rows:
         table.add_row(f"{name}: recall@200, candidates, median", f"{recall:.2%}, {ms:.1f} ms")
 

@@ -101,7 +101,7 @@ def main() -> None:
     table = Table(
         "what", "figure", title=f"{len(engine.snapshot):,} papers, generation {engine.snapshot.generation}"
     )
-    backend = engine.snapshot.manifest.segments[0].backend
+    backend = engine.snapshot.manifest.backends
     n_pasted = min(arguments.pasted, len(papers))
     table.add_row(f"{backend} and exact agree on the top {TOP} ({len(papers)} queries)", f"{share:.2%}")
     table.add_row("pasted paper finds itself first", f"{first} of {n_pasted}")

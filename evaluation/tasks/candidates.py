@@ -91,7 +91,7 @@ def measure_candidates(
     depths = [depth for depth in DEPTHS if depth < len(snapshot)]
     if not depths:
         raise InputError(f"{data} holds {len(snapshot)} papers; candidates can be measured from 11 on.")
-    own = snapshot.manifest.segments[0].backend
+    own = snapshot.manifest.backends
     indexed = {own: snapshot}
     for backend in ("exact", *backends):
         if backend not in indexed:

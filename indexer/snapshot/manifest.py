@@ -85,6 +85,11 @@ class Manifest:
         return sum(segment.n_rows for segment in self.segments)
 
     @property
+    def backends(self) -> str:
+        """The names of the segments' indexes, joined by ``+``; "none" without any segment."""
+        return "+".join(dict.fromkeys(segment.backend for segment in self.segments)) or "none"
+
+    @property
     def models_key(self) -> str:
         """The SHA-256 (hex) of the models and number formats, which decide vectors and facets of papers."""
         functions = self.functions and self.functions.fingerprint

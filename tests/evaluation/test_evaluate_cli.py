@@ -1,7 +1,9 @@
 """Tests of ``akin evaluate``: its output and files, comparisons of runs, and candidates."""
 
+import copy
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,14 @@ from evaluation.run import Run, read_trec, write_trec
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.multiple import correct
 from evaluation.statistics.summary import Comparison
+from evaluation.tasks import candidates
 from evaluation.tasks.candidates import measure_candidates
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact
 from indexer.files.data_folder import CATALOG_FILE, KEEP
 from indexer.index.backends.exact import ExactIndex
-from indexer.index.vector_index import BACKENDS
+from indexer.index.vector_index import BACKENDS, build_index
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
@@ -348,6 +351,22 @@ def test_a_poor_backend_is_found_out(hashed_data: Path, monkeypatch: pytest.Monk
     found = candidates_of(hashed_data, backends=["poor"])
     assert found["poor", 20, "recall"] < 80
     assert found["poor", 20, "top@20"] < found["exact", 20, "top@20"] - 20
+
+
+def test_segments_with_other_indexes_are_no_reference(
+    hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection is the exact reference only if all of its segments are exact, not the first alone."""
+    monkeypatch.setitem(BACKENDS, "poor", f"{__name__}:PoorIndex")
+    mixed = copy.copy(hashed_snapshot)
+    (segment,) = mixed.manifest.segments
+    segments = (replace(segment, backend="exact"), replace(segment, backend="poor"))
+    mixed.manifest = replace(mixed.manifest, segments=segments)
+    mixed.index = build_index(mixed.gather(np.arange(len(mixed.live)))[0], "poor", device="cpu")
+    monkeypatch.setattr(candidates, "open_snapshot", lambda *_, **__: mixed)
+    found = candidates_of(Path())
+    assert found["exact+poor", 20, "recall"] < 80
+    assert found["exact+poor", 20, "top@20"] < found["exact", 20, "top@20"] - 20
 
 
 def test_an_emptied_collection_has_no_candidates(tmp_path: Path, hashing: Encoder) -> None:

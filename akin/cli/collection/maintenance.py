@@ -139,7 +139,7 @@ def compact(
     stdout.print(
         f"Merged {counted(len(before.segments), 'segment')} into {'one' if n_now == 1 else n_now} of "
         f"{counted(manifest.n_papers, 'paper')} "
-        f"(backend {manifest.segments[0].backend if n_now else 'none'}); "
+        f"(backend {manifest.backends}); "
         f"generation {manifest.generation} is served from now on."
     )
 
