@@ -5,7 +5,15 @@ from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import JsonObject, json_lines, locate, read_qrels
-from evaluation.sets.papers import PaperText, notes_on, require_judged, text_of, text_query, to_papers
+from evaluation.sets.papers import (
+    PaperText,
+    absent_papers,
+    notes_on,
+    require_judged,
+    text_of,
+    text_query,
+    to_papers,
+)
 from models.errors import BrokenRowError
 from models.types import Paper
 
@@ -39,7 +47,7 @@ class BeirSet:
         kept = tuple(_queries(queries, qrels, papers))
         n_absent = len(qrels) - len(kept)
         qrels = {query.id: qrels[query.id] for query in kept}
-        absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
+        absent = absent_papers(qrels, papers, judgements)
         return Collection(
             name=f"beir/{path.resolve().name}",
             papers=papers,
@@ -47,7 +55,7 @@ class BeirSet:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG@10", "MAP", "R@100"),
-            notes=(f"Judgements: {judgements.name}.", *notes_on(blank, len(absent), queries_absent=n_absent)),
+            notes=(f"Judgements: {judgements.name}.", *notes_on(blank, absent, queries_absent=n_absent)),
         )
 
 

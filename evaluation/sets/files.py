@@ -111,8 +111,8 @@ def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]
     """Read judgements ``{query id: {paper id: grade}}``, from TREC's four columns or BEIR's three.
 
     Four: ``query iteration paper grade``, separated by white space; three, with an optional ``header`` line:
-    ``query paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0; if a paper is judged
-    twice, the last grade counts. Raises BrokenRowError.
+    ``query paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0. Raises
+    BrokenRowError, also for a paper that one query judges twice, differently.
     """
     qrels: dict[str, dict[str, int]] = {}
     width = 3 if header else 4
@@ -130,5 +130,10 @@ def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]
             raise BrokenRowError(
                 str(path), number, f"the grade {fields[-1]!r} is not a whole number"
             ) from error
-        qrels.setdefault(fields[0], {})[fields[-2]] = max(grade, 0)
+        grades, paper_id, grade = qrels.setdefault(fields[0], {}), fields[-2], max(grade, 0)
+        if grades.setdefault(paper_id, grade) != grade:
+            reason = (
+                f"paper {paper_id!r} has grade {grade} for query {fields[0]!r}, and {grades[paper_id]} above"
+            )
+            raise BrokenRowError(str(path), number, f"{reason}; keep one")
     return qrels

@@ -6,7 +6,7 @@ from pathlib import Path
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.beir import corpus_texts, record_id
 from evaluation.sets.files import json_lines, locate, read_qrels
-from evaluation.sets.papers import PaperText, notes_on, require_judged, text_of, to_papers
+from evaluation.sets.papers import PaperText, absent_papers, notes_on, require_judged, text_of, to_papers
 from models.errors import InputError
 from models.types import Paper
 
@@ -31,11 +31,12 @@ class Iclr2022Set:
     def load(self, path: Path) -> Collection:
         """Read the collection; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
         corpus, queries = locate(self, path, "corpus.jsonl"), locate(self, path, "queries.jsonl")
-        qrels = read_qrels(locate(self, path, "qrels.tsv"), header=True)
+        judgements = locate(self, path, "qrels.tsv")
+        qrels = read_qrels(judgements, header=True)
         papers, blank = to_papers(corpus_texts(corpus))
         kept = tuple(_queries(queries, qrels, papers))
         qrels = {query.id: qrels[query.id] for query in kept}
-        absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
+        absent = absent_papers(qrels, papers, judgements)
         return Collection(
             name="iclr2022",
             papers=papers,
@@ -43,7 +44,7 @@ class Iclr2022Set:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG@10", "MAP", "P@5", "R@20"),
-            notes=notes_on(blank, len(absent)),
+            notes=notes_on(blank, absent),
         )
 
 

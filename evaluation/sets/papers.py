@@ -1,10 +1,12 @@
 """Papers of test collections, from the titles and abstracts in their files, which may be missing."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from indexer.corpus.read import CorpusReport
 from indexer.corpus.rows import clean
+from models.counts import counted
 from models.errors import InputError
 from models.text.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper
@@ -70,19 +72,42 @@ def _paper(text: PaperText) -> Paper | None:
 
 
 def notes_on(
-    blank: Sequence[str], judged_but_absent: int = 0, *, queries_absent: int = 0, without_candidates: int = 0
+    blank: Sequence[str],
+    absent: Collection[str] = (),
+    *,
+    queries_absent: int = 0,
+    without_candidates: int = 0,
 ) -> tuple[str, ...]:
-    """Return report notes about papers that could not be ranked and judged queries that are missing."""
+    """Return report notes about papers that could not be ranked and judged queries that are missing.
+
+    ``absent`` are judged papers that the collection lacks.
+    """
     notes = []
     if blank:
         notes.append(f"Papers left out, with neither title nor abstract: {len(blank):,}.")
-    if judged_but_absent:
-        notes.append(f"Judged papers that are not in the collection: {judged_but_absent:,}.")
+    if absent:
+        notes.append(
+            f"Judged papers that are not in the collection: {len(absent):,}, such as {min(absent)!r}."
+        )
     if queries_absent:
         notes.append(f"Judged queries that are not in the collection: {queries_absent:,}.")
     if without_candidates:  # an empty pool would stand for every paper
         notes.append(f"Queries left out, whose candidates are not in the collection: {without_candidates:,}.")
     return tuple(notes)
+
+
+def absent_papers(
+    qrels: Mapping[str, Mapping[str, int]], papers: Collection[str], path: Path
+) -> frozenset[str]:
+    """Return the papers judged in ``path`` that are not among ``papers``; raises InputError if all are."""
+    judged = {paper for grades in qrels.values() for paper in grades}
+    absent = judged.difference(papers)
+    if judged and absent == judged:
+        raise InputError(
+            f"No paper judged in {path} is in the corpus: one of its ids is {min(judged)!r}, one of the "
+            f"corpus's {next(iter(papers), '')!r}. Give papers the same ids in both."
+        )
+    return frozenset(absent)
 
 
 def require_judged(queries: Sequence[str], judged: Collection[str], path: Path) -> None:
@@ -93,3 +118,19 @@ def require_judged(queries: Sequence[str], judged: Collection[str], path: Path) 
             f"No query of {path} has judgements: its first ids are {first_queries}; the first judged ones "
             f"are {first_judged}. Give queries and judgements the same ids."
         )
+
+
+def notes_on_rows(report: CorpusReport, corpus: Path) -> tuple[str, ...]:
+    """Return report notes about the rows of a corpus file that gave no paper."""
+    notes = []
+    if report.broken:
+        row = report.broken_rows[0]
+        notes.append(
+            f"Left out: {counted(report.broken, 'row')} of {corpus.name} without a usable paper; "
+            f"the first, line {row.line}: {row.reason}."
+        )
+    if report.without_abstract:
+        notes.append(
+            f"Left out: {counted(report.without_abstract, 'paper')} of {corpus.name} without an abstract."
+        )
+    return tuple(notes)

@@ -75,7 +75,7 @@ class ScidocsSet:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG", "MAP"),
-            notes=notes_on(blank, len(judged) - len(papers) - len(blank), without_candidates=n_lost),
+            notes=notes_on(blank, judged - papers.keys() - set(blank), without_candidates=n_lost),
         )
 
     def used_papers(self, path: Path) -> Iterator[Paper]:

@@ -1,7 +1,7 @@
 """Any test collection in TREC's format: a corpus, topics, and judgements."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree.ElementTree import ParseError
@@ -11,11 +11,10 @@ from defusedxml.ElementTree import fromstring
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import json_lines, locate, read_qrels, text_lines
-from evaluation.sets.papers import notes_on, require_judged, text_of, text_query
+from evaluation.sets.papers import absent_papers, notes_on, notes_on_rows, require_judged, text_of, text_query
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.records import JsonObject
 from indexer.corpus.source import read_head
-from models.counts import counted
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences
@@ -61,14 +60,11 @@ class TrecSet:
         qrels = read_qrels(judgements)
         read = _topics(topics)
         require_judged([topic.id for topic in read], qrels, topics)
-        queries = tuple(_queries((topic for topic in read if topic.id in qrels), papers, topics))
+        left_out = notes_on_rows(report, corpus)
+        queries = tuple(_queries((topic for topic in read if topic.id in qrels), papers, topics, left_out))
         n_absent = len(qrels) - len(queries)
         qrels = {query.id: qrels[query.id] for query in queries}
-        absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
-        refused = tuple(
-            f"{counted(report.broken, 'row')} of {corpus.name} without a usable paper; the last: {row}."
-            for row in report.broken_rows[-1:]
-        )
+        absent = absent_papers(qrels, papers, judgements)
         return Collection(
             name=f"trec/{path.resolve().name}",
             papers=papers,
@@ -76,7 +72,7 @@ class TrecSet:
             qrels=qrels,
             relevant_from=1,
             measures=("nDCG@10", "MAP", "P@20", "R@100"),
-            notes=(*refused, *notes_on((), len(absent), queries_absent=n_absent)),
+            notes=(*left_out, *notes_on((), absent, queries_absent=n_absent)),
         )
 
 
@@ -88,21 +84,23 @@ def _only(reader: TrecSet, folder: Path, stem: str) -> Path:
     return found[0] if found else locate(reader, folder, f"{stem}.*")
 
 
-def _queries(topics: Iterable[_Topic], papers: Mapping[str, Paper], path: Path) -> Iterator[EvalQuery]:
+def _queries(
+    topics: Iterable[_Topic], papers: Mapping[str, Paper], path: Path, left_out: Sequence[str]
+) -> Iterator[EvalQuery]:
     for topic in topics:
         try:
-            query = _query(topic, papers)
+            query = _query(topic, papers, left_out)
         except InputError as error:
             raise InputError(f"{path}: topic {topic.id!r}: {error}") from error
         yield query
 
 
-def _query(topic: _Topic, papers: Mapping[str, Paper]) -> EvalQuery:
+def _query(topic: _Topic, papers: Mapping[str, Paper], left_out: Sequence[str]) -> EvalQuery:
     if not topic.paper_id:
         text = text_query(f"query:{topic.id}", topic.text)
         return EvalQuery(id=topic.id, paper=text, pool=(), cluster=topic.id, is_text=True)
     if topic.paper_id not in papers:
-        raise InputError(f"The paper {topic.paper_id!r} is not in the corpus.")
+        raise InputError(" ".join([f"The paper {topic.paper_id!r} is not in the corpus.", *left_out]))
     paper = papers[topic.paper_id]
     selected = None
     if topic.sentences is not None or topic.facet is not None:

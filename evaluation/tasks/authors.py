@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float64
 
+from evaluation.sets.papers import notes_on_rows
 from evaluation.statistics.summary import Figures
 from evaluation.tasks.reviewers import (
     ReviewerMeasurement,
@@ -108,9 +109,7 @@ def author_set(corpus: Path, *, split: int, n_authors: int, seed: int = 0) -> Au
     used = {each for ids in profiles.values() for each in ids} | {
         each for own in ratings.values() for each in own
     }
-    notes = []
-    if report.broken:
-        notes.append(f"Left out: {counted(report.broken, 'row')} of {corpus.name} without a usable paper.")
+    notes = [*notes_on_rows(report, corpus)]
     if n_unusable:
         notes.append(f"Left out: {counted(n_unusable, 'paper')} without a year or authors.")
     return AuthorSet(profiles, ratings, {each: papers[each] for each in sorted(used)}, tuple(notes))

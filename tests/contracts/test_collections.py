@@ -101,8 +101,35 @@ def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) 
     assert (
         "Judgements: test.tsv.",
         "Papers left out, with neither title nor abstract: 1.",
-        "Judged papers that are not in the collection: 1.",
+        "Judged papers that are not in the collection: 1, such as 'lost'.",
     ) == collection.notes
+
+
+@pytest.mark.parametrize("name", ["beir", "iclr2022", "trec"])
+def test_judgements_of_no_paper_of_the_corpus_are_refused(name: str, tmp_path: Path) -> None:
+    """Judgements with other ids than the corpus are an error that shows one id of each, not figures of 0."""
+    papers = example(name, tmp_path).papers
+    (file,) = (path for path in tmp_path.rglob("*") if path.name in {"test.tsv", "qrels.tsv", "qrels.txt"})
+    column = 2 if name == "trec" else 1
+    rows = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        row[column] = f"doi:{row[column]}"
+    file.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(InputError, match=r"No paper judged in .* is in the corpus") as caught:
+        reader_of(name).load(tmp_path)
+    assert "one of its ids is 'doi:" in str(caught.value)
+    assert f"one of the corpus's {next(iter(papers))!r}" in str(caught.value)
+
+
+def test_judgements_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    """A paper with two grades for a query is named with its line and both grades; equal ones may stay."""
+    EXAMPLES["trec"](tmp_path)
+    file = tmp_path / "qrels.txt"
+    file.write_text("t1 0 tides 1\nt1 0 tides 1\nt1 0 moons -1\nt1 0 moons 0\n", encoding="utf-8")
+    assert {"t1": {"tides": 1, "moons": 0}} == reader_of("trec").load(tmp_path).qrels
+    file.write_text("t1 0 tides 0\nt1 0 moons 1\nt1 0 tides 2\n", encoding="utf-8")
+    with pytest.raises(BrokenRowError, match=r"qrels\.txt:3: paper 'tides' has grade 2 .* and 0 above"):
+        reader_of("trec").load(tmp_path)
 
 
 def test_beir_judgements_may_have_no_header(tmp_path: Path) -> None:

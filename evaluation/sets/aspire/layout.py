@@ -80,7 +80,7 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
         qrels=qrels,
         relevant_from=relevant_from,
         measures=MEASURES,
-        notes=(*notes_on(blank, len(absent), without_candidates=n_lost), *unsplit, *SPLITS_NOTE),
+        notes=(*notes_on(blank, absent, without_candidates=n_lost), *unsplit, *SPLITS_NOTE),
     )
 
 

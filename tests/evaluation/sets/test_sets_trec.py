@@ -77,6 +77,25 @@ def test_trec_reads_topics_that_are_texts_or_papers(tmp_path: Path) -> None:
     assert {"tides": 1, "moons": 0} == collection.qrels["t1"]
 
 
+def test_trec_says_which_papers_it_leaves_out(tmp_path: Path) -> None:
+    """Papers without an abstract are counted in a note, and in the error for a topic that names one."""
+    EXAMPLES["trec"](tmp_path)
+    (tmp_path / "corpus.jsonl.gz").unlink()
+    entries = [
+        f"@article{{{name}, title={{On {name}}}, abstract={{We weigh {name}.}}}}"
+        for name in ("tides", "moons")
+    ]
+    write(tmp_path, "corpus.bib", "\n".join([*entries, "@article{dunes, title={On dunes}}", ""]))
+    topics = [{"id": "t1", "query": "Who weighs tides?"}]
+    write(tmp_path, "topics.jsonl", lines(*topics))
+    collection = reader_of("trec").load(tmp_path)
+    assert ["tides", "moons"] == list(collection.papers)
+    assert "Left out: 1 paper of corpus.bib without an abstract." in collection.notes
+    write(tmp_path, "topics.jsonl", lines(*topics, {"id": "t2", "paper_id": "dunes"}))
+    with pytest.raises(InputError, match=r"'dunes' is not in the corpus\. Left out: 1 paper of corpus\.bib"):
+        reader_of("trec").load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
