@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from akin.cli.evaluation.scores import comparison_table
-from evaluation.collection import DESCRIPTIONS, SETS, Collection
-from evaluation.measurement import load_collection
+from akin.cli.evaluation.scores import comparison_table, verdicts
+from evaluation.collection import DESCRIPTIONS, SETS, Collection, EvalQuery
+from evaluation.measurement import Measurement, load_collection
 from evaluation.run import Run, read_trec, write_trec
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.multiple import correct
@@ -31,12 +31,13 @@ from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import InputError, SnapshotMissingError
 from models.transport import Scorer, TransportSettings, score_papers
-from models.types import Hits
+from models.types import Hits, Paper, Sentence
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.commands import flat, run
 from tests.support.examples.evaluation.set_examples import EXAMPLES
 from tests.support.examples.models.tiny_bert import write_tiny_bert
 
+QUERY = EvalQuery("q", Paper("p", "T", "We do.", (Sentence("We do.", 0, 6),)), (), "q")
 QUICK = ("demo", "--limit-queries", "12", "--system", "bm25-facet", "--system", "hashing:ot")
 
 
@@ -212,6 +213,26 @@ def test_the_best_of_several_is_corrected_for_all_pairs(
     assert min(1.0, 3 * ps[0]) == pytest.approx(first["p_corrected"])
     assert max(min(1.0, 3 * ps[0]), min(1.0, 2 * ps[1])) == pytest.approx(second["p_corrected"])
     assert seen == [3]
+
+
+def test_the_best_of_several_leads_where_the_corrected_comparison_holds() -> None:
+    """A lead that does not hold after correction is not called resolvable, whatever its own interval."""
+    leads = {"held": (0.5, 0.01), "chosen": (0.5, 0.2), "close": (-0.5, 0.9)}
+    against = tuple(
+        (name, Comparison("RR", "all", Difference(1.0, low, 2.0, 30, 0.01), p))
+        for name, (low, p) in leads.items()
+    )
+    queries = tuple(replace(query, id=f"q{i}", cluster=f"q{i}") for i, query in enumerate([QUERY] * 30))
+    collection = Collection("c", {}, queries, {}, 1, ("RR",))
+    runs = tuple(Run(name, {}) for name in ("best", *leads))
+    shown = Console(width=400)
+    with shown.capture() as capture:
+        shown.print(verdicts(Measurement(collection, runs, (), against, ())))
+    text = capture.get()
+    assert "First by RR over all 30 queries: best." in text
+    assert "Its lead over held is resolvable.\n" in text
+    assert "over chosen is resolvable by itself, but does not hold after correction for all 6 pairs" in text
+    assert "do not separate it from close (+1.0, -0.5 to +2.0)" in text
 
 
 @pytest.mark.parametrize(

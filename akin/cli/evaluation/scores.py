@@ -93,7 +93,8 @@ def verdicts(measured: "Measurement") -> Group:
         n = len(measured.collection.queries)
         lines.append(Text(f"First by {measure} over all {n} queries: {best}.", style="bold"))
         unclear = [f"{name} ({signed(c)})" for name, c in measured.against_best if not c.resolvable]
-        below = [name for name, c in measured.against_best if c.resolvable]
+        holding = [name for name, c in measured.against_best if c.holds]
+        alone = [name for name, c in measured.against_best if c.resolvable and not c.holds]
         if unclear:
             lines.append(
                 Text(
@@ -101,19 +102,24 @@ def verdicts(measured: "Measurement") -> Group:
                     "the 95 % interval, paired by query)."
                 )
             )
-        if below:
-            named = ", ".join(below) if len(below) <= _MAX_NAMED else f"the other {len(below)} systems"
-            lines.append(Text(f"Its lead over {named} is resolvable."))
-        if len(others) > _MAX_NAMED:
-            n_holding = sum(comparison.holds for _, comparison in measured.against_best)
+        if holding:
+            lines.append(Text(f"Its lead over {_over(holding, len(others))} is resolvable."))
+        if alone:
             n_pairs = len(others) * (len(others) + 1) // 2
             lines.append(
                 Text(
-                    f"Each comparison is judged by itself; corrected for all {n_pairs} pairs of systems "
-                    f"(Holm), {n_holding} of these leads hold."
+                    f"Its lead over {_over(alone, len(others))} is resolvable by itself, but does not hold "
+                    f"after correction for all {n_pairs} pairs of systems (Holm)."
                 )
             )
     return Group(*lines)
+
+
+def _over(names: Sequence[str], n_others: int) -> str:
+    """Return a few names, or how many of the other systems they are."""
+    if len(names) <= _MAX_NAMED:
+        return ", ".join(names)
+    return f"the other {n_others} systems" if len(names) == n_others else f"{len(names)} other systems"
 
 
 def comparison_table(
