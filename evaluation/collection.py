@@ -64,7 +64,8 @@ DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType({name: what for name, 
 class EvalQuery:
     """One query of a test collection.
 
-    ``selected`` are the sentences of ``paper`` that count (``None``: all). ``pool`` holds the ids of the
+    ``selected`` are the sentences of ``paper`` that count (``None``: all), chosen by their ``facet``, or
+    ``by_number``, where the facet only groups. ``pool`` holds the ids of the
     papers to rank (empty: the whole collection), without the query's own and the ``excluded`` ones (see
     ``ranks``), so that queries can share one pool. ``facet`` and ``fold`` group queries in reports; the
     bootstrap resamples ``cluster`` (the query paper). ``is_text`` marks a short query whose text is in
@@ -79,6 +80,7 @@ class EvalQuery:
     facet: str = "all"
     fold: str = "all"
     is_text: bool = False
+    by_number: bool = False
     excluded: frozenset[str] = frozenset()
 
     def ranks(self, paper_id: str) -> bool:

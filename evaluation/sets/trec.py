@@ -40,8 +40,8 @@ class TrecSet:
 
     Topics are TREC's XML (``query``, else ``title``) or its classic ``<top>`` blocks (``title``), lines of
     ``id<TAB>text``, or JSON lines with ``id`` and either ``query`` or ``paper_id``. A paper may have
-    ``sentences`` (numbers from 0) or a ``facet``, which selects its labelled sentences. Topics without
-    judgements are left out.
+    ``sentences`` (numbers from 0) or a ``facet``, which selects its labelled sentences; with both, the facet
+    only groups the figures. Topics without judgements are left out.
     """
 
     publisher = "you, or any of TREC's tracks (trec.nist.gov)"
@@ -107,7 +107,9 @@ def _query(topic: _Topic, papers: Mapping[str, Paper], left_out: Sequence[str]) 
         facets = () if topic.facet is None or topic.sentences is not None else (Facet(topic.facet),)
         aspect = Aspect(sentences=topic.sentences, facets=facets)
         selected = select_sentences(aspect, paper, n_vectors=len(paper.sentences), unit=Unit.SENTENCE).like
-    return EvalQuery(topic.id, paper, (), paper.id, selected=selected, facet=topic.facet or "all")
+    by_number = topic.sentences is not None
+    facet = topic.facet or "all"
+    return EvalQuery(topic.id, paper, (), paper.id, selected=selected, facet=facet, by_number=by_number)
 
 
 def _topics(path: Path) -> list[_Topic]:

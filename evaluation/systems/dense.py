@@ -120,6 +120,6 @@ def query_vectors(
 
 def _aspect(query: EvalQuery) -> Aspect:
     """Return the query's selection, by facet or by number."""
-    if query.facet in list(Facet):
+    if query.facet in list(Facet) and not query.by_number:
         return Aspect(facets=(Facet(query.facet),))
     return Aspect(sentences=query.selected)

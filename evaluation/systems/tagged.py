@@ -13,7 +13,7 @@ from service.search.aspect import Aspect, select_sentences
 
 def has_facet(query: EvalQuery) -> bool:
     """Whether a query searches for papers akin to its paper in one of the facets."""
-    return query.facet in list(Facet) and not query.is_text
+    return query.facet in list(Facet) and not query.is_text and not query.by_number
 
 
 def tag_queries(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQuery]:

@@ -10,8 +10,13 @@ from evaluation.measures import per_query
 from evaluation.run import Run
 from evaluation.sets.aspire.treccovid import TreccovidRfSet, draw_queries, split_topics
 from evaluation.sets.doris_mae import RELEVANT_FROM
+from evaluation.systems.systems import Systems
+from evaluation.systems.tagged import has_facet
+from evaluation.systems.vectors import VectorSource
+from models.encoder import Encoder
 from models.errors import CorpusFormatError, InputError
 from tests.support.examples.evaluation.set_examples import EXAMPLES, example, lines, query, reader_of, write
+from tests.support.examples.evaluation.system_examples import ignore
 
 
 def test_treccovid_reads_the_prepared_files(tmp_path: Path) -> None:
@@ -75,6 +80,21 @@ def test_trec_reads_topics_that_are_texts_or_papers(tmp_path: Path) -> None:
     assert (False, (0,), "all", "tides") == (chosen.is_text, chosen.selected, chosen.facet, chosen.cluster)
     assert ((1,), "method", "tides") == (facet.selected, facet.facet, facet.paper.id)
     assert {"tides": 1, "moons": 0} == collection.qrels["t1"]
+
+
+def test_trec_groups_sentences_by_a_facet_that_does_not_choose_them(tmp_path: Path, hashing: Encoder) -> None:
+    """Sentences given beside a facet rank as without it, also in systems that tag or weigh words."""
+    EXAMPLES["trec"](tmp_path)
+    topic = {"id": "t2", "paper_id": "tides", "sentences": [1]}
+    write(tmp_path, "topics.jsonl", lines(topic, topic | {"id": "t3", "facet": "result"}))
+    write(tmp_path, "qrels.txt", "t2 0 dunes 2\nt3 0 dunes 2\n")
+    collection = reader_of("trec").load(tmp_path)
+    assert ["all", "result"] == [each.facet for each in collection.queries]
+    systems = Systems(collection, lambda _: VectorSource(hashing, on_progress=ignore))
+    for name in ("hashing:ot:focus:words", "hashing:ot:focus"):
+        scores = systems.rank(name).scores
+        assert dict(scores["t2"]) == dict(scores["t3"])
+    assert not any(map(has_facet, collection.queries))
 
 
 def test_trec_says_which_papers_it_leaves_out(tmp_path: Path) -> None:
