@@ -181,7 +181,7 @@ def per_query(
     names = tuple(dict.fromkeys(collection.measures if measures is None else measures))
     found = {name: _measure(name) for name in names}
     rankings = {query.id: _ranking(query, run) for query in collection.queries}
-    grades = {query.id: _grades(query, collection) for query in collection.queries}
+    grades = {query.id: pool_grades(query, collection) for query in collection.queries}
     judged = {
         query.id: _judged(query, collection, ranking=rankings[query.id], grades=grades[query.id])
         for query in collection.queries
@@ -211,7 +211,8 @@ def _ranking(query: EvalQuery, run: Run) -> list[str]:
     ]
 
 
-def _grades(query: EvalQuery, collection: Collection) -> dict[str, int]:
+def pool_grades(query: EvalQuery, collection: Collection) -> dict[str, int]:
+    """Return the grades of the judged papers that the query ranks: not its own, nor any outside its pool."""
     allowed = frozenset(query.pool)
     return {
         paper_id: grade

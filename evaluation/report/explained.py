@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from evaluation.collection import Collection, EvalQuery
+from evaluation.measures import pool_grades
 from evaluation.report.charts import heat_map
 from models.errors import InputError
 from models.types import Alignment, RankedPaper
@@ -89,7 +90,11 @@ def readable(collection: Collection, explained: ExplainedRanking, *, name: str) 
             )
             for rank, ranked in enumerate(papers)
         ),
-        n_relevant=sum(grade >= collection.relevant_from for grade in grades.values()),
+        n_relevant=sum(
+            grade >= collection.relevant_from
+            for paper_id, grade in pool_grades(query, collection).items()
+            if paper_id in collection.papers
+        ),
     )
 
 

@@ -138,6 +138,14 @@ def test_a_ranking_shows_grades_shares_and_chosen_sentences(tmp_path: Path) -> N
     assert ["25", "50", "25"] == [text_of(weight) for weight in of_class(first, "weight")]
 
 
+def test_relevant_papers_are_those_that_can_be_found(tmp_path: Path) -> None:
+    """The number of relevant papers leaves out the query's own and judged ones that the collection lacks."""
+    given = collection()
+    queries = tuple(replace(query, pool=()) for query in given.queries)
+    judged = {**given.qrels, "q0": given.qrels["q0"] | {"p0": 3, "lost": 3}}
+    assert "2 relevant papers in the pool" in written(tmp_path, replace(given, queries=queries, qrels=judged))
+
+
 def test_a_ranking_without_alignments_is_still_shown(tmp_path: Path) -> None:
     """The ranking of a system that compares no sentences still has papers, grades and scores."""
     page = parsed(
