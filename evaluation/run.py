@@ -114,10 +114,12 @@ def read_trec(path: Path, *, system: str | None = None) -> Run:
                 )
             scores[query_id][paper_id] = score
             names.add(name)
-    if system is None and len(names) != 1:
+    if system is None and not names:
+        raise InputError(f"{path} holds no line of a run; make the run again.")
+    if system is None and len(names) > 1:
         raise InputError(
             f"{path} holds the runs of {len(names)} systems ({', '.join(sorted(names))}), expected one; "
-            "split the file, or name the run."
+            "split the file by its last column."
         )
     return Run(system=names.pop() if system is None else system, scores=scores)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from akin.cli.evaluation.scores import comparison_table, verdicts
 from evaluation.collection import DESCRIPTIONS, SETS, Collection, EvalQuery
 from evaluation.measurement import Measurement, load_collection
+from evaluation.report.tables import LEGEND
 from evaluation.run import Run, read_trec, write_trec
 from evaluation.statistics.bootstrap import Difference
 from evaluation.statistics.multiple import correct
@@ -479,6 +480,29 @@ def test_a_study_reads_the_folder_of_the_environment(
     """Without --data, the studies of a collection read AKIN_DATA, as other commands do."""
     monkeypatch.setenv("AKIN_DATA", str(hashed_data))
     assert ", percent" in run("evaluate", *study)
+
+
+@pytest.mark.parametrize(
+    ("study", "heading"),
+    [
+        (("items", "--titles", "1"), "1 known paper among 100, percent"),
+        (("candidates", "--queries", "1"), "Candidates of 1 query, percent"),
+    ],
+)
+def test_a_single_query_has_no_interval(hashed_data: Path, study: tuple[str, ...], heading: str) -> None:
+    """The figure of one query is shown without an interval."""
+    shown = run("evaluate", *study, "--data", hashed_data)
+    assert heading in shown
+    assert "100.0" in shown
+    assert "nan" not in shown
+
+
+@pytest.mark.parametrize(("form", "before"), [("markdown", ""), ("latex", "% ")])
+def test_written_comparisons_have_their_legend(form: str, before: str) -> None:
+    """Markdown and LaTeX explain the words yes, alone and no, once; figures alone need no such words."""
+    shown = run("evaluate", *QUICK, "--format", form)
+    assert f"\n{before}{LEGEND}\n" in shown
+    assert LEGEND not in run("evaluate", "demo", *QUICK[1:3], "--system", "bm25", "--format", form)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Display of the figures of one stage or task: facets, reviewers, candidates, known items."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.cli.evaluation.scores import measure_table, note_lines, plain_table, signed
+from models.counts import counted
 from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, and `akin --help` does not need them
@@ -88,14 +90,15 @@ def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
     cells = {(row.backend, row.depth, row.measure): row for row in rows}
     for backend, depth in dict.fromkeys((row.backend, row.depth) for row in rows):
         found = [cells.get((backend, depth, measure)) for measure in measures]
-        shown = ("" if row is None else f"{row.value:.1f} ({row.low:.1f}–{row.high:.1f})" for row in found)
+        shown = ("" if row is None else _bounded(row) for row in found)
         table.add_row(backend, f"{depth}", *shown)
     explained = Text(
         "recall: of the papers that the exact index finds; top@20: of the first 20 when every paper is "
         "re-ranked (at most half at depth 10).",
         style="dim",
     )
-    return Group(Text(f"Candidates of {rows[0].n} queries, percent", style="bold"), table, explained)
+    heading = f"Candidates of {counted(rows[0].n, 'query', 'queries')}, percent"
+    return Group(Text(heading, style="bold"), table, explained)
 
 
 def item_tables(measured: "ItemMeasurement") -> Group:
@@ -114,7 +117,10 @@ def item_tables(measured: "ItemMeasurement") -> Group:
                 *(_bounded(row.difference, sign="+") for row in rows if row.difference is not None),
             )
     shown: list[Text | Table] = [
-        Text(f"{measured.rows[0].found.n} known papers among {measured.n_papers:,}, percent", style="bold"),
+        Text(
+            f"{counted(measured.rows[0].found.n, 'known paper')} among {measured.n_papers:,}, percent",
+            style="bold",
+        ),
         table,
     ]
     for way, missed in measured.missed.items():
@@ -124,5 +130,7 @@ def item_tables(measured: "ItemMeasurement") -> Group:
     return Group(*shown)
 
 
-def _bounded(found: "Interval", *, sign: str = "") -> str:
-    return f"{found.value:{sign}.1f} ({found.low:.1f}–{found.high:.1f})"
+def _bounded(found: "Interval | CandidateRow", *, sign: str = "") -> str:
+    """Return a figure with its interval, which a single query does not have."""
+    bounds = "" if math.isnan(found.low) else f" ({found.low:.1f}–{found.high:.1f})"
+    return f"{found.value:{sign}.1f}{bounds}"

@@ -58,11 +58,11 @@ def show(
         }
         stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), soft_wrap=True)
         return
-    from evaluation.report.tables import FORMATS, comparison_table, figure_tables
+    from evaluation.report.tables import FORMATS, LEGEND, comparison_table, figure_tables
 
     written = [*figure_tables(rows), *([comparison_table(compared)] if compared else [])]
     comment = "% " if form is FigureFormat.LATEX else ""
-    remarks = [f"{comment}Note: {note}" for note in notes]
+    remarks = [f"{comment}{LEGEND}"] * bool(compared) + [f"{comment}Note: {note}" for note in notes]
     text = "\n\n".join([*(FORMATS[form](table) for table in written), *remarks])
     stdout.print(text, soft_wrap=True)
 

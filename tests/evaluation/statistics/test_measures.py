@@ -243,9 +243,9 @@ def test_what_the_trec_format_cannot_hold_is_not_written(
         (b"q Q0 a 1 0.5 s\nq Q0 b 2 high s\n", ":2: the score 'high'"),
         (b"q Q0 a 1 nan s\n", "finite"),
         (b"q Q0 a 1 0.5 s\nq Q0 a 2 0.4 s\n", ":2: paper 'a' comes twice"),
-        (b"q Q0 a 1 0.5 s\nq Q0 b 2 0.4 t\n", "2 systems"),
+        (b"q Q0 a 1 0.5 s\nq Q0 b 2 0.4 t\n", "2 systems .*; split the file by its last column"),
         (b"q Q0 \xff 1 0.5 s\n", ":1: no UTF-8"),
-        (b"", "0 systems"),
+        (b"", "holds no line of a run; make the run again"),
     ],
 )
 def test_a_broken_run_file_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
