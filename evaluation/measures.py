@@ -20,6 +20,9 @@ from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
 from models.errors import UnknownNameError
 
+# ``P@20``, ``NDCG%20``: a measure and its depth.
+_AT_DEPTH = re.compile(r"(.*[@%])([1-9][0-9]*)")
+
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
@@ -193,7 +196,7 @@ def per_query(
 
 def _measure(name: str) -> tuple[Measure, int]:
     """Return ``MEASURES["P@k"]`` and 20 for ``"P@20"``; the number is 0 if the measure takes none."""
-    match = re.fullmatch(r"(.*[@%])([1-9][0-9]*)", name)
+    match = _AT_DEPTH.fullmatch(name)
     family = name if match is None else match[1] + ("p" if match[1].endswith("%") else "k")
     if family not in MEASURES or (match is None and family[-2:] in {"@k", "%p"}):
         raise UnknownNameError(

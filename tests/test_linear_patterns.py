@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 import akin
+import evaluation
 import indexer
 import models
 import service
 from service.resolve.identifiers import address_key
 from tests.support.growing import grows_too_fast
 
-PACKAGES: tuple[ModuleType, ...] = (akin, indexer, models, service)
+PACKAGES: tuple[ModuleType, ...] = (akin, evaluation, indexer, models, service)
 WAYS = {"search", "match", "fullmatch", "finditer", "findall", "split", "sub"}
 
 

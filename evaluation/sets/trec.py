@@ -20,8 +20,9 @@ from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences
 
 # TREC's classic topics are not XML: their tags are seldom closed.
-_CLASSIC_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
-_CLASSIC_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_CLASSIC_BEGIN = re.compile(r"<top>", re.IGNORECASE)
+_CLASSIC_END = re.compile(r"</top>", re.IGNORECASE)
+_CLASSIC_NUMBER = re.compile(r"<num>\s*+(?:Number:\s*+)?([^\s<]++)", re.IGNORECASE)
 _CLASSIC_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 
 
@@ -119,7 +120,7 @@ def _topics(path: Path) -> list[_Topic]:
         topics = [_json_topic(record, path, number) for number, record in json_lines(path)]
     elif head.startswith("<"):
         text = "".join(line for _, line in text_lines(path))
-        topics = list(_classic_topics(text, path) if _CLASSIC_TOPIC.search(text) else _xml_topics(text, path))
+        topics = list(_classic_topics(text, path) if _CLASSIC_BEGIN.search(text) else _xml_topics(text, path))
     else:
         topics = list(_table_topics(path))
     if len({topic.id for topic in topics}) < len(topics):
@@ -151,7 +152,8 @@ def _table_topics(path: Path) -> Iterator[_Topic]:
 
 
 def _classic_topics(text: str, path: Path) -> Iterator[_Topic]:
-    for block in _CLASSIC_TOPIC.findall(text):
+    for begun in _CLASSIC_BEGIN.split(text)[1:]:
+        block = _CLASSIC_END.split(begun, maxsplit=1)[0]
         number, title = _CLASSIC_NUMBER.search(block), _CLASSIC_TITLE.search(block)
         if number is None or title is None:
             raise CorpusFormatError(f"{path}: a topic has no <num> or no <title>: {block.strip()[:60]!r}.")

@@ -21,10 +21,12 @@ from models.errors import InputError
 
 _WIDTH: Final = 130  # columns of a page's source
 _MARK: Final = re.compile(
-    r"(?P<begin><!-- (?P<kind>figures|comparisons|source): (?P<name>[\w-]+)(?P<words>[^>]*?) -->\n)"
-    r".*?(?P<end><!-- end -->)",
-    re.S,
+    r"(?P<begin><!-- (?P<kind>figures|comparisons|source): (?P<name>[\w-]++)"
+    r"(?P<words>(?: (?!-->)[^\s<]++)*+) -->\n)"
+    r"(?:[^<]++|<(?!!-- ))*+(?P<end><!-- end -->)"
 )
+# The name of a system in a note.
+_SYSTEM: Final = re.compile(r"(?<![\w.-])([\w.-]++(?::[\w.-]++)++)")
 
 
 def filled(text: str, sections: Mapping[str, Section]) -> str:
@@ -66,7 +68,7 @@ def _comparisons(section: Section, words: tuple[str, ...]) -> str:
 def _source(section: Section, _: tuple[str, ...]) -> str:
     figures = section.figures
     sizes = [f"{figures.n_papers:,} papers"] + [f"{figures.n_queries:,} queries"] * bool(figures.n_queries)
-    notes = [re.sub(r"([\w.-]+(?::[\w.-]+)+)", r"`\1`", note) for note in figures.notes]
+    notes = [_SYSTEM.sub(r"`\1`", note) for note in figures.notes]
     text = " ".join([f"Measured on {section.day}: {', '.join(sizes)}.", *notes])
     return "\n".join(textwrap.wrap(text, _WIDTH, break_on_hyphens=False))
 

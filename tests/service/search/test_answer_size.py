@@ -88,7 +88,9 @@ def test_contrast_is_summed_up_by_itself(client: TestClient) -> None:
         "unlike": {"sentences": list(range(10, 20)), "weight": 0.5},
         "words": 0,
     }
-    for result in client.post("/v1/search", json=body).json()["results"]:
+    results = client.post("/v1/search", json=body).json()["results"]
+    assert 3 == len(results)
+    for result in results:
         (near, score), (away, penalty) = totals(result), totals(result, -1)
         assert (1, -0.5) == (pytest.approx(near, abs=1e-6), pytest.approx(away, abs=1e-6))
         assert result["score"] == pytest.approx(score + penalty, abs=1e-5)
@@ -102,7 +104,9 @@ def test_a_contrast_of_almost_no_weight_is_summed_up(client: TestClient) -> None
     engine = client.app.state.services.collection.engines.current  # type: ignore[attr-defined]
     aspect = Aspect((0,), unlike=Contrast(sentences=tuple(range(10, 20)), weight=5e-324))
     query = SearchQuery((Seed("p0", aspect=aspect),), limit=3, max_alignments=N_SENTENCES)
-    for result in engine.search(query).results:
+    results = engine.search(query).results
+    assert 3 == len(results)
+    for result in results:
         assert [0.0] == [each.weight for each in result.omitted]
         assert math.isfinite(result.omitted[0].distance)
 

@@ -144,6 +144,7 @@ def test_papers_that_cannot_be_contrasted_are_not_in_the_scale(tmp_path: Path, h
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     with client_of(tmp_path / "data") as client:
         results = search(client, query={"paper_id": "p1"}, unlike={"facet": "background"})["results"]
+    assert 10 == len(results)
     assert all(each["strength"] for each in results)
 
 
