@@ -65,12 +65,13 @@ class Authors:
 
     def measure(self, path: Path, options: TaskOptions) -> Figures:
         """Measure loss, easy and hard pairs of each kind of affinity, and Akin's loss minus that of each."""
+        n_authors = min(options.limit_queries or self.n_authors, self.n_authors)
         annotator = load_annotator(options.encoder, device=options.device)
         return measure_authors(
             path,
             annotator,
             split=self.split,
-            n_authors=self.n_authors,
+            n_authors=n_authors,
             device=options.device,
             on_progress=options.on_progress,
         ).figures

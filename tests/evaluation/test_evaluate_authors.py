@@ -58,10 +58,9 @@ def test_papers_are_rated_by_who_wrote_them(corpus: Path) -> None:
 
 
 def test_authors_are_a_task_of_the_suite(corpus: Path) -> None:
-    """The figures are of the split and number of authors, and Akin is compared with each other affinity."""
-    found = Authors(split=2019, n_authors=3).measure(
-        corpus, TaskOptions("hashing", None, "cpu", None, ignore)
-    )
+    """The figures are of the split and of so many authors, and Akin is compared with each other affinity."""
+    options = TaskOptions("hashing", None, "cpu", 3, ignore)
+    found = Authors(split=2019, n_authors=4).measure(corpus, options)
     assert 3 == found.n_queries
     assert {"loss", "easy", "hard"} >= {row.measure for row in found.rows} > {"loss"}
     systems = {row.system for row in found.rows}
