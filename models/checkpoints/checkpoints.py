@@ -101,7 +101,7 @@ CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
     {
         "minilm": _MINILM,
         # models/weights/README.md describes its training, docs/how-to/training.md its measurements.
-        "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors.gz"),
+        "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors.halves.gz"),
         # Five times the parameters, a seventh of the speed: docs/decisions/models/mpnet.md.
         "mpnet": Checkpoint(
             "sentence-transformers/all-mpnet-base-v2",

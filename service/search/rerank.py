@@ -41,9 +41,8 @@ def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
     """
     if text and spec.normalised:
         return _TAU_OF_TEXTS
-    if spec.tau is not None:
-        return spec.tau
-    return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
+    usual = _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
+    return usual if spec.tau is None else spec.tau
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,8 @@ class Ranked:
     ``plans[b][p]`` are the plans of part ``p`` with batch ``b`` of the papers in the order they were compared
     in, if plans were kept; ``order[i]`` is the place of paper ``i`` in that order. ``word_distances`` are the
     weighted distances by words over all parts; ``reaches`` are the distances from the parts to be like, by
-    sentences and words, as a share of the usual distance of the collection's papers.
+    sentences and words, as a share of the usual distance of the collection's papers: from the nearest seed if
+    a paper need be like one alone.
     """
 
     positions: Int64[np.ndarray, " k"]
@@ -130,7 +130,8 @@ class Comparison:
         by_words = self._words.distances(positions) if self._words.weight else np.zeros_like(scores)
         word_distances = (weights * by_words).sum(axis=0)
         totals = (weights * scores).sum(axis=0) - self._words.weight * word_distances
-        reaches = self._reaches(scores, by_words, weights)
+        is_any = strategy is Strategy.ANY and not is_single_seed(self._parts)
+        reaches = self._reaches(scores, by_words, None if is_any else weights)
         order = np.lexsort((positions, -totals))
         return Ranked(
             positions[order],
@@ -172,10 +173,7 @@ class Comparison:
         )
 
     def words(self, ranked: Ranked, place: int, paper: Paper | None) -> MatchedWords:
-        """Return what words contribute to the score of the ``paper`` at ``place`` of ``ranked``.
-
-        The shared words are named only if the ``paper`` is given.
-        """
+        """Return what words contribute to the score at ``place``; given the ``paper``, name shared words."""
         return self._words.matched(
             int(ranked.positions[place]),
             ranked.weights[:, place],
@@ -248,13 +246,14 @@ class Comparison:
         self,
         scores: Float64[np.ndarray, "n_parts k"],
         by_words: Float64[np.ndarray, "n_parts k"],
-        weights: Float64[np.ndarray, "n_parts k"],
+        weights: Float64[np.ndarray, "n_parts k"] | None,
     ) -> Float64[np.ndarray, " k"]:
-        """Return the distances of papers from the parts to be like, as shares of the usual distances."""
+        """Return the ``reaches`` of ``Ranked``; without ``weights``, from the part nearest to each paper."""
         like = [number for number, part in enumerate(self._parts) if not part.away]
-        distances = weights[like] * (self._words.weight * by_words[like] - scores[like])
-        reaches: Float64[np.ndarray, " k"] = distances.sum(axis=0) / (self._usual_reach[like] @ weights[like])
-        return reaches
+        distances, usual = self._words.weight * by_words[like] - scores[like], self._usual_reach[like]
+        if weights is None:
+            return np.asarray((distances / usual[:, None]).min(axis=0))
+        return np.asarray((weights[like] * distances).sum(axis=0) / (usual @ weights[like]))
 
     @property
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
@@ -286,9 +285,8 @@ class Comparison:
             usual += self._words.weight * self._words.distances(sample)
         others = ~np.isin(sample, self._apart_from)
         mean = (usual[:, others] if others.any() else usual).mean(axis=1)
-        distances: Float64[np.ndarray, " n_parts"] = np.maximum(mean, _MIN_DISTANCE)
-        self._kept_usual_reach = distances
-        return distances
+        self._kept_usual_reach = np.maximum(mean, _MIN_DISTANCE)
+        return self._kept_usual_reach
 
     @property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:

@@ -16,6 +16,7 @@ from models.encoder import Encoder
 from models.errors import UnknownNameError, WeightsError
 from models.facets import FACETS, SHIPPED_WEIGHTS, TAGGERS, FacetTagger, facet_codes, load_tagger, with_facets
 from models.registry import resolve
+from models.taggers.files import content_of, halved
 from models.types import EncodedPaper, Facet, Paper
 from tests.support.annotators import KeywordTagger
 from tests.support.examples.models.tiny_bert import paper
@@ -158,13 +159,18 @@ def test_unusable_weights_are_named(weights: Path, hashing: Encoder) -> None:
 
 def test_gzipped_weights_are_the_same_tagger(tmp_path: Path) -> None:
     """Packed and plain weights have the same spec, and the error for damaged ones names the file."""
-    packed = SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"
-    plain = tmp_path / packed.name.removesuffix(".gz")
-    plain.write_bytes(gzip.decompress(packed.read_bytes()))
+    packed = SHIPPED_WEIGHTS / "facets-surface.safetensors.halves.gz"
+    content = content_of(packed)
+    plain = tmp_path / "facets-surface.safetensors"
+    plain.write_bytes(content)
+    gzipped = tmp_path / "facets-surface.safetensors.gz"
+    gzipped.write_bytes(gzip.compress(content))
     assert facets.read_tagger(plain).spec == facets.read_tagger(packed).spec
+    assert facets.read_tagger(plain).spec == facets.read_tagger(gzipped).spec
+    assert gzip.decompress(packed.read_bytes()) == halved(content)
     broken = bytearray(packed.read_bytes())
     broken[10:20] = b"\xff" * 10
     for content in (broken, packed.read_bytes()[:-9], b"no archive", gzip.compress(b"\xff" * 20)):
         (tmp_path / packed.name).write_bytes(content)
-        with pytest.raises(WeightsError, match=r"facets-surface\.safetensors\.gz does not"):
+        with pytest.raises(WeightsError, match=r"facets-surface\.safetensors\.halves\.gz does not"):
             facets.read_tagger(tmp_path / packed.name)

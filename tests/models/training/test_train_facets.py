@@ -37,7 +37,7 @@ SAID = {
     Facet.RESULT: "It finds the bottom.",
     Facet.OTHER: "Copyright by the authors.",
 }
-SURFACE_FILE = "facets-surface.safetensors.gz"
+SURFACE_FILE = "facets-surface.safetensors.halves.gz"
 QUICK = replace(SURFACE, n_members=1, n_epochs=12, rarest=1, ngram_decay=0.01, ngram_dropout=0.0, dropout=0.0)
 
 
@@ -210,7 +210,10 @@ def test_other_files_are_no_taggers(tmp_path: Path) -> None:
 
 def test_shipped_taggers_were_made_with_the_default_settings() -> None:
     """The shipped weights have the default settings; changing a default without new weights fails here."""
-    for name, settings in (("facets-minilm.safetensors.gz", TaggerSettings()), (SURFACE_FILE, SURFACE)):
+    for name, settings in (
+        ("facets-minilm.safetensors.halves.gz", TaggerSettings()),
+        (SURFACE_FILE, SURFACE),
+    ):
         told = read_metadata(SHIPPED_WEIGHTS / name)
         assert json.loads(json.dumps(asdict(settings))) == told["settings"]
         assert (1_668 < told["n_papers"]) if settings.layers else (1_668 == told["n_papers"])
@@ -237,7 +240,7 @@ def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) ->
 
 def test_states_of_other_papers_are_refused() -> None:
     """A tagger that reads layers refuses papers without hidden states."""
-    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors.gz")
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors.halves.gz")
     with pytest.raises(EncoderError, match="hidden states of 0 papers for 2; it reads layers"):
         tagger.tag(labelled(2), [])
 

@@ -254,7 +254,7 @@ def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Pat
 def test_a_collection_outlives_the_weights_it_was_indexed_with(tmp_path: Path) -> None:
     """If the weights given to `akin index` are gone, the shipped tagger is used."""
     weights = tmp_path / "facets-mine.safetensors"
-    weights.write_bytes(content_of(SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"))
+    weights.write_bytes(content_of(SHIPPED_WEIGHTS / "facets-surface.safetensors.halves.gz"))
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
     options = ["--encoder", "hashing", "--tagger", str(weights)]
     done = CliRunner().invoke(app, ["index", str(corpus), "--data", str(tmp_path / "data"), *options])

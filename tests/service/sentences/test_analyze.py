@@ -210,7 +210,7 @@ def test_a_table_for_people(annotator: Annotator, monkeypatch: pytest.MonkeyPatc
 
 def test_facets_by_weights_of_ones_own() -> None:
     """`akin analyze --tagger FILE` uses that tagger instead of the encoder's."""
-    weights = SHIPPED_WEIGHTS / "facets-surface.safetensors.gz"
+    weights = SHIPPED_WEIGHTS / "facets-surface.safetensors.halves.gz"
     command = ["-", "--encoder", "hashing", "--tagger", weights, "--json"]
     assert "facets-surface" == json.loads(run(*command, stdin=ABSTRACT))["tagger"]
 

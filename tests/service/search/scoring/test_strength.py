@@ -22,7 +22,7 @@ from service.context import with_deadline
 from service.resolve.text_query import text_paper
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
-from service.search.query import SearchQuery, Seed
+from service.search.query import SearchQuery, Seed, Strategy
 from service.search.strength import Respect, Strengths, _measuring, no_good_match
 from service.search.words import default_weight
 from tests.support.annotators import hashing_annotator
@@ -237,6 +237,24 @@ def test_recommendations_have_strengths(client: TestClient) -> None:
     results = client.post("/v1/recommendations", json=body).json()["results"]
     assert 5 == len(results)
     assert all(0 <= each["strength"]["nearer_than"] <= 1 for each in results)
+
+
+def test_a_result_is_as_strong_as_from_its_nearest_seed(plain_engine: SearchEngine) -> None:
+    """A paper near to one seed of several interests is as strong a match as for that seed alone."""
+    snapshot = plain_engine.snapshot
+    others = np.setdiff1d(snapshot.positions, sampled(snapshot))[[0, 20, 40]].tolist()
+    seeds = tuple(Seed(snapshot.paper(each).id) for each in others)
+
+    def strengths(*given: Seed, strategy: Strategy = Strategy.ANY) -> dict[str, float]:
+        found = plain_engine.search(SearchQuery(given, limit=50, strategy=strategy)).results
+        return {each.paper.id: each.strength.nearer_than for each in found if each.strength}
+
+    alone, together = [strengths(each) for each in seeds], strengths(*seeds)
+    expected = {name: max(own.get(name, 0.0) for own in alone) for name in together}
+    assert len(together) == 50
+    assert max(expected.values()) > 0.5
+    assert expected == pytest.approx(together)
+    assert max(strengths(*seeds, strategy=Strategy.ALL).values()) < max(together.values())
 
 
 def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> None:
