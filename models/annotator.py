@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from models.encoder import Encoder, load_encoder, states_of
+from models.encoder import Encoder, layer_states, load_encoder
 from models.errors import EncoderError
 from models.facets import FacetTagger, TaggerSpec, load_tagger, read_tagger, with_facets
 from models.functions import FunctionEncoder, FunctionSpec, TrainedFunctionEncoder, load_function_encoder
@@ -74,7 +74,7 @@ class Annotator:
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
         """Return the states of each paper in ``layers``, or an empty list if there are no layers."""
         places = [self._layers.index(layer) for layer in layers]
-        return [states_of(paper, places) for paper in encoded] if places else []
+        return [layer_states(paper, places) for paper in encoded] if places else []
 
 
 def _expect_encoder(spec: TaggerSpec | FunctionSpec, encoder: Encoder) -> None:

@@ -65,7 +65,9 @@ def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
         )
 
 
-def states_of(paper: EncodedPaper, places: Sequence[int]) -> Float32[np.ndarray, "n_states n_sentence dim"]:
+def layer_states(
+    paper: EncodedPaper, places: Sequence[int]
+) -> Float32[np.ndarray, "n_states n_sentence dim"]:
     """Return the input of small models: a paper's sentences in the layers at ``places``, then their openings.
 
     ``places`` are positions in ``paper.layers``. Raises EncoderError if the encoder returned no layers.

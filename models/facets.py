@@ -82,7 +82,7 @@ def read_tagger(path: Path) -> FacetTagger:
     return cast(FacetTagger, resolve(TAGGERS, read_metadata(path)["kind"], "kind of facet tagger")(path))
 
 
-def counted_as(facet: Facet) -> frozenset[Facet]:
+def matching_facets(facet: Facet) -> frozenset[Facet]:
     """Return the labels that match a search for ``facet``: a stated aim is background too (semantics 3.5)."""
     return frozenset({facet, Facet.OBJECTIVE} if facet is Facet.BACKGROUND else {facet})
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-_PATIENCE_S = 600.0
+_START_TIMEOUT_S = 600.0
 
 
 def akin(*arguments: str) -> list[str]:
@@ -32,7 +32,7 @@ def served(data: Path, port: int) -> tuple[subprocess.Popen[bytes], float]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while time.perf_counter() - started < _PATIENCE_S and process.poll() is None:
+    while time.perf_counter() - started < _START_TIMEOUT_S and process.poll() is None:
         try:
             if httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5).json()["status"] == "ready":
                 return process, time.perf_counter() - started

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Int64
 
 from indexer.content_hash import content_hash
-from models.facets import FACETS, NO_FACET, counted_as
+from models.facets import FACETS, NO_FACET, matching_facets
 from models.types import Filters, Paper, Sentence
 
 SCHEMA = pa.schema(
@@ -133,7 +133,7 @@ def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_pa
         lists = table["facets"].combine_chunks()
         codes = np.asarray(pc.list_flatten(lists))
         for facet in filters.has_facets:
-            wanted = [FACETS.index(counted) for counted in counted_as(facet)]
+            wanted = [FACETS.index(match) for match in matching_facets(facet)]
             allowed &= _holding(lists, np.isin(codes, wanted))
     return allowed
 

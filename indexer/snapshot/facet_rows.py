@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Int8, Int64
 
-from models.facets import FACETS, counted_as
+from models.facets import FACETS, matching_facets
 from models.types import Facet
 
 # With two million rows, each takes two million bytes.
@@ -41,7 +41,7 @@ class FacetRows:
 
 
 def _codes(facets: Collection[Facet]) -> frozenset[int]:
-    return frozenset(FACETS.index(counted) for facet in facets for counted in counted_as(facet))
+    return frozenset(FACETS.index(match) for facet in facets for match in matching_facets(facet))
 
 
 def _rows_of(row_facets: Int8[np.ndarray, " n_rows"], codes: frozenset[int]) -> Bool[np.ndarray, " n_rows"]:

@@ -56,7 +56,7 @@ class Pooling:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class PublishedCheckpoint:
     """A published checkpoint: a hub repository at a commit, and the registry package that contains a copy.
 
     ``revision`` is ``None`` if we do not know the commit: the newest is used, and the fingerprint in every
@@ -88,7 +88,7 @@ class LocalCheckpoint:
 
 _DOCUMENT = Pooling(kind="document")
 
-_MINILM = Checkpoint(
+_MINILM = PublishedCheckpoint(
     "sentence-transformers/all-MiniLM-L6-v2",
     # This model was trained on the mean over all tokens, never on its CLS vector.
     Pooling(kind="contextual", normalise=True, document=DocumentPooling.MEAN),
@@ -97,29 +97,29 @@ _MINILM = Checkpoint(
     sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
 )
 
-CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
+CHECKPOINTS: Mapping[str, PublishedCheckpoint] = MappingProxyType(
     {
         "minilm": _MINILM,
         # models/weights/README.md describes its training, docs/how-to/training.md its measurements.
         "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors.halves.gz"),
         # Five times the parameters, a seventh of the speed: docs/decisions/models/mpnet.md.
-        "mpnet": Checkpoint(
+        "mpnet": PublishedCheckpoint(
             "sentence-transformers/all-mpnet-base-v2",
             _MINILM.pooling,
             sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
         ),
-        "aspire-ot-compsci": Checkpoint("allenai/aspire-contextualsentence-multim-compsci"),
+        "aspire-ot-compsci": PublishedCheckpoint("allenai/aspire-contextualsentence-multim-compsci"),
         # Its paper tuned it at 5000: all sentences have the same weight (semantics 3.4, 3.10).
-        "aspire-ot-biomed": Checkpoint(
+        "aspire-ot-biomed": PublishedCheckpoint(
             "allenai/aspire-contextualsentence-multim-biomed", Pooling(tau=5000.0)
         ),
-        "aspire-ts-compsci": Checkpoint("allenai/aspire-contextualsentence-singlem-compsci"),
-        "aspire-ts-biomed": Checkpoint("allenai/aspire-contextualsentence-singlem-biomed"),
-        "aspire-cocite-compsci": Checkpoint("allenai/aspire-biencoder-compsci-spec", _DOCUMENT),
-        "aspire-cocite-biomed": Checkpoint("allenai/aspire-biencoder-biomed-scib", _DOCUMENT),
-        "aspire-cocite-biomed-spec": Checkpoint("allenai/aspire-biencoder-biomed-spec", _DOCUMENT),
-        "specter": Checkpoint("allenai/specter", _DOCUMENT),
-        "scincl": Checkpoint(
+        "aspire-ts-compsci": PublishedCheckpoint("allenai/aspire-contextualsentence-singlem-compsci"),
+        "aspire-ts-biomed": PublishedCheckpoint("allenai/aspire-contextualsentence-singlem-biomed"),
+        "aspire-cocite-compsci": PublishedCheckpoint("allenai/aspire-biencoder-compsci-spec", _DOCUMENT),
+        "aspire-cocite-biomed": PublishedCheckpoint("allenai/aspire-biencoder-biomed-scib", _DOCUMENT),
+        "aspire-cocite-biomed-spec": PublishedCheckpoint("allenai/aspire-biencoder-biomed-spec", _DOCUMENT),
+        "specter": PublishedCheckpoint("allenai/specter", _DOCUMENT),
+        "scincl": PublishedCheckpoint(
             "malteos/scincl", _DOCUMENT, revision="ebc5348d184ba2fc9beee69b4e394263fce57b2e"
         ),
     }
@@ -168,7 +168,7 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _from_hub(name: str, checkpoint: Checkpoint) -> Path:
+def _from_hub(name: str, checkpoint: PublishedCheckpoint) -> Path:
     try:
         return fetch_from_hub(name, checkpoint.repository, revision=checkpoint.revision)
     except WeightsError as error:

@@ -112,7 +112,7 @@ def sentences_from_list(
     return " ".join(sentence.text for sentence in sentences), tuple(sentences)
 
 
-def wording(text: str) -> str:
+def normalised_text(text: str) -> str:
     """Return ``text`` normalised, so that texts that differ only in spacing and letter case are equal."""
     return " ".join(text.split()).casefold()
 

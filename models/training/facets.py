@@ -14,7 +14,7 @@ from jaxtyping import Float32, Float64
 from torch import nn
 
 from models.checksums import hash64
-from models.encoder import PAPERS_PER_CALL, Encoder, states_of
+from models.encoder import PAPERS_PER_CALL, Encoder, layer_states
 from models.errors import InputError
 from models.facets import FACETS
 from models.taggers.features import Batch, FeatureExtractor, ngrams
@@ -90,7 +90,7 @@ def hidden_states(
     states: list[States] = []
     for start in range(0, len(papers) if layers else 0, PAPERS_PER_CALL):
         encoded = encoder.encode(papers[start : start + PAPERS_PER_CALL], layers=layers)
-        states += [states_of(paper, range(len(layers))) for paper in encoded]
+        states += [layer_states(paper, range(len(layers))) for paper in encoded]
         on_progress("encoding", len(states), len(papers))
     return states
 

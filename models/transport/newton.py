@@ -32,7 +32,7 @@ class _Progress(NamedTuple):
 
     counts: Int64[np.ndarray, " 2"]  # the number of the pair, and of the steps taken for it
     scale: Float64[np.ndarray, " 2"]  # the pair's level of epsilon (0: not begun) and trust radius
-    potentials: Float64[np.ndarray, " longest"]  # f of the moved side, which may be shorter than the array
+    potentials: Float64[np.ndarray, " longest"]  # f of the free side, which may be shorter than the array
 
 
 def newton(
@@ -46,7 +46,7 @@ def newton(
 
     Raises the errors of ``check_interruption``, which is called every few hundredths of a second.
     """
-    longest = problem.query_weights.shape[1]  # the shorter side moves
+    longest = problem.query_weights.shape[1]  # the shorter side is free
     progress = _Progress(np.zeros(2, np.int64), np.zeros(2), np.zeros(longest))
     while progress.counts[0] < len(outcome.converged):
         check_interruption()
@@ -72,26 +72,26 @@ def _work_slice(
             counts[0] += 1
             continue
         start, end = offsets[pair], offsets[pair + 1]
-        # Newton's linear system has the size of the moved side: move the shorter one.
-        move_query = n_query <= end - start
+        # Newton's linear system has the size of the free side: free the shorter one.
+        free_query = n_query <= end - start
         weights = problem.sentence_weights[start:end]
-        moved = problem.query_weights[pair] if move_query else weights
-        exact = weights if move_query else problem.query_weights[pair]
-        pair_cost = np.empty((len(exact), len(moved)))
-        _copy(problem.cost[n_query * start : n_query * end], pair_cost, move_query, True)
+        free = problem.query_weights[pair] if free_query else weights
+        fixed = weights if free_query else problem.query_weights[pair]
+        pair_cost = np.empty((len(fixed), len(free)))
+        _copy(problem.cost[n_query * start : n_query * end], pair_cost, free_query, True)
         if progress.scale[0] == 0.0:
-            _begin(pair_cost, moved, epsilon, progress)
+            _begin(pair_cost, free, epsilon, progress)
         elif counts[1] == STALLED:
-            _begin_exactly(pair_cost, moved, exact, epsilon, progress)
-        step_cost = pair_cost.size * (len(moved) + EVALUATION)
+            _begin_exactly(pair_cost, free, fixed, epsilon, progress)
+        step_cost = pair_cost.size * (len(free) + EVALUATION)
         before = counts[1]
         most = min(max_steps, before + 1 + left // step_cost)
         if before < STALLED:
             most = min(most, STALLED)
-        plan, error, is_done = _solve_pair(pair_cost, moved, exact, epsilon, tolerance, most, progress)
+        plan, error, is_done = _solve_pair(pair_cost, free, fixed, epsilon, tolerance, most, progress)
         left -= step_cost * (1 + counts[1] - before)
         if is_done or counts[1] >= max_steps:
-            _copy(outcome.mass[n_query * start : n_query * end], plan, move_query, False)
+            _copy(outcome.mass[n_query * start : n_query * end], plan, free_query, False)
             outcome.converged[pair] = is_done and error < tolerance
             outcome.n_iterations[pair] += counts[1]
             progress.scale[0] = 0.0
@@ -106,7 +106,7 @@ def _copy(
     transposed: bool,
     unpack: bool,
 ) -> None:
-    """Copy packed cells to the solver's array (``unpack``) or back; ``transposed`` if queries move."""
+    """Copy packed cells to the solver's array (``unpack``) or back; ``transposed`` if queries are free."""
     m, n = square.shape
     for j in range(m):
         for i in range(n):
@@ -120,15 +120,15 @@ def _copy(
 @compiled
 def _begin(
     cost: Float64[np.ndarray, "m n"],
-    moved: Float64[np.ndarray, " n"],
+    free: Float64[np.ndarray, " n"],
     epsilon: float,
     progress: _Progress,
 ) -> None:
     """Start at f = 0, at a level of epsilon at which the plan is smooth."""
-    f = progress.potentials[: len(moved)]
+    f = progress.potentials[: len(free)]
     smallest, largest = cost[0, 0], cost[0, 0]
-    for i in range(len(moved)):
-        f[i] = 0.0 if moved[i] > 0.0 else -np.inf
+    for i in range(len(free)):
+        f[i] = 0.0 if free[i] > 0.0 else -np.inf
         for j in range(len(cost)):
             smallest, largest = min(smallest, cost[j, i]), max(largest, cost[j, i])
     progress.scale[0] = max(epsilon, FIRST_EPSILON * (largest - smallest))
@@ -138,16 +138,16 @@ def _begin(
 @compiled
 def _begin_exactly(
     cost: Float64[np.ndarray, "m n"],
-    moved: Float64[np.ndarray, " n"],
-    exact: Float64[np.ndarray, " m"],
+    free: Float64[np.ndarray, " n"],
+    fixed: Float64[np.ndarray, " m"],
     epsilon: float,
     progress: _Progress,
 ) -> None:
     """Start again at the potentials of exact transport, which a small epsilon changes little."""
-    f = progress.potentials[: len(moved)]
-    solve_exactly(cost, exact.copy(), moved.copy(), np.empty(cost.shape), np.empty(len(exact)), f)
-    for i in range(len(moved)):
-        if moved[i] == 0.0:
+    f = progress.potentials[: len(free)]
+    solve_exactly(cost, fixed.copy(), free.copy(), np.empty(cost.shape), np.empty(len(fixed)), f)
+    for i in range(len(free)):
+        if free[i] == 0.0:
             f[i] = -np.inf
     progress.scale[0] = epsilon
     progress.scale[1] = FIRST_RADIUS
@@ -156,25 +156,25 @@ def _begin_exactly(
 @compiled
 def _solve_pair(
     cost: Float64[np.ndarray, "m n"],
-    moved: Float64[np.ndarray, " n"],
-    exact: Float64[np.ndarray, " m"],
+    free: Float64[np.ndarray, " n"],
+    fixed: Float64[np.ndarray, " m"],
     epsilon: float,
     tolerance: float,
     max_steps: int,
     progress: _Progress,
 ) -> tuple[Float64[np.ndarray, "m n"], float, bool]:
-    """Return the plan of one pair, its L1 error on the ``moved`` side, and whether the solver has finished.
+    """Return the plan of one pair, its L1 error on the ``free`` side, and whether the solver has finished.
 
-    Maximises H(f) = <moved, f> + <exact, g(f)>, where g is the soft c-transform of f; H is concave in the n
+    Maximises H(f) = <free, f> + <fixed, g(f)>, where g is the soft c-transform of f; H is concave in the n
     potentials f (the semi-dual: Cuturi and Peyre 2018, arXiv 1807.07114). Newton steps stay within a trust
-    radius, and epsilon is lowered level by level. The marginal of the ``exact`` side holds by construction.
+    radius, and epsilon is lowered level by level. The marginal of the ``fixed`` side holds by construction.
 
     Continues from ``progress``, up to ``max_steps``, and saves its state there.
     """
-    f, steps = progress.potentials[: len(moved)].copy(), progress.counts[1]
+    f, steps = progress.potentials[: len(free)].copy(), progress.counts[1]
     level, radius = progress.scale
     rounding = 1e-14 * cost.max()  # smaller differences of H are rounding errors
-    plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
+    plan, slope, g, value, error = _evaluate(cost, f, free, fixed, level)
     while steps < max_steps and (level > epsilon or error >= tolerance):
         steps += 1
         balance = error < LEVEL_TOLERANCE and level > epsilon
@@ -182,13 +182,13 @@ def _solve_pair(
             level = max(epsilon, EPSILON_FACTOR * level)
             radius = FIRST_RADIUS
         else:
-            direction, longest = newton_direction(plan, moved, exact, slope, radius)
+            direction, longest = newton_direction(plan, free, fixed, slope, radius)
             trial = np.empty(len(f))
             rise = 0.0
             for i in range(len(f)):
                 trial[i] = f[i] + level * direction[i]
                 rise += level * slope[i] * direction[i]
-            plan_, slope_, g_, value_, error_ = _evaluate(cost, trial, moved, exact, level)
+            plan_, slope_, g_, value_, error_ = _evaluate(cost, trial, free, fixed, level)
             settled = abs(value_ - value) <= rounding and error_ < error
             if settled or value_ > value + SUFFICIENT_RISE * rise:
                 f, plan, slope, g, value, error = trial, plan_, slope_, g_, value_, error_
@@ -197,15 +197,15 @@ def _solve_pair(
                 radius = 0.25 * longest
                 balance = True
         if balance:  # for cases outside Newton's model, such as a sentence whose mass has vanished
-            f = _balance(cost, g, moved, level)
-            plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
-    progress.potentials[: len(moved)] = f
+            f = _balance(cost, g, free, level)
+            plan, slope, g, value, error = _evaluate(cost, f, free, fixed, level)
+    progress.potentials[: len(free)] = f
     progress.scale[:] = level, radius
     progress.counts[1] = steps
     is_done = level <= epsilon and error < tolerance
     # A final half-step bounds the spread of f by that of the cost, as the gap of a plan assumes.
-    f = _balance(cost, g, moved, level)
-    plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
+    f = _balance(cost, g, free, level)
+    plan, slope, g, value, error = _evaluate(cost, f, free, fixed, level)
     return plan, error, is_done
 
 
@@ -213,16 +213,16 @@ def _solve_pair(
 def _evaluate(
     cost: Float64[np.ndarray, "m n"],
     f: Float64[np.ndarray, " n"],
-    moved: Float64[np.ndarray, " n"],
-    exact: Float64[np.ndarray, " m"],
+    free: Float64[np.ndarray, " n"],
+    fixed: Float64[np.ndarray, " m"],
     epsilon: float,
 ) -> tuple[Float64[np.ndarray, "m n"], Float64[np.ndarray, " n"], Float64[np.ndarray, " m"], float, float]:
-    """Return the plan of ``f`` with the other side exact, the slope of H, its g, H, and the L1 error."""
+    """Return the plan of ``f`` with the fixed side exact, the slope of H, its g, H, and the L1 error."""
     m, n = cost.shape
-    plan, slope, g = np.zeros((m, n)), moved.copy(), np.full(m, -np.inf)
+    plan, slope, g = np.zeros((m, n)), free.copy(), np.full(m, -np.inf)
     value, error = 0.0, 0.0
     for j in range(m):
-        if exact[j] == 0.0:
+        if fixed[j] == 0.0:
             continue
         highest = -np.inf
         for i in range(n):
@@ -232,14 +232,14 @@ def _evaluate(
             plan[j, i] = math.exp((f[i] - cost[j, i] - highest) / epsilon)
             total += plan[j, i]
         for i in range(n):
-            plan[j, i] *= exact[j] / total
+            plan[j, i] *= fixed[j] / total
             slope[i] -= plan[j, i]
-        g[j] = epsilon * math.log(exact[j] / total) - highest
-        value += exact[j] * g[j]
+        g[j] = epsilon * math.log(fixed[j] / total) - highest
+        value += fixed[j] * g[j]
     for i in range(n):
         error += abs(slope[i])
-        if moved[i] > 0.0:
-            value += moved[i] * f[i]
+        if free[i] > 0.0:
+            value += free[i] * f[i]
     return plan, slope, g, value, error
 
 
@@ -247,14 +247,14 @@ def _evaluate(
 def _balance(
     cost: Float64[np.ndarray, "m n"],
     g: Float64[np.ndarray, " m"],
-    moved: Float64[np.ndarray, " n"],
+    free: Float64[np.ndarray, " n"],
     epsilon: float,
 ) -> Float64[np.ndarray, " n"]:
-    """Return the f that makes the moved side exact for this g: half a Sinkhorn sweep in the log domain."""
+    """Return the f that makes the free side exact for this g: half a Sinkhorn sweep in the log domain."""
     m, n = cost.shape
     f = np.full(n, -np.inf)
     for i in range(n):
-        if moved[i] == 0.0:
+        if free[i] == 0.0:
             continue
         highest = -np.inf
         for j in range(m):
@@ -262,5 +262,5 @@ def _balance(
         total = 0.0
         for j in range(m):
             total += math.exp((g[j] - cost[j, i] - highest) / epsilon)
-        f[i] = epsilon * math.log(moved[i] / total) - highest
+        f[i] = epsilon * math.log(free[i] / total) - highest
     return f

@@ -13,23 +13,23 @@ REGULARISATION = (
 @compiled
 def newton_direction(
     plan: Float64[np.ndarray, "m n"],
-    moved: Float64[np.ndarray, " n"],
-    exact: Float64[np.ndarray, " m"],
+    free: Float64[np.ndarray, " n"],
+    fixed: Float64[np.ndarray, " m"],
     slope: Float64[np.ndarray, " n"],
     radius: float,
 ) -> tuple[Float64[np.ndarray, " n"], float]:
-    """Solve (diag(plan^T 1) - plan^T diag(1 / exact) plan) x = slope with x[0] = 0, within a trust radius.
+    """Solve (diag(plan^T 1) - plan^T diag(1 / fixed) plan) x = slope with x[0] = 0, within a trust radius.
 
-    The matrix is the Laplacian of a graph on the moved sentences. Gaussian elimination on its edge weights
+    The matrix is the Laplacian of a graph on the free sentences. Gaussian elimination on its edge weights
     never subtracts (Grassmann, Taksar, Heyman 1985), so weights of 1e-30 keep all their digits. The part of
     the step that a sentence does not inherit from its neighbours is clipped to ``radius``: a loosely tied
     sentence does not hold back the others, and the step is still an ascent. Also returns the longest part.
     """
-    n = len(moved)
-    edges = _edges(plan, exact)
+    n = len(free)
+    edges = _edges(plan, fixed)
     x, pivots = slope.copy(), np.zeros(n)
     for k in range(n - 1, 0, -1):
-        pivots[k] = REGULARISATION * moved[k]
+        pivots[k] = REGULARISATION * free[k]
         for i in range(k):
             pivots[k] += edges[k, i]
         if pivots[k] > 0.0:
@@ -52,14 +52,14 @@ def newton_direction(
 
 
 @compiled
-def _edges(plan: Float64[np.ndarray, "m n"], exact: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "n n"]:
-    """Return plan^T diag(1 / exact) plan below the diagonal: how strongly two moved sentences are tied."""
+def _edges(plan: Float64[np.ndarray, "m n"], fixed: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "n n"]:
+    """Return plan^T diag(1 / fixed) plan below the diagonal: how strongly two free sentences are tied."""
     m, n = plan.shape
     edges = np.zeros((n, n))
     for j in range(m):
-        if exact[j] > 0.0:
+        if fixed[j] > 0.0:
             for i in range(n):
-                share = plan[j, i] / exact[j]
+                share = plan[j, i] / fixed[j]
                 for k in range(i):
                     edges[i, k] += share * plan[j, k]
     return edges

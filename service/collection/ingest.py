@@ -24,7 +24,7 @@ from service.degradation import Degradation
 from service.store import LazyStore
 
 # How long an addition or deletion waits until answers show it, at most: usually a tenth of a second.
-_PATIENCE_S: Final = 5.0
+_MAX_WAIT_S: Final = 5.0
 _POLL_S: Final = 0.01
 MAX_WAITING: Final = 64  # requests that wait for this at once
 CHANGES_NOT_SERVED: Final = Degradation(
@@ -156,7 +156,7 @@ class Ingest:
         """
         if not self._engines.follows:
             return
-        catalog, until = with_deadline(BACKGROUND_TIMEOUT_S, self._look), time.monotonic() + _PATIENCE_S
+        catalog, until = with_deadline(BACKGROUND_TIMEOUT_S, self._look), time.monotonic() + _MAX_WAIT_S
         while self.pending:
             before = self._shown_up_to
             try:
@@ -271,7 +271,7 @@ class Ingest:
 
 def _pauses() -> Iterator[float]:
     """Yield how long to sleep before the next look for a change, in seconds, while a request may wait."""
-    patient_until = time.monotonic() + _PATIENCE_S
+    wait_until = time.monotonic() + _MAX_WAIT_S
     # No error afterwards: the change is stored, even if the request has no time left to see it.
-    while time.monotonic() <= patient_until and not is_interrupted():
+    while time.monotonic() <= wait_until and not is_interrupted():
         yield _POLL_S

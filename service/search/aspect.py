@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from models.errors import SentenceSelectionError
-from models.facets import counted_as
+from models.facets import matching_facets
 from models.transport.problem import nearest_distances
 from models.types import EncoderSpec, Facet, Paper, Unit
 from service.search.words import QueryWords
@@ -241,7 +241,7 @@ def facets_missing(aspect: Aspect, paper: Paper, *, n_vectors: int) -> str:
     past = [sentence.facet for sentence in paper.sentences[n_vectors:]]
     present = [facet for facet in Facet if facet in kept]
     has = f"it has {_listed(present, 'and')}" if present else "its sentences have no facet"
-    unread = any(facet in past for each in sought for facet in counted_as(each))
+    unread = any(facet in past for each in sought for facet in matching_facets(each))
     limit = f" Sentences from number {n_vectors} on were not encoded." if unread else ""
     return f"No sentence of the query has the facet {_listed(sought, 'or')}; {has}.{limit}"
 
@@ -296,5 +296,5 @@ def _of_facets(paper: Paper, facets: Sequence[Facet], n_vectors: int) -> tuple[i
         raise SentenceSelectionError(
             "The sentences of the query paper have no facets; choose sentences by number instead."
         )
-    wanted = {counted for facet in facets for counted in counted_as(facet)}
+    wanted = {match for facet in facets for match in matching_facets(facet)}
     return tuple(i for i, sentence in enumerate(paper.sentences[:n_vectors]) if sentence.facet in wanted)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.nearest import best_of_owners
 from indexer.snapshot.snapshot import Snapshot
-from models.text.sentences import wording
+from models.text.sentences import normalised_text
 from models.text.words import plain
 from models.types import Candidate, Facet, Paper
 from service.context import check_deadline
@@ -92,7 +92,7 @@ def list_candidates(
     several = not is_single_seed(parts)
     queries = _by_rows(parts, strategy) if several else {parts[0].beside: parts[0].vectors}
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
-    same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
+    same = {normalised_text(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     quoted = [] if shared is None else list(_with_phrases(snapshot, shared, allowed))
     titled = [] if shared is None else [each for each in shared.titled if allowed[each]][:_MAX_TITLED]
     listed: dict[int, None] = {}
@@ -294,5 +294,5 @@ def _without(snapshot: Snapshot, positions: list[int], same: set[str]) -> list[i
     return [
         position
         for position, title, abstract in zip(positions, *texts, strict=True)
-        if not same & {wording(title), wording(abstract)}
+        if not same & {normalised_text(title), normalised_text(abstract)}
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from models.errors import QueryError
-from models.facets import counted_as
+from models.facets import matching_facets
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
@@ -274,7 +274,7 @@ def facet_warnings(
             (WarningCode.FACET_MISSING, aspect.facets),
             (WarningCode.UNLIKE_FACET_MISSING, unlike),
         ):
-            if missing := [facet for facet in facets if not counted_as(facet) & present]:
+            if missing := [facet for facet in facets if not matching_facets(facet) & present]:
                 yield warning(code, *missing)
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
-from models.text.sentences import wording
+from models.text.sentences import normalised_text
 from models.types import Facet, Filters, Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.context import check_deadline, stage
@@ -232,7 +232,7 @@ def _nearest(
         for row, score in zip(rows, scores, strict=True):
             if row not in wordings:
                 sentence = _sentence_at(snapshot, row, distance=-score)
-                wordings[row] = said = wording(sentence.paper.sentences[sentence.sentence].text)
+                wordings[row] = said = normalised_text(sentence.paper.sentences[sentence.sentence].text)
                 if said not in nearest or sentence.distance < nearest[said].distance:
                     nearest[said] = sentence
         found = [nearest[said] for said in dict.fromkeys(wordings[row] for row in rows)]

@@ -161,7 +161,7 @@ def train_functions(
         )
     training.require_dim(settings, len(layers) * encoder.spec.dim)
     features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
-    lines, seen, unseen = [], [], []
+    lines, map_learnt, map_others = [], [], []
     for seed in range(settings.seed, settings.seed + seeds):
         own = replace(settings, seed=seed)
         drawn = np.random.default_rng(seed).permutation(len(names))[:n_functions]
@@ -183,9 +183,9 @@ def train_functions(
         content = weights_content(trained.head, metadata)
         with storage_errors(file):
             replace_file(file, content)
-        seen.append(trained.held_out[trained.kept])
-        why = f"MAP@R {seen[-1]:.1f} by the {len(learnt)} functions, on papers held out."
-        if np.isnan(seen[-1]):
+        map_learnt.append(trained.held_out[trained.kept])
+        why = f"MAP@R {map_learnt[-1]:.1f} by the {len(learnt)} functions, on papers held out."
+        if np.isnan(map_learnt[-1]):
             why = "no function has two sentences on the papers held out, so none could be measured."
         lines.append(
             f"Kept epoch {trained.kept + 1} of {settings.n_epochs}: {why} "
@@ -193,14 +193,14 @@ def train_functions(
         )
         if n_functions is not None:
             others = ~np.isin(features.labels, learnt)
-            unseen.append(training.score_head(trained.head, features, others, _map_at_r))
+            map_others.append(training.score_head(trained.head, features, others, _map_at_r))
             lines.append(
-                f"MAP@R {unseen[-1]:.1f} by the {len(names) - len(learnt)} functions not learnt from."
+                f"MAP@R {map_others[-1]:.1f} by the {len(names) - len(learnt)} functions not learnt from."
             )
     if seeds > 1:
-        lines.append(f"Over {seeds} seeds, functions learnt from: MAP@R {_spread(seen)}.")
-        if unseen:
-            lines.append(f"Over {seeds} seeds, functions not learnt from: MAP@R {_spread(unseen)}.")
+        lines.append(f"Over {seeds} seeds, functions learnt from: MAP@R {_spread(map_learnt)}.")
+        if map_others:
+            lines.append(f"Over {seeds} seeds, functions not learnt from: MAP@R {_spread(map_others)}.")
     return "\n".join(lines)
 
 

@@ -93,7 +93,7 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
         if not phrases or not isinstance(phrases, list) or not all(isinstance(p, str) for p in phrases):
             raise InputError(f'{path}: [{function}] must hold phrases = ["...", ...].')
         for phrase in phrases:
-            for ngram in ngrams(phrase):
+            for ngram in phrase_ngrams(phrase):
                 if len(ngram) < MIN_WORDS:
                     raise InputError(
                         f"{path}: [{function}] has {phrase!r}, which may be {' '.join(ngram)!r}; "
@@ -112,7 +112,7 @@ def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> Phras
     return PhraseList(named, alone, shared)
 
 
-def ngrams(phrase: str) -> set[NGram]:
+def phrase_ngrams(phrase: str) -> set[NGram]:
     """Return the n-grams of a phrase: each of its readings, or its runs of MAX_WORDS words if longer."""
     found: set[NGram] = set()
     parts = _CHOICE.split(phrase)  # every second part is a choice

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.datastructures import QueryParams
 
-from models.facets import counted_as
+from models.facets import matching_facets
 from models.types import Facet
 from service.web.address.given import chosen, facets_of, one_of
 
@@ -36,9 +36,9 @@ def facet_of(facets: Sequence[Facet]) -> dict[str, Any]:
     return {"facet": facets[0].value if len(facets) == 1 else [each.value for each in facets]}
 
 
-def held(facets: Iterable[Facet], by: Collection[Facet | None]) -> tuple[Facet, ...]:
+def present_facets(facets: Iterable[Facet], by: Collection[Facet | None]) -> tuple[Facet, ...]:
     """Return those of ``facets`` that occur in a paper with sentences of the facets ``by``."""
-    return tuple(facet for facet in facets if any(each in counted_as(facet) for each in by if each))
+    return tuple(facet for facet in facets if any(each in matching_facets(facet) for each in by if each))
 
 
 def further_of(given: QueryParams) -> tuple[tuple[Further, ...], tuple[Further, ...]]:

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
-from models.facets import counted_as
+from models.facets import matching_facets
 from models.types import Facet, Sentence
 from service.api.schemas.papers import ListIn
 from service.api.schemas.search.recommendations import RecommendationsIn
 from service.api.schemas.search.search import SearchIn
-from service.web.address.further import Further, facet_of, further_of, held, without
+from service.web.address.further import Further, facet_of, further_of, present_facets, without
 from service.web.address.given import (
     all_of,
     choice_of,
@@ -188,8 +188,8 @@ class PageQuery:
         return replace(
             self.without_start(),
             paper=paper.name,
-            facets=held(paper.facets or self.facets, by),
-            unlike_facets=held(self.unlike_facets, by),
+            facets=present_facets(paper.facets or self.facets, by),
+            unlike_facets=present_facets(self.unlike_facets, by),
             like=without(self.like, paper.name),
             not_like=without(self.not_like, paper.name),
         )
@@ -293,6 +293,6 @@ def _settled(
 ) -> tuple[tuple[int, ...], tuple[Facet, ...]]:
     if not (numbers and facets):
         return numbers, facets
-    wanted = {counted for facet in facets for counted in counted_as(facet)}
+    wanted = {match for facet in facets for match in matching_facets(facet)}
     held = {number for number, sentence in enumerate(sentences) if sentence.facet in wanted}
     return ((), facets) if held == set(numbers) else (numbers, ())

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indexer.snapshot.snapshot import Snapshot
-from models.facets import counted_as
+from models.facets import matching_facets
 from models.types import Facet, Paper, Unit
 from service.api.schemas.search.filters import MAX_NAME_CHARS
 from service.web.views.results.years import stretch_in_words, stretch_length
@@ -193,7 +193,7 @@ def _reads_well(paper: Paper, *, wanted: Sequence[Facet]) -> bool:
         0 < len(paper.title) <= _MAX_TITLE_CHARS
         and len(paper.sentences) in _SENTENCES
         # One sentence rarely says what a paper does, so each facet needs at least two.
-        and all(sum(held[each] for each in counted_as(facet)) > 1 for facet in wanted)
+        and all(sum(held[each] for each in matching_facets(facet)) > 1 for facet in wanted)
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from models.facets import counted_as
+from models.facets import matching_facets
 from models.text.sentences import split_sentences
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
@@ -106,12 +106,12 @@ def _unlike_link(page_query: PageQuery, facet: Facet) -> Link:
 
 def _apart(chosen: tuple[Facet, ...], facet: Facet) -> tuple[Facet, ...]:
     """Return the facets of ``chosen`` that share no sentence with ``facet``."""
-    return tuple(each for each in chosen if not counted_as(each) & counted_as(facet))
+    return tuple(each for each in chosen if not matching_facets(each) & matching_facets(facet))
 
 
 def _query_sentences(page_query: PageQuery, paper: Paper, n_read: int | None) -> Iterator[QuerySentence]:
-    liked = {counted for facet in page_query.facets for counted in counted_as(facet)}
-    unliked = {counted for facet in page_query.unlike_facets for counted in counted_as(facet)}
+    liked = {match for facet in page_query.facets for match in matching_facets(facet)}
+    unliked = {match for facet in page_query.unlike_facets for match in matching_facets(facet)}
     before = None
     for number, sentence in enumerate(paper.sentences):
         yield QuerySentence(

@@ -9,7 +9,7 @@ from models.types import Facet, Paper
 from service.api.schemas.search.recommendations import RecommendationsOut, UnresolvedOut
 from service.search.engine import SearchEngine
 from service.search.query import SeedReason
-from service.web.address.further import Further, held, without
+from service.web.address.further import Further, present_facets, without
 from service.web.address.links import Link
 from service.web.address.page_query import PageQuery
 from service.web.query_answer import QueryAnswer
@@ -67,7 +67,7 @@ def name_seeds(engine: SearchEngine, page_query: PageQuery) -> tuple[SeedView, .
 
 def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[Choice, ...]:
     """Return the choices: everything, each of ``facets``, and the chosen ``on`` if it is none of these."""
-    single = held(Facet, facets)
+    single = present_facets(Facet, facets)
     choices = [
         Choice("", _EVERYTHING, on=not on),
         *(Choice(facet, facet, on=on == (facet,)) for facet in single),

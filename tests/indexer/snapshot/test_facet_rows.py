@@ -7,7 +7,7 @@ import pytest
 
 from indexer.snapshot.facet_rows import FacetRows
 from indexer.snapshot.snapshot import Snapshot
-from models.facets import FACETS, NO_FACET, counted_as
+from models.facets import FACETS, NO_FACET, matching_facets
 from models.types import Facet
 
 SOME = [*combinations(Facet, 1), *combinations(Facet, 2), ()]
@@ -28,7 +28,7 @@ def test_rows_and_papers_have_one_of_the_facets(
 ) -> None:
     """Aims count as background, and a sentence without a facet has none."""
     found, row_facets, paper_of_row = made_up
-    names = {counted for facet in facets for counted in counted_as(facet)}
+    names = {match for facet in facets for match in matching_facets(facet)}
     expected = np.array([code != NO_FACET and FACETS[code] in names for code in row_facets.tolist()])
     assert expected.tolist() == found.rows(facets).tolist()
     having = set(paper_of_row[expected].tolist())
@@ -59,7 +59,7 @@ def test_a_sample_may_need_several_facets(hashed_snapshot: Snapshot) -> None:
         place
         for place in hashed_snapshot.sample(len(hashed_snapshot)).tolist()
         if all(
-            {counted for facet in group for counted in counted_as(facet)}
+            {match for facet in group for match in matching_facets(facet)}
             & {each.facet for each in hashed_snapshot.paper(place).sentences}
             for group in groups
         )

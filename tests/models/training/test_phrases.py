@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from models.training.rhetoric.phrases import PhraseList, mine, ngrams, read_phrases
+from models.training.rhetoric.phrases import PhraseList, mine, phrase_ngrams, read_phrases
 from models.types import Paper, Sentence
 
 LIST = """
@@ -32,17 +32,19 @@ def paper(paper_id: str, *texts: str) -> Paper:
 
 def test_a_phrase_names_its_alternatives() -> None:
     """Each choice in each bracket is a reading, and an empty choice leaves the bracket out."""
-    assert {("has", "not", "yet", "been"), ("has", "not", "been"), ("have", "not", "yet", "been")} < ngrams(
-        "(has|have) not (yet|) been"
-    )
-    assert 4 == len(ngrams("(has|have) not (yet|) been"))
+    assert {
+        ("has", "not", "yet", "been"),
+        ("has", "not", "been"),
+        ("have", "not", "yet", "been"),
+    } < phrase_ngrams("(has|have) not (yet|) been")
+    assert 4 == len(phrase_ngrams("(has|have) not (yet|) been"))
 
 
 def test_a_long_phrase_counts_as_its_runs_of_five() -> None:
     """A phrase of more than five words counts as its 5-grams, a shorter one as a single n-gram."""
-    assert {("a", "b", "c", "d", "e"), ("b", "c", "d", "e", "f")} == ngrams("a b c d e f")
-    assert {("a", "b", "c", "d", "e")} == ngrams("a b c d e")
-    assert {("a", "b")} == ngrams("a b")
+    assert {("a", "b", "c", "d", "e"), ("b", "c", "d", "e", "f")} == phrase_ngrams("a b c d e f")
+    assert {("a", "b", "c", "d", "e")} == phrase_ngrams("a b c d e")
+    assert {("a", "b")} == phrase_ngrams("a b")
 
 
 def test_five_words_at_least_are_the_papers_ngrams(tmp_path: Path) -> None:

@@ -350,7 +350,7 @@ def another_publishes() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("service.collection.ingest.publish_pending", locked)
-        patched.setattr("service.collection.ingest._PATIENCE_S", 120.0)
+        patched.setattr("service.collection.ingest._MAX_WAIT_S", 120.0)
         yield
 
 

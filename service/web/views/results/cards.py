@@ -11,7 +11,7 @@ from service.api.schemas.base import PaperOut
 from service.api.schemas.search.filters import MAX_NAME_CHARS
 from service.api.schemas.search.recommendations import SeedAlignmentOut, SeedOmittedOut
 from service.api.schemas.search.results import ResultOut, StrengthOut
-from service.web.address.further import Further, held
+from service.web.address.further import Further, present_facets
 from service.web.address.links import Link
 from service.web.address.page_query import PageQuery
 from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
@@ -156,7 +156,7 @@ def _card(
 ) -> Card:
     paper = result.paper
     facets = {sentence.facet for sentence in paper.sentences}
-    further = Further(paper.id, held(page_query.facets, facets))
+    further = Further(paper.id, present_facets(page_query.facets, facets))
     sentences = card_sentences(result, n_chosen)
     shown = shown_at_once(sentences)
     return Card(
