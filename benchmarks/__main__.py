@@ -58,8 +58,8 @@ def main() -> None:
     console.print(f"{sum(goals)} of {len(goals)} goals are met.")
     if given.json:
         rows = [{**asdict(row), "is_met": row.is_met} for row in found]
-        told = {"suite": given.suite, "machine": machine(), "rows": rows}
-        given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        results = {"suite": given.suite, "machine": machine(), "rows": rows}
+        given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         write_report(given.json)
 
 

@@ -37,9 +37,9 @@ def main(of_cpu: Sizes = OF_CPU) -> int:
     parser.add_argument("--json", type=Path, help="write the lines to this file as well")
     given = parser.parse_args()
     console = Console(width=170)
-    name, told = _device(given.device)
+    name, hardware = _device(given.device)
     sizes = of_cpu if name == "cpu" else OF_GPU
-    console.print(told)
+    console.print(hardware)
     end = time.monotonic() + 60 * given.minutes
     found: dict[str, list[Row]] = {section: [] for section in given.only}
     failed: dict[str, str] = {}
@@ -52,38 +52,38 @@ def main(of_cpu: Sizes = OF_CPU) -> int:
             failed[section] = f"{type(error).__name__}: {error}"
             console.print(f"{section} is left out: {failed[section]}", markup=False)
             traceback.print_exc(file=sys.stderr)
-    console.print(_table(told["device"], found))
+    console.print(_table(hardware["device"], found))
     if given.json:
         rows = {
             section: [{**asdict(row), "is_right": row.is_right} for row in own]
             for section, own in found.items()
         }
-        content = {**told, "machine": machine(), "rows": rows, "failed": failed}
+        content = {**hardware, "machine": machine(), "rows": rows, "failed": failed}
         given.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     wrong = [row.what for own in found.values() for row in own if row.is_right is False]
     console.print(f"wrong: {wrong or 'nothing'}; left out: {list(failed) or 'nothing'}", markup=False)
     return 1 if wrong or failed else 0
 
 
-def _device(asked: str) -> tuple[str, dict[str, Any]]:
+def _device(requested: str) -> tuple[str, dict[str, Any]]:
     """Return the device name that all sections use, and details about it."""
-    told: dict[str, Any] = {"device": "the processor", "faiss_gpus": None}
+    hardware: dict[str, Any] = {"device": "the processor", "faiss_gpus": None}
     try:
         torch = import_module("torch")
         faiss = import_module("faiss")
     except ImportError as error:
-        return "cpu", {**told, "missing": str(error)}
-    told |= {"torch": torch.__version__, "faiss": faiss.__version__, "faiss_gpus": faiss.get_num_gpus()}
-    if asked == "cpu" or (asked == "auto" and not torch.cuda.is_available()):
-        return "cpu", told
-    name = "cuda:0" if asked in ("auto", "cuda") else asked
+        return "cpu", {**hardware, "missing": str(error)}
+    hardware |= {"torch": torch.__version__, "faiss": faiss.__version__, "faiss_gpus": faiss.get_num_gpus()}
+    if requested == "cpu" or (requested == "auto" and not torch.cuda.is_available()):
+        return "cpu", hardware
+    name = "cuda:0" if requested in ("auto", "cuda") else requested
     free, of = torch.cuda.mem_get_info(name)
-    told |= {
+    hardware |= {
         "device": torch.cuda.get_device_name(name),
         "free_gib": round(free / 2**30, 1),
         "gib": round(of / 2**30, 1),
     }
-    return name, told
+    return name, hardware
 
 
 def measured(section: str, device: str, sizes: Sizes, end: float) -> Iterator[Row]:

@@ -21,10 +21,10 @@ def measure(arguments: Sequence[str]) -> dict[str, Any]:
     spent, n_papers = 0.0, 0
     encode = ContextualEncoder.encode
 
-    def timed(self: ContextualEncoder, papers: Sequence[Paper], **asked: Any) -> list[EncodedPaper]:
+    def timed(self: ContextualEncoder, papers: Sequence[Paper], **options: Any) -> list[EncodedPaper]:
         nonlocal spent, n_papers
         began = time.perf_counter()
-        encoded = encode(self, papers, **asked)
+        encoded = encode(self, papers, **options)
         spent += time.perf_counter() - began
         n_papers += len(papers)
         return encoded

@@ -81,13 +81,13 @@ def measured(command: Sequence[str]) -> Figures:
             raise SystemExit(f"{' '.join(command)}: ended with {process.returncode}")
         printed.seek(0)
         text = printed.read()
-    told = json.loads(text) if text.startswith("{") else {}
+    own_figures = json.loads(text) if text.startswith("{") else {}
     figures = {
         "wall_s": took_s,
         "processor_s": usage.ru_utime + usage.ru_stime,
         "peak_mib": usage.ru_maxrss / 1024,
         "private_mib": private_kib / 1024,
-        **told,
+        **own_figures,
     }
     return {name: float(f"{value:.4g}") for name, value in figures.items()}
 

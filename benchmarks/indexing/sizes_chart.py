@@ -46,12 +46,12 @@ def chart(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", role="img"
     )
     ET.SubElement(svg, "title").text = title
-    told = [
+    descriptions = [
         f"{name}: "
         + "; ".join(f"{line.name} " + ", ".join(f"{y:.3g}" for _, y in line.points) for line in lines)
         for name, lines in panels
     ]
-    ET.SubElement(svg, "desc").text = ". ".join(told) + "."
+    ET.SubElement(svg, "desc").text = ". ".join(descriptions) + "."
     ET.SubElement(svg, "style").text = _STYLE
     for number, (name, lines) in enumerate(panels):
         _panel(svg, f"{name}, by {of}", lines, top=24 + number * (_PANEL + _GAP))

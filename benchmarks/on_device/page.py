@@ -16,17 +16,18 @@ HEADINGS = {
 }
 
 
-def page(told: Mapping[str, Any]) -> str:
+def page(results: Mapping[str, Any]) -> str:
     """Return the page, in Markdown."""
-    machine = told["machine"]
-    wrong = [row["what"] for own in told["rows"].values() for row in own if row["is_right"] is False]
+    machine = results["machine"]
+    wrong = [row["what"] for own in results["rows"].values() for row in own if row["is_right"] is False]
     parts = [
         "# On a GPU",
         (
             f"`python -m benchmarks.gpu` measured this on {machine['day']} at commit `{machine['commit']}`: "
-            f"nothing on this page is typed. Device: {told['device']}, {told['gib']:g} GiB. Beside it its "
-            f"machine's processor: {machine['processor']}, {machine['cores']} cores. torch {told['torch']}, "
-            f"FAISS {told['faiss']}. [Measured once](measurements.md#one-gpu-2026-11-26) has what was done "
+            f"nothing on this page is typed. Device: {results['device']}, {results['gib']:g} GiB. "
+            f"Beside it its machine's processor: {machine['processor']}, {machine['cores']} cores. "
+            f"torch {results['torch']}, FAISS {results['faiss']}. "
+            "[Measured once](measurements.md#one-gpu-2026-11-26) has what was done "
             "there besides."
         ),
         (
@@ -35,7 +36,7 @@ def page(told: Mapping[str, Any]) -> str:
             + (f"**Wrong: {', '.join(wrong)}.**" if wrong else "All of them are right.")
         ),
     ]
-    for section, rows in told["rows"].items():
+    for section, rows in results["rows"].items():
         parts += [f"## {HEADINGS[section]}", "\n".join(_table(rows))]
     return "\n\n".join(parts) + "\n"
 

@@ -69,11 +69,13 @@ def main() -> None:
     for tagger, own in zip(taggers, right, strict=True):
         for part, names in parts().items():
             some, first = ({name: each[name] for name in names} for each in (own, right[0]))
-            line = f"{tagger.spec.name:24}{part:18}{len(names):4}  {_told(interval(some, clusters))}"
-            print(line + ("" if own is right[0] else f"; {_told(difference(first, some, clusters))}"))
+            line = f"{tagger.spec.name:24}{part:18}{len(names):4}  {_with_interval(interval(some, clusters))}"
+            print(
+                line + ("" if own is right[0] else f"; {_with_interval(difference(first, some, clusters))}")
+            )
 
 
-def _told(figure: Interval) -> str:
+def _with_interval(figure: Interval) -> str:
     return f"{figure.value:.1f} [{figure.low:.1f}, {figure.high:.1f}]"
 
 

@@ -89,19 +89,22 @@ def main() -> None:
     for name, default in (("submissions", 2_000), ("reviewers", 3_000), ("papers", 20)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--encoder", default="minilm")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     program = made_program(
-        asked.corpus, n_submissions=asked.submissions, n_reviewers=asked.reviewers, n_papers=asked.papers
+        options.corpus,
+        n_submissions=options.submissions,
+        n_reviewers=options.reviewers,
+        n_papers=options.papers,
     )
     console, clock = Console(), _Clock()
-    data = asked.out / "collection"
-    annotator = load_annotator(asked.encoder, device="cpu")
+    data = options.out / "collection"
+    annotator = load_annotator(options.encoder, device="cpu")
     encoding = clock.measure(
         f"encode and index {len(program.papers):,} papers",
         lambda: matched_papers(program.papers, data, annotator, device="cpu", on_progress=_silent),
     )
     del annotator
-    half = asked.submissions // 2
+    half = options.submissions // 2
     killed = multiprocessing.get_context("spawn").Process(target=_matched, args=(program, data, half))
     before = clock.measure(
         f"compare until killed after {half:,} submissions", lambda: (killed.start(), killed.join())
@@ -109,14 +112,14 @@ def main() -> None:
     found: list[Match] = []
     after = clock.measure("compare the rest", lambda: found.append(_matched(program, data)))
     (match,) = found
-    clock.measure("write scores and Parquet", lambda: write_scores(match, asked.out))
-    quotas = Quotas(3, max(4, 2 * 3 * asked.submissions // asked.reviewers), Aim.TOTAL)
+    clock.measure("write scores and Parquet", lambda: write_scores(match, options.out))
+    quotas = Quotas(3, max(4, 2 * 3 * options.submissions // options.reviewers), Aim.TOTAL)
     assigned = []
     clock.measure("assign three each", lambda: assigned.append(match.assigned(quotas)))
     clock.measure(
         "explain and write the report",
         lambda: write_report(
-            asked.out / "report.html", match, assigned[0], n_shown=5, command="", on_progress=_silent
+            options.out / "report.html", match, assigned[0], n_shown=5, command="", on_progress=_silent
         ),
     )
     console.print(clock.table)

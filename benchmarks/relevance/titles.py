@@ -26,10 +26,10 @@ LIMIT = 10
 _MAX_TYPED = 24
 
 
-def times_ms(ask: Callable[[str], object], asked: Sequence[str]) -> list[float]:
+def times_ms(ask: Callable[[str], object], texts: Sequence[str]) -> list[float]:
     """Return how long each of ``asked`` takes, in milliseconds."""
     times = []
-    for text in asked:
+    for text in texts:
         started = time.perf_counter()
         ask(text)
         times.append((time.perf_counter() - started) * 1000)
@@ -91,15 +91,20 @@ def main() -> None:
         "the same, every letter as a word of its own",
         times_ms(lambda text: titles.beginning(text, limit=LIMIT), [worst] * 20),
     )
-    asked = {i: mistyped(texts[i], rng) for i in sample}
-    show("mistyped titles", times_ms(lambda text: titles.like(text, limit=LIMIT), list(asked.values())))
+    mistyped_texts = {i: mistyped(texts[i], rng) for i in sample}
+    show(
+        "mistyped titles",
+        times_ms(lambda text: titles.like(text, limit=LIMIT), list(mistyped_texts.values())),
+    )
     longest = max(texts, key=len)
     show(
         f"the longest title, {len(longest)} characters",
         times_ms(lambda text: titles.like(text, limit=LIMIT), [longest] * 20),
     )
-    first = sum(found[0].position == i for i, text in asked.items() if (found := titles.like(text, limit=1)))
-    print(f"mistyped titles that come first: {first} of {len(asked)}")
+    first = sum(
+        found[0].position == i for i, text in mistyped_texts.items() if (found := titles.like(text, limit=1))
+    )
+    print(f"mistyped titles that come first: {first} of {len(mistyped_texts)}")
 
 
 if __name__ == "__main__":

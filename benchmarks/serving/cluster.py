@@ -67,12 +67,12 @@ def main() -> None:
     papers = [
         snapshot.paper(int(each)).id for each in snapshot.positions[:: max(1, len(snapshot) // given.queries)]
     ]
-    for name, asked in KINDS.items():
+    for name, query_of in KINDS.items():
         for engine in (here, there):  # loads scales and compiles machine code
-            engine.search(asked(papers[0]))
+            engine.search(query_of(papers[0]))
         times: list[tuple[float, float]] = []
         for paper in papers[: given.queries]:
-            (own_ms, own), (other_ms, other) = (timed(engine, asked(paper)) for engine in (here, there))
+            (own_ms, own), (other_ms, other) = (timed(engine, query_of(paper)) for engine in (here, there))
             assert repr(own) == repr(other), paper
             times.append((own_ms, other_ms))
         medians = [statistics.median(each) for each in zip(*times, strict=True)]

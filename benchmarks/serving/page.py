@@ -82,8 +82,8 @@ def durations(page: Page, kinds: set[str], n_done: int) -> list[float]:
     for name, start, duration in page.evaluate("window.slow.splice(0)"):
         if name in kinds:
             by_start[round(start)] = max(duration, by_start.get(round(start), 0.0))
-    told = sorted(by_start.values(), reverse=True)[:n_done]
-    return told + [MIN_MS] * (n_done - len(told))
+    longest = sorted(by_start.values(), reverse=True)[:n_done]
+    return longest + [MIN_MS] * (n_done - len(longest))
 
 
 def pointed(page: Page) -> list[float]:
@@ -120,8 +120,8 @@ def clicked(page: Page) -> list[float]:
 def measure(browser: Browser, address: str, papers: Sequence[tuple[str, str]]) -> None:
     """Measure paints and interactions for ``papers``, (id, title) each."""
     paths = [f"/?paper={quote(name)}" for name, _ in papers]
-    for label, asked in (("first paint, empty page", ["/"] * len(paths)), ("first paint, results", paths)):
-        times, shift = first_paints(browser, address, asked)
+    for label, opened in (("first paint, empty page", ["/"] * len(paths)), ("first paint, results", paths)):
+        times, shift = first_paints(browser, address, opened)
         show(f"{label} (layout shift {shift:.3f})", times, most=1000)
     page = browser.new_context(base_url=address, viewport=SIZE).new_page()
     done: dict[str, list[float]] = {"pointing": [], "Tab": [], "typing": [], "a facet's results": []}

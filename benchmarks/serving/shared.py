@@ -19,7 +19,7 @@ from benchmarks.serving.start import served
 _FIELDS = ("Rss", "Pss", "Pss_Anon", "Pss_File", "Private_Dirty")
 
 
-def held(process: subprocess.Popen[bytes]) -> dict[str, float]:
+def memory_mib(process: subprocess.Popen[bytes]) -> dict[str, float]:
     """Return the memory of a process by the kernel's count, in MiB."""
     lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     sizes = dict(line.split(":") for line in lines if ":" in line)
@@ -65,7 +65,7 @@ def main() -> None:
             port = given.port + number
             processes.append(served(given.data, port)[0])
             ask(port, drawn(port, given.queries, seed=0))
-            each = [held(process) for process in processes]
+            each = [memory_mib(process) for process in processes]
             figures[f"{number + 1}"] = {"Pss of all": round(sum(own["Pss"] for own in each), 1), "each": each}
     finally:
         for process in processes:

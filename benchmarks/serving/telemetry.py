@@ -68,9 +68,9 @@ def main() -> None:
         client(traced, engine, observed=True) as all_of_it,
     ):
         for _ in range(given.times):
-            for name, asked in zip(ms, (none, measured, all_of_it), strict=True):
+            for name, tested in zip(ms, (none, measured, all_of_it), strict=True):
                 started, used = time.perf_counter(), time.process_time()
-                answer = asked.post("/v1/search", content=body, headers={"Content-Type": "application/json"})
+                answer = tested.post("/v1/search", content=body, headers={"Content-Type": "application/json"})
                 ms[name].append((time.perf_counter() - started) * 1000)
                 cpu[name].append((time.process_time() - used) * 1000)
                 assert answer.status_code == 200

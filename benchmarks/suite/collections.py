@@ -131,9 +131,9 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
     for number, place in zip(drawn, places, strict=True):
         paper = papers[number]
         vectors = snapshot.gather(np.array([place]))[0]
-        asked = Paper("", paper.title, paper.abstract, paper.sentences)
+        pasted_paper = Paper("", paper.title, paper.abstract, paper.sentences)
         by_id = SearchQuery((Seed(paper.id),), limit=LIMIT)
-        by_text = SearchQuery((Seed(paper=asked),), limit=LIMIT)
+        by_text = SearchQuery((Seed(paper=pasted_paper),), limit=LIMIT)
         words = paper.sentences[0].text
         by_words = SearchQuery((Seed(text=words),), limit=LIMIT)
         for spent, actions in (
@@ -149,8 +149,10 @@ def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
                 pasted,
                 {
                     OURS: partial(engine.search, by_text),
-                    "the encoder alone": partial(encoder.encode, [asked]),
-                    **({_TXTAI: partial(neighbour.search, asked, LIMIT, encoder)} if neighbour else {}),
+                    "the encoder alone": partial(encoder.encode, [pasted_paper]),
+                    **(
+                        {_TXTAI: partial(neighbour.search, pasted_paper, LIMIT, encoder)} if neighbour else {}
+                    ),
                 },
             ),
             (

@@ -42,12 +42,12 @@ def rows(folder: Path) -> Iterator[Row]:
 
 def _clients(address: str, ids: list[str]) -> Iterator[Row]:
     """Yield searches per second by number of clients, in turns; answers other than 200 are counted."""
-    asked: dict[int, list[_Window]] = {n_clients: [] for n_clients in CLIENTS}
+    windows_by_clients: dict[int, list[_Window]] = {n_clients: [] for n_clients in CLIENTS}
     for _ in range(_WINDOWS):
-        for n_clients, windows in asked.items():
+        for n_clients, windows in windows_by_clients.items():
             windows.append(_measure_window(address, ids, n_clients))
-    alone = [window.rate for window in asked[1]]
-    for n_clients, windows in asked.items():
+    alone = [window.rate for window in windows_by_clients[1]]
+    for n_clients, windows in windows_by_clients.items():
         ratios = [window.rate / one for window, one in zip(windows, alone, strict=True)]
         low, middle, high = statistics.quantiles(ratios, n=4)
         took = [each for window in windows for each in window.took]
@@ -75,9 +75,9 @@ def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
     pages: dict[str, list[float]] = {OURS: [], _AS_JSON: []}
     for name in ids[:_ROUNDS]:
         body = {"query": {"paper_id": name}, "limit": 20}
-        for kind, asked in ((OURS, body), ("scores and metadata alone", {**body, "include": []})):
+        for kind, request in ((OURS, body), ("scores and metadata alone", {**body, "include": []})):
             start = time.perf_counter()
-            answer = client.post("/v1/search", json=asked)
+            answer = client.post("/v1/search", json=request)
             spent[kind].append(time.perf_counter() - start)
             answer.raise_for_status()
             if kind == OURS:
@@ -120,7 +120,7 @@ class _Window:
 
 def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
     """Search with ``n_clients`` clients without pause, each on one connection."""
-    asked = _Window()
+    window = _Window()
     ends = time.perf_counter() + SECONDS
 
     def ask(first: int) -> None:
@@ -130,9 +130,9 @@ def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
                 start = time.perf_counter()
                 answer = client.post("/v1/search", json={"query": {"paper_id": ids[number % len(ids)]}})
                 if answer.status_code == httpx.codes.OK:
-                    asked.took.append(time.perf_counter() - start)
+                    window.took.append(time.perf_counter() - start)
                 else:
-                    asked.others[answer.status_code] += 1
+                    window.others[answer.status_code] += 1
                 number += 1
 
     threads = [threading.Thread(target=ask, args=(17 * number,)) for number in range(n_clients)]
@@ -140,4 +140,4 @@ def _measure_window(address: str, ids: list[str], n_clients: int) -> _Window:
         thread.start()
     for thread in threads:
         thread.join()
-    return asked
+    return window

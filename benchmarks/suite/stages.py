@@ -32,11 +32,11 @@ _SAID: Final = {
 def rows(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:
     """Yield the stages of searches by id, of a pasted paper and by a typed sentence, as shares of each."""
     drawn = np.random.default_rng(2).choice(len(papers), min(_QUERIES, len(papers)), replace=False).tolist()
-    asked = [papers[number] for number in drawn]
-    pasted = [Paper("", each.title, each.abstract, each.sentences) for each in asked]
-    typed = [each.sentences[0].text for each in asked]
+    chosen = [papers[number] for number in drawn]
+    pasted = [Paper("", each.title, each.abstract, each.sentences) for each in chosen]
+    typed = [each.sentences[0].text for each in chosen]
     for kind, seeds, encoded in (
-        ("by id", [Seed(each.id) for each in asked], None),
+        ("by id", [Seed(each.id) for each in chosen], None),
         ("of a pasted paper", [Seed(paper=each) for each in pasted], pasted),
         ("by a typed sentence", [Seed(text=each) for each in typed], [one_sentence(each) for each in typed]),
     ):

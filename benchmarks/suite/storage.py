@@ -114,12 +114,12 @@ def cold_reads() -> Iterator[Row]:
 
 
 def _rows(spent: dict[str, list[float]], read_mb: dict[str, float]) -> Iterator[Row]:
-    asked_mb = _PAPERS_READ * _SENTENCES * _DIM * 2 / 1e6
-    cold = read_mb[OURS] >= asked_mb
-    told = (
-        f"{read_mb[OURS]:.0f} MB were read from the disk for {asked_mb:.0f}, {read_mb[_TOUCH]:.0f} by theirs"
+    wanted_mb = _PAPERS_READ * _SENTENCES * _DIM * 2 / 1e6
+    cold = read_mb[OURS] >= wanted_mb
+    amounts = (
+        f"{read_mb[OURS]:.0f} MB were read from the disk for {wanted_mb:.0f}, {read_mb[_TOUCH]:.0f} by theirs"
     )
-    note = told if cold else f"not cold, so without a goal: {told}"
+    note = amounts if cold else f"not cold, so without a goal: {amounts}"
     what = f"vectors of {_PAPERS_READ:,} random papers of {_PAPERS:,} that are not in memory"
     yield beside(spent, _TOUCH, goal="P8", what=what, least=50.0 if cold else None, note=note)
     yield beside(spent, _BARE, goal="P8", what=what, inverted=True, note="what the disk takes, at least")

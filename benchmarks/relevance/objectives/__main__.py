@@ -126,9 +126,9 @@ def run_row(name: str, csfcube: Path, scifact: Path, work: Path, budget: Budget)
 def train_row(name: str, work: Path, budget: Budget) -> dict[str, Any]:
     """Train one row, unless it is trained already; return time, memory and losses."""
     to = work / "runs" / file_name(name)
-    told = to / "cost.json"
-    if told.exists():
-        return dict(json.loads(told.read_text(encoding="utf-8")))
+    cost_file = to / "cost.json"
+    if cost_file.exists():
+        return dict(json.loads(cost_file.read_text(encoding="utf-8")))
     recipe = recipes()[name]
     with (work / "training.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -152,7 +152,7 @@ def train_row(name: str, work: Path, budget: Budget) -> dict[str, Any]:
         "first_loss": float(np.mean(history.losses[:tenth])),
         "last_loss": float(np.mean(history.losses[-tenth:])),
     }
-    _write(told, row)
+    _write(cost_file, row)
     return row
 
 

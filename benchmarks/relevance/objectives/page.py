@@ -38,15 +38,15 @@ class Figure:
         return self.low > 0 or self.high < 0
 
 
-def page(told: Mapping[str, Any]) -> str:
+def page(results: Mapping[str, Any]) -> str:
     """Return the page, in Markdown."""
-    machine, steps = told["machine"], told["steps"]
+    machine, steps = results["machine"], results["steps"]
     place = f"Machine: {machine['processor']}, one thread"
-    if told["gpu"] is not None:
-        place = f"Trained on an {told['gpu']}, measured on: {machine['processor']}"
-        if here := [f"`{row['name']}`" for row in told["rows"] if "objective" in row and not row["gpu"]]:
+    if results["gpu"] is not None:
+        place = f"Trained on an {results['gpu']}, measured on: {machine['processor']}"
+        if here := [f"`{row['name']}`" for row in results["rows"] if "objective" in row and not row["gpu"]]:
             place += f", which also trained {', '.join(here)}"
-    figures = [Figure(**own) for own in told["figures"]]
+    figures = [Figure(**own) for own in results["figures"]]
     parts = [
         "# Every training objective on the same data",
         (
@@ -55,7 +55,7 @@ def page(told: Mapping[str, Any]) -> str:
             "[Training](../how-to/training.md) says what each objective is, and what we conclude."
         ),
         (
-            f"Each row begins with `{told['encoder']}` and learns from the same {told['examples']:,} "
+            f"Each row begins with `{results['encoder']}` and learns from the same {results['examples']:,} "
             f"co-cited pairs for {steps['n_steps']} steps of {steps['batch']}: low-rank changes of rank 16, "
             f"rate {steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, "
             f"seed {steps['seed']}. Rows that are mixed take a quarter of their examples from as many "
@@ -73,9 +73,9 @@ def page(told: Mapping[str, Any]) -> str:
     for name, title in _SETS.items():
         own = [figure for figure in figures if figure.set == name]
         for measure in dict.fromkeys(figure.measure for figure in own):
-            parts.append(f"## {title.format(**told['sets'][name])}: {measure}")
+            parts.append(f"## {title.format(**results['sets'][name])}: {measure}")
             parts.append(_table([figure for figure in own if figure.measure == measure]))
-    parts += ["## Time and memory", _costs(told["rows"], told["gpu"])]
+    parts += ["## Time and memory", _costs(results["rows"], results["gpu"])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -91,25 +91,25 @@ def _table(figures: list[Figure]) -> str:
 def _cell(figure: Figure) -> str:
     if figure.row == BEGUN_WITH:
         return f"{figure.value:.1f}"
-    told = f"{figure.difference:+.1f} [{figure.low:.1f}, {figure.high:.1f}]"
-    return f"**{told}**" if figure.resolvable else told
+    text = f"{figure.difference:+.1f} [{figure.low:.1f}, {figure.high:.1f}]"
+    return f"**{text}**" if figure.resolvable else text
 
 
 def _costs(rows: list[dict[str, Any]], gpu: str | None) -> str:
     """Return the training speed in papers a second, the peak memory, and the loss at both ends."""
     trained = [row for row in rows if "objective" in row and row["gpu"] == gpu]
     least = min((row["peak_before_mib"] for row in trained), default=0.0)
-    losses_told = "the loss, mean of the first and of the last tenth of the steps."
+    losses_note = "the loss, mean of the first and of the last tenth of the steps."
     text = (
         "Training on one thread: papers a second of processor time, forwards and backwards; the most memory "
         f"that the process held, of which {least:,.0f} MiB and more are libraries, data and the encoder; "
-        f"{losses_told} Other work ran beside on the machine, which moves a speed by a fifth."
+        f"{losses_note} Other work ran beside on the machine, which moves a speed by a fifth."
     )
     if gpu is not None:
         text = (
             f"Training on an {gpu}, one row at a time: papers a second, forwards and backwards (the first "
             "row also waits for the GPU's libraries to start); the most memory of the GPU that tensors took, "
-            f"of which {least:,.0f} MiB and more are the encoder; {losses_told}"
+            f"of which {least:,.0f} MiB and more are the encoder; {losses_note}"
         )
     table = [["objective", "papers a second", "peak, MiB", "loss, first", "last"]]
     for row in trained:
@@ -130,8 +130,8 @@ def _lines(rows: list[list[str]]) -> Iterator[str]:
 
 def write_page(file: Path) -> None:
     """Write the page next to the file of figures."""
-    told = json.loads(file.read_text(encoding="utf-8"))
-    file.with_suffix(".md").write_text(page(told), encoding="utf-8")
+    results = json.loads(file.read_text(encoding="utf-8"))
+    file.with_suffix(".md").write_text(page(results), encoding="utf-8")
 
 
 if __name__ == "__main__":
