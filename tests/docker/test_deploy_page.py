@@ -54,10 +54,10 @@ def test_the_first_search_sends_a_key_and_a_query() -> None:
     (words,) = (each for each in commands() if each[0] == "curl" and each[2].endswith("/v1/search"))
     headers = {words[i + 1] for i, word in enumerate(words) if word == "-H"}
     assert {"Authorization: Bearer KEY", "Content-Type: application/json"} == headers
-    asked = SearchIn.model_validate_json(words[words.index("-d") + 1])
-    assert isinstance(asked.query, IndexedIn)
+    request = SearchIn.model_validate_json(words[words.index("-d") + 1])
+    assert isinstance(request.query, IndexedIn)
     papers = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
-    assert asked.query.paper_id in {paper["id"] for paper in papers}
+    assert request.query.paper_id in {paper["id"] for paper in papers}
 
 
 def test_settings_are_those_of_akin() -> None:

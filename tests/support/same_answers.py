@@ -27,8 +27,8 @@ def assert_same_answers(one: Snapshot, other: Snapshot, ids: Iterable[str], *, l
     assert ids_of(one) == ids_of(other)
     sampled, sampled_there = ([each.paper(int(i)).id for i in each.sample(50)] for each in (one, other))
     assert sampled == sampled_there
-    asked = tuple(ids)
-    found = (found_by(each, *asked, limit=limit) for each in (one, other))
+    query_ids = tuple(ids)
+    found = (found_by(each, *query_ids, limit=limit) for each in (one, other))
     for here, there in zip(*found, strict=True):
         assert here.keys() == there.keys()
         np.testing.assert_allclose([here[key] for key in there], list(there.values()), atol=1e-6)

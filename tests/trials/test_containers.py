@@ -29,7 +29,7 @@ from tests.support.containers.images import DOCKERFILES
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import find_programs
 from tests.support.servers.redis import RedisServer
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 
 CPU, CUDA = DOCKERFILES
 pytestmark = pytest.mark.trial
@@ -74,7 +74,7 @@ def serving(
     """Yield the service's process and a client with a key."""
     started = time.monotonic()
     with running(machine, name, "Serving") as (process, line):
-        tell(f"ready after {time.monotonic() - started:.1f} s")
+        print_figure(f"ready after {time.monotonic() - started:.1f} s")
         port = line.split("http://0.0.0.0:")[1].split()[0]
         with httpx.Client(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=60

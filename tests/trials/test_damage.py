@@ -19,7 +19,7 @@ from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
 from tests.support.examples.models.tiny_bert import write_tiny_bert
-from tests.support.trials.asked import SEED, tell, trials
+from tests.support.trials.settings import SEED, print_figure, trials
 
 RESTED_S = 2.1  # a file unchanged for this long is remembered as verified
 # Each file is damaged a few times, and many times in the long trial.
@@ -95,7 +95,7 @@ def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
         path.write_bytes(damaged)
         assert_found(data, path)
     assert 14 == len(open_snapshot(data))
-    tell(f"{n_times:,} flipped bits: all found")
+    print_figure(f"{n_times:,} flipped bits: all found")
 
 
 @TIMES
@@ -107,7 +107,7 @@ def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
         path.write_bytes(content[:end])
         assert_found(data, path)
     assert 14 == len(open_snapshot(data))
-    tell(f"{n_times:,} files cut short: all found")
+    print_figure(f"{n_times:,} files cut short: all found")
 
 
 def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:

@@ -18,7 +18,7 @@ from service.api.exports import to_bibtex
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.outside_data import outside_data
 from tests.support.packages import build, executed, install, run
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 
 N_PAPERS = 300
 N_ENTRIES = 200
@@ -92,4 +92,4 @@ def test_a_search_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     steps.append(("`akin search` prints a table of problems, methods and results", time.monotonic()))
     head, _, *rows = [line for line in found.splitlines() if line.startswith("| ")]
     assert ("| Paper | Problem | Method | Result |", 10) == (head, len(rows))
-    tell("\n".join(table(steps)))
+    print_figure("\n".join(table(steps)))

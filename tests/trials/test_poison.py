@@ -12,8 +12,8 @@ import pytest
 from service.app import create_app
 from service.settings import Settings
 from tests.support.servers.asgi import MARK, Answer, Application, Poison, endpoints, raw_path
-from tests.support.trials.asked import tell
 from tests.support.trials.poison import examples, parameters, poisons, schema_of
+from tests.support.trials.settings import print_figure
 
 APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
@@ -151,6 +151,6 @@ def test_no_input_breaks_an_endpoint(application: Application, method: str, path
         found = list(faults(answer))
         wrong += [f"{poison.name}: {', '.join(found)} {answer.content[:200]!r}"] if found else []
         n += 1
-    tell(f"{method} {path}: {n:,} hostile inputs, {len(wrong)} answered wrongly")
+    print_figure(f"{method} {path}: {n:,} hostile inputs, {len(wrong)} answered wrongly")
     assert n >= MIN_INPUTS // one_in
     assert [] == wrong

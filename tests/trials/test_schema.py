@@ -14,7 +14,7 @@ from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import collection
 from tests.support.servers.asgi import endpoints
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 
 SAMPLE = 1  # random request per endpoint
 TRIAL = 1_000
@@ -41,7 +41,7 @@ def test_the_openapi_document_is_true(app: FastAPI, n_examples: int) -> None:
     from tests.support.trials import schema  # noqa: PLC0415 - see there
 
     seen = schema.run(app, n_examples=n_examples, whole=n_examples == TRIAL)
-    tell(seen)
+    print_figure(seen)
     assert not seen.wrong, "\n\n".join([str(seen), *seen.wrong.values()])
-    assert seen.asked.total() >= MIN_REQUESTS[n_examples]
-    assert {f"{method} {path}" for method, path in endpoints(app)} == set(seen.asked)
+    assert seen.requests.total() >= MIN_REQUESTS[n_examples]
+    assert {f"{method} {path}" for method, path in endpoints(app)} == set(seen.requests)

@@ -25,7 +25,7 @@ from models.types import Paper
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
 from tests.support.same_answers import assert_same_answers, ids_of
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 
 N_COMMANDS = 12
 # Of all 52 seeds this one notices most of the possible faults of merges.
@@ -273,7 +273,7 @@ def assert_stays_right(run: Callable[[Grown], str], seed: int, tmp_path: Path, h
     for _ in range(N_COMMANDS):
         commands.append(run(grown))
         assert sorted(grown.rows) == ids_of(open_snapshot(grown.data, reread=False)), commands
-    tell(f"seed {seed}: {commands}")
+    print_figure(f"seed {seed}: {commands}")
     assert_as_built_at_once(grown, tmp_path, hashing)
 
 

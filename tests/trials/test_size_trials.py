@@ -16,7 +16,7 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment_writer import KeptPart
 from models.encoder import Encoder
 from tests.support.builds import build_quietly, many_papers, write_corpus
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 from tests.support.trials.sizes import MadePart
 
 # Papers, and characters per abstract; in the trial over 2 GiB together, more than an Arrow column holds.
@@ -49,7 +49,7 @@ def test_any_size_of_abstracts_is_compacted(
     manifest = compact(data, snapshot, device="cpu", keep=1)
     took_s = time.perf_counter() - started
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    tell(
+    print_figure(
         f"{abstracts / 2**30:.2f} GiB of abstracts: made in {made_s:.0f} s, compacted in {took_s:.0f} s, "
         f"peak memory {peak_gib:.1f} GiB"
     )

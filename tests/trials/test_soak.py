@@ -10,7 +10,7 @@ from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 from tests.support.trials.soak import Held, Soak, for_seconds
 
 HOUR_S = 3600.0
@@ -21,7 +21,7 @@ FEW = 12  # files and threads that come and go with requests
 def shown(number: int, held: Held) -> None:
     """Print a line every 50 rounds."""
     if number % 50 == 0:
-        tell(f"round {number}: {held}")
+        print_figure(f"round {number}: {held}")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_service_holds_no_more_after_an_hour(
         soak = Soak(str(client.base_url), process.pid, ids, n_readers)
         soak.run(goes_on(), shown)
     grown = {what: soak.grown(what) for what in ("memory_mib", "files", "threads")}
-    tell(f"{len(soak.held)} rounds, {soak.n_asked:,} requests; {grown}")
+    print_figure(f"{len(soak.held)} rounds, {soak.n_requests:,} requests; {grown}")
     assert [] == soak.wrong
     for what, more in most.items():
         before, after = grown[what]

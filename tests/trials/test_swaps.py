@@ -11,7 +11,7 @@ from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
-from tests.support.trials.asked import trials
+from tests.support.trials.settings import trials
 from tests.support.trials.swaps import Seen, run
 
 

@@ -25,7 +25,7 @@ from service.web.address.page_query import PageQuery
 from service.web.library import MAX_LIBRARY_BYTES, MAX_LISTED
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import Page, asked_by
+from tests.support.examples.pages import Page, query_of
 from tests.support.servers.browser import VisitFn, barriers
 from tests.support.servers.patience import soon
 
@@ -136,7 +136,7 @@ def test_a_result_leads_to_the_same_search(
         soon(lambda: client.get(path).json()["state"] == "done")
         page = Page(client.get(f"{path.removeprefix('/v1').replace('batches', 'batch')}/papers").text)
     assert "Results 1 to 1 of 1" in page.text
-    links = [asked_by(each["href"]) for each in page.all("a", class_="long") if "paper=" in each["href"]]
+    links = [query_of(each["href"]) for each in page.all("a", class_="long") if "paper=" in each["href"]]
     # The links of the found papers start from those papers.
     assert [expected] == links[:1] if expected else PageQuery(paper=IDS[4]) not in links
 

@@ -16,7 +16,7 @@ from service.web.address.page_query import Order, PageQuery, View
 from service.web.views.results.cards import in_short
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
+from tests.support.examples.pages import PAPER, Page, page_at, query_of, ranked_ids
 
 OTHER, THIRD = "demo:p02-m00", "demo:p03-m00"
 SEVERAL = "Rivers flood towns. We fit a graph network. It forecasts floods."
@@ -53,12 +53,12 @@ def box(page: Page) -> dict[str, str]:
 
 def mending(page: Page) -> PageQuery:
     """Return the query of the main link of an error page."""
-    return asked_by(page.all("a", class_="main")[0]["href"])
+    return query_of(page.all("a", class_="main")[0]["href"])
 
 
 def links(page: Page) -> list[PageQuery]:
     """Return the queries of the links of a page."""
-    return [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    return [query_of(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
 
 
 @pytest.mark.parametrize("name", ["10.1234/nowhere", "arXiv:2212.99999"])
@@ -156,7 +156,7 @@ def test_nothing_is_offered_where_nothing_is_left(client: TestClient) -> None:
 def test_without_the_first_paper_the_rest_stays(client: TestClient, asked: PageQuery) -> None:
     """Removing the first paper keeps papers to avoid and filters."""
     page = page_at(client, asked.address())
-    assert asked.without_start() == asked_by(page.all("a", id="part-1")[0]["href"])
+    assert asked.without_start() == query_of(page.all("a", id="part-1")[0]["href"])
 
 
 @pytest.mark.parametrize("own", [f"paper={PAPER}", f"like={PAPER}", "text=floods"])
@@ -164,7 +164,7 @@ def test_papers_to_avoid_go_with_the_last_to_be_like(client: TestClient, own: st
     """They alone are no search, so the link that takes the last other paper away leaves only the filters."""
     page = page_at(client, f"/?{own}&not={OTHER}&from=2015")
     (away,) = page.all("a", id="part-1")
-    assert PageQuery(year_from=2015) == asked_by(away["href"])
+    assert PageQuery(year_from=2015) == query_of(away["href"])
     assert ranked_ids(page_at(client, away["href"]))
 
 
@@ -236,13 +236,13 @@ def test_a_text_of_several_sentences_may_be_an_abstract(client: TestClient) -> N
     """A text of several sentences gets a link to search it as an abstract, even if it is too long."""
     asked = PageQuery(text=SEVERAL, facets=(Facet.METHOD,), year_from=2015, limit=25)
     page = page_at(client, asked.address())
-    pasted = asked_by(page.all("a", id="as-abstract")[0]["href"])
+    pasted = query_of(page.all("a", id="as-abstract")[0]["href"])
     assert PageQuery(abstract=SEVERAL, year_from=2015, limit=25) == pasted
     assert 3 == len(page_at(client, pasted.address()).all("li", class_="choice"))
     assert [] == page_at(client, "/?text=We+count+floods.").all("a", id="as-abstract")
     long = page_at(client, PageQuery(text=SEVERAL * 40).address(), status=422)
     assert "at most 2,000 characters" in long.text
-    assert PageQuery(abstract=SEVERAL * 40) == asked_by(long.all("a", id="as-abstract")[0]["href"])
+    assert PageQuery(abstract=SEVERAL * 40) == query_of(long.all("a", id="as-abstract")[0]["href"])
     assert "maxlength" not in box(long)
 
 
@@ -251,7 +251,7 @@ def test_a_text_beside_further_papers_keeps_its_facets(client: TestClient) -> No
     page = page_at(client, f"/?text=floods&like={OTHER}")
     (method,) = page.all("a", id="facet-method")
     asked = PageQuery(text="floods", facets=(Facet.METHOD,), like=(Further(OTHER),))
-    assert asked == asked_by(method["href"])
+    assert asked == query_of(method["href"])
     assert 10 == len(page_at(client, asked.address()).all("article"))
 
 

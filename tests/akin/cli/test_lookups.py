@@ -52,7 +52,7 @@ def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: Lookup
     ):
         assert unspaced(said) in unspaced(shown)
     assert '"arxiv:9912.00007","Primes"' in table.read_text(encoding="utf-8")
-    assert [] == services.asked
+    assert [] == services.urls
 
 
 def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
@@ -62,9 +62,9 @@ def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
     assert "Looked up 1 entries, found 1." in shown
     assert "Indexed 2 papers" in shown
     assert "1 abstract came from --fetch." in shown
-    assert 1 == len(services.asked)
+    assert 1 == len(services.urls)
     assert "2 papers were already there" in index(corpus, "--data", tmp_path / "data")
-    assert 1 == len(services.asked)
+    assert 1 == len(services.urls)
 
 
 def test_a_list_of_ids_alone(tmp_path: Path, services: LookupServices) -> None:

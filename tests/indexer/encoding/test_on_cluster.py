@@ -35,14 +35,14 @@ def test_gpus_are_used_where_the_device_is_not_the_processor(
     """GPUs are requested unless the device is the CPU, by either of its names."""
     ray.machines = {"a": {"CPU": 1.0, "GPU": 1.0}}
     assert 1 == len(EncodeOnCluster("", hashing_annotator, device=device).actors)
-    assert n_gpus == ray.asked_for["num_gpus"]
+    assert n_gpus == ray.options["num_gpus"]
 
 
 def test_gpus_that_no_machine_has_are_refused(ray: PretendedRay) -> None:
     """If a GPU is requested and no machine has one, the error says so; nothing is encoded on processors."""
     with pytest.raises(InputError, match=r"'cuda:1' was requested, but Ray knows no GPU"):
         EncodeOnCluster("", hashing_annotator, device="cuda:1")
-    assert not ray.asked_for
+    assert not ray.options
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_processes_share_gpus(device: str, n_actors: int, share: float, ray: Pre
     ray.machines = {"a": {"CPU": 2.0, "GPU": 2.0}}
     encode = EncodeOnCluster("", hashing_annotator, device=device, per_gpu=3)
     assert n_actors == len(encode.actors)
-    assert share == ray.asked_for["num_gpus"]
+    assert share == ray.options["num_gpus"]
     assert PARTS_PER_DEVICE * n_actors == encode.at_once
 
 

@@ -108,7 +108,7 @@ def test_a_busy_process_can_say_that_it_is_there(
     shards.serve(manifest)
     shards._look(next(iter(shards.replicas)))
     assert ["looks", "looks"] == ray.groups
-    assert {"looks": 1} == ray.asked_for["concurrency_groups"]
+    assert {"looks": 1} == ray.options["concurrency_groups"]
     shards.close()
 
 

@@ -216,7 +216,7 @@ def test_a_shard_uses_the_gpu_that_it_was_given(
     ray.machines = {name: {"CPU": 1.0, "GPU": 1.0} for name in "ab"}
     shards_of(tmp_path, device=device).close()
     assert [own, own] == [each.device for each in ray.shards]
-    assert n_gpus == ray.asked_for["num_gpus"]
+    assert n_gpus == ray.options["num_gpus"]
 
 
 def test_an_old_generation_that_is_opened_moves_no_segment(

@@ -165,8 +165,8 @@ class Machine:
 
     def health(self, name: str, port: int) -> int:
         """Return the exit status of the image's health check, run like a service on this port."""
-        asked = replace(self, variables={**self.variables, "AKIN_PORT": str(port)})
-        return asked.run(name, self.image(name).healthcheck).returncode
+        machine = replace(self, variables={**self.variables, "AKIN_PORT": str(port)})
+        return machine.run(name, self.image(name).healthcheck).returncode
 
     def start(
         self, name: str, command: Sequence[str] | None = None, **streams: Any

@@ -53,12 +53,12 @@ class LookupServices:
     """
 
     def __init__(self, down: str = "") -> None:
-        self.asked: list[httpx.URL] = []
+        self.urls: list[httpx.URL] = []
         self._down = down
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
-        self.asked.append(request.url)
+        self.urls.append(request.url)
         host = request.url.host
         if host == self._down:
             return httpx.Response(503)

@@ -47,11 +47,11 @@ def page_at(client: TestClient, address: str, *, status: int = 200) -> Page:
     return Page(answer.text)
 
 
-def asked_by(link: str) -> PageQuery:
+def query_of(link: str) -> PageQuery:
     """Return the query of a link of a page."""
     return PageQuery.of(QueryParams(urlsplit(link).query))
 
 
 def ranked_ids(page: Page) -> list[str]:
     """Return the ids of the results, best first."""
-    return [asked_by(each["href"]).paper for each in page.all("a", title="Start")]
+    return [query_of(each["href"]).paper for each in page.all("a", title="Start")]

@@ -55,7 +55,7 @@ class PretendedShard:
         self.on = on
         self.left_s: list[float | None] = []
         # The function that its searches return the result of; it receives the request.
-        self.answer: Callable[[Any], object] = lambda asked: asked
+        self.answer: Callable[[Any], object] = lambda request: request
 
     def open(self, generation: Generation, names: Sequence[str]) -> None:
         """Open a generation like ``Shard.open``."""
@@ -76,12 +76,12 @@ class PretendedShard:
         """Return the machine like ``Shard.machine``."""
         return self.on
 
-    def search(self, generation: Generation, asked: Any, left_s: float | None) -> object:
+    def search(self, generation: Generation, request: Any, left_s: float | None) -> object:
         """Return ``answer`` of the request instead of ``Shard.search``; by default the request itself."""
         self.left_s.append(left_s)
         if generation not in self.held:
             raise SnapshotMissingError("not open")
-        return self.answer(asked)
+        return self.answer(request)
 
     def close(self, generation: Generation) -> None:
         """Close a generation like ``Shard.close``."""
@@ -126,7 +126,7 @@ class PretendedRay:
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self.threads = threads
         self.shards: list[PretendedShard] = []
-        self.asked_for: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
         self.machines = {name: {"CPU": 1.0} for name in "ab"}
         self.cancelled: list[Future[Any]] = []
         self.groups: list[str] = []
@@ -138,7 +138,7 @@ class PretendedRay:
 
     def remote(self, **options: Any) -> Callable[[type], Any]:
         """Return a function that makes fake actors instead of those of a class."""
-        self.asked_for = options
+        self.options = options
 
         def made(on: str, device: str) -> Any:
             shard = PretendedShard(device, on)

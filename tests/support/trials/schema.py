@@ -61,15 +61,15 @@ def good_shapes_are_accepted(ctx: Any, response: Response, case: schemathesis.Ca
 class Seen:
     """The number of requests by endpoint and by status, and the findings of the checks."""
 
-    asked: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     answered: Counter[int] = field(default_factory=Counter)
     wrong: dict[str, str] = field(default_factory=dict)
     took: str = ""
 
     def __str__(self) -> str:
         return (
-            f"{self.asked.total():,} requests in {self.took}: {len(self.wrong)} findings; "
-            f"{dict(self.answered)}; {dict(self.asked)}"
+            f"{self.requests.total():,} requests in {self.took}: {len(self.wrong)} findings; "
+            f"{dict(self.answered)}; {dict(self.requests)}"
         )
 
 
@@ -86,7 +86,7 @@ def run(app: FastAPI, *, n_examples: int, whole: bool) -> Seen:
 
     @schema.hook
     def after_call(context: Any, case: schemathesis.Case, response: Response) -> None:
-        seen.asked[case.operation.label] += 1
+        seen.requests[case.operation.label] += 1
         seen.answered[response.status_code] += 1
 
     started, cpu = time.perf_counter(), time.process_time()

@@ -47,7 +47,7 @@ class Soak:
     pid: int
     ids: list[str]
     n_readers: int = 2
-    n_asked: int = 0
+    n_requests: int = 0
     wrong: list[str] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -77,7 +77,7 @@ class Soak:
         """Send a request; record a status other than ``status`` in ``wrong``."""
         answer = client.request(method, path, json=body)
         with self._lock:
-            self.n_asked += 1
+            self.n_requests += 1
             if answer.status_code != status:
                 self.wrong.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
         return answer

@@ -34,7 +34,7 @@ class Seen:
     took_ms: list[float] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, asked: str, response: httpx.Response) -> dict[str, Any]:
+    def take(self, paper_id: str, response: httpx.Response) -> dict[str, Any]:
         """Record an answer and return it; empty if the request failed."""
         if response.status_code != 200:
             with self.lock:
@@ -46,7 +46,7 @@ class Seen:
         with self.lock:
             self.searches += 1
             self.took_ms.append(response.elapsed.total_seconds() * 1000)
-            first = self.answers.setdefault((asked, generation), content)
+            first = self.answers.setdefault((paper_id, generation), content)
             if first != content or response.headers["x-akin-generation"] != generation:
                 self.mixed.append(generation)
         return answer

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.trials.asked import tell
 from tests.support.trials.crashes import make_collection
 from tests.support.trials.reruns import COMMANDS, reruns
+from tests.support.trials.settings import print_figure
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,6 @@ def test_a_killed_command_given_again_goes_on(
 ) -> None:
     """A command killed at any step, then run again, ends as if it had not been killed."""
     n_made, wrong = reruns(template, tmp_path / "trial", command, n_trials=n_trials)
-    tell(f"{command}: killed and given again {n_made} times, {len(wrong)} wrong")
+    print_figure(f"{command}: killed and given again {n_made} times, {len(wrong)} wrong")
     assert n_made
     assert [] == wrong

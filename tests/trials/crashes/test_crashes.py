@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.support.trials.asked import SEED, trials
 from tests.support.trials.crashes import OPERATIONS, Outcome, make_collection, spread, trial, unkilled
+from tests.support.trials.settings import SEED, trials
 
 SAMPLE = 3  # of the steps of each operation
 TRIALS = trials(7_500)

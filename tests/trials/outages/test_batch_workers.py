@@ -28,8 +28,8 @@ from tests.support.servers.loopback import free_port, served
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import Server
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, akin_process, service_process
-from tests.support.trials.asked import tell
 from tests.support.trials.batches import Processes, kill_at_random
+from tests.support.trials.settings import print_figure
 
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 BODY = {"seeds": IDS, "limit": 2}  # in two chunks, so that a batch can be killed in the middle
@@ -210,6 +210,6 @@ def test_ten_thousand_seeds_while_processes_are_killed(tmp_path: Path) -> None:
             came = Counter((answer.seed, answer.paper_id) for answer in client.batch_results(batch.id))
     finally:
         processes.end()
-    tell(f"{rate:.1f} seeds a second; killed: {dict(processes.n_killed)}")
+    print_figure(f"{rate:.1f} seeds a second; killed: {dict(processes.n_killed)}")
     assert Counter(enumerate(seeds)) == came
     assert 10 == processes.n_killed.total()

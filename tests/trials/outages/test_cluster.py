@@ -40,7 +40,7 @@ from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 from tests.support.servers.ray import RayCluster
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 
 pytestmark = pytest.mark.trial
 N_PAPERS, N_SEGMENTS, N_QUERIES = 1_200, 6, 500
@@ -152,8 +152,8 @@ def test_500_queries_answer_as_on_one_machine(
         assert plain(answers[0]) == plain(answers[1])
         n_empty += not answers[0].results
     for name, own in times.items():
-        tell(f"{name}: median {statistics.median(own):.1f} ms, p95 {np.percentile(own, 95):.1f} ms")
-    tell(f"{N_QUERIES} queries equal, {n_empty} of them without results")
+        print_figure(f"{name}: median {statistics.median(own):.1f} ms, p95 {np.percentile(own, 95):.1f} ms")
+    print_figure(f"{N_QUERIES} queries equal, {n_empty} of them without results")
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ def killed(name: str, there: SearchEngine, expected: dict[float, str], kill: Any
     load.stopped.set()
     for thread in threads:
         thread.join()
-    tell(
+    print_figure(
         f"{name}: noticed after {noticed_s:.1f} s, full again after {full_s:.1f} s (of {FULL_AGAIN_S:.0f}); "
         f"answers by coverage {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, "
         f"{len(load.errors)} errors, {len(load.wrong)} wrong",
@@ -268,7 +268,9 @@ def test_with_two_processes_a_shard_nothing_is_missing(
         soon(lambda each=replica: bool(each.opened), every_s=0.05)  # type: ignore[misc]
     load.stopped.set()
     thread.join()
-    tell(f"two processes a shard: {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {load.errors[:3]}")
+    print_figure(
+        f"two processes a shard: {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {load.errors[:3]}"
+    )
     assert [1.0] == list(load.n_answers)
     assert not load.wrong
     assert not load.errors
@@ -304,7 +306,9 @@ def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held
     stopped.set()
     thread.join()
     wrong = [each for each in answers if plain(each) != expected.get(each.generation, plain(each))]
-    tell(f"{N_SWAPS} swaps: {len(answers)} answers of {len(expected)} generations, {len(wrong)} wrong")
+    print_figure(
+        f"{N_SWAPS} swaps: {len(answers)} answers of {len(expected)} generations, {len(wrong)} wrong"
+    )
     assert not wrong
     assert {1.0} == {each.coverage for each in answers}
     assert len({each.generation for each in answers}) >= N_SWAPS
@@ -333,7 +337,7 @@ def test_encoding_goes_on_when_its_processes_are_killed(
     with encode:
         build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
     here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
-    tell(f"{len(killed_pids)} processes killed while {len(there):,} papers were encoded")
+    print_figure(f"{len(killed_pids)} processes killed while {len(there):,} papers were encoded")
     assert len(killed_pids) >= 3
     for one, other in zip(here.segments, there.segments, strict=True):
         assert one.entry.files == other.entry.files
@@ -369,9 +373,9 @@ def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
                 except httpx.HTTPError as error:
                     what = type(error).__name__
                 if what not in told:
-                    tell(f"{time.monotonic() - started:.1f} s after the head was killed: {what}")
+                    print_figure(f"{time.monotonic() - started:.1f} s after the head was killed: {what}")
                 told[what] += 1
                 time.sleep(0.2)
             ended_s = time.monotonic() - started
-            tell(f"ended after {ended_s:.0f} s with {process.poll()}; {dict(told)}")
+            print_figure(f"ended after {ended_s:.0f} s with {process.poll()}; {dict(told)}")
             assert process.poll() is not None

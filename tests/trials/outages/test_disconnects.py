@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from service.api.middleware.access_log import CLIENT_GONE
-from tests.support.trials.asked import tell
 from tests.support.trials.disconnects import HEAVY, Service
+from tests.support.trials.settings import print_figure
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_work_stops_when_its_client_goes(service: Service, name: str, n_times: i
     took_ms = [seconds * 1000 for seconds, status in ended if status == CLIENT_GONE]
     assert {CLIENT_GONE} <= {status for _, status in ended} <= {200, CLIENT_GONE}
     p50, most = np.percentile(took_ms, [50, 100])
-    tell(
+    print_figure(
         f"{name}: whole {whole_s * 1000:.0f} ms; of {n_times} hung up on, {len(took_ms)} stopped after "
         f"p50 {p50:.0f}, at most {most:.0f} ms"
     )

@@ -30,7 +30,7 @@ from service.web.views.query import view_query
 from service.web.views.results.cards import web_address
 from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
+from tests.support.examples.pages import PAPER, Page, page_at, query_of, ranked_ids
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_static_files_are_kept_by_their_version_alone(client: TestClient) -> Non
             "image/svg+xml",
         }
     assert "no-store" == client.get("/static/older/page.css").headers["cache-control"]
-    for name in ("..%2fasked.py", "none.css", "..", ".", "%2e%2e"):
+    for name in ("..%2flibrary.py", "none.css", "..", ".", "%2e%2e"):
         assert 404 == client.get(f"{folder}/{name}").status_code
     with pytest.raises(KeyError):
         assets.address("none.css")
@@ -163,9 +163,9 @@ def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
     """If a form sends a facet with its sentences, a filter or further paper keeps the facet."""
     for more in ("from=2020", f"like={PAPER}", "n=25"):
         address = f"/?paper=demo:p03-m07&facet=method&s=3&s=4&{more}"
-        assert "method" in asked_by(page_at(client, address).all("a", class_="stays")[0]["href"]).facets
+        assert "method" in query_of(page_at(client, address).all("a", class_="stays")[0]["href"]).facets
     both = page_at(client, "/?paper=demo:p03-m07&unlike=method&u=3&u=4&from=2020")
-    assert (Facet.METHOD,) == asked_by(both.all("a", class_="stays")[0]["href"]).unlike_facets
+    assert (Facet.METHOD,) == query_of(both.all("a", class_="stays")[0]["href"]).unlike_facets
 
 
 def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
@@ -192,7 +192,7 @@ def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
         view = view_query(asked, paper)
         assert view is not None
         for link in (*view.facets, *view.unlike):
-            chosen = asked_by(link.href)
+            chosen = query_of(link.href)
             assert not (chosen.facets and chosen.unlike_facets)
 
 
@@ -262,8 +262,8 @@ def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
     assert ["add"] == [each["name"] for each in unlike.all("input", id="like")]
     assert ["in", "as", "in", "n"] == [each["name"] for each in unlike.all("select")]
     added = (Further("demo:p02-m00"),)
-    assert added == asked_by(unlike.all("a", class_="stays")[0]["href"]).not_like
-    assert added == asked_by(like.all("a", class_="stays")[0]["href"]).like
+    assert added == query_of(unlike.all("a", class_="stays")[0]["href"]).not_like
+    assert added == query_of(like.all("a", class_="stays")[0]["href"]).like
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_what_was_wrong_can_be_left_out(client: TestClient, wrong: str, words: s
     """A link on the error page asks the same query without the mistake."""
     page = page_at(client, f"/?paper={PAPER}{wrong}", status=422)
     assert words in page.text
-    assert kept == asked_by(page.all("a", class_="main")[0]["href"])
+    assert kept == query_of(page.all("a", class_="main")[0]["href"])
 
 
 def test_papers_to_be_unlike_stay_when_none_is_to_be_like(client: TestClient) -> None:

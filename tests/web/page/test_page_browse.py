@@ -15,7 +15,7 @@ from service.web.address.given import MAX_NAMES
 from service.web.address.page_query import PageQuery
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
+from tests.support.examples.pages import PAPER, page_at, query_of, ranked_ids
 
 DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 VENUE = "Akin demo corpus (invented)"
@@ -79,9 +79,9 @@ def test_papers_are_listed_without_a_query(client: TestClient, query: str, holds
 def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> None:
     """A title starts from its paper with the same filters, and the summary can remove each filter."""
     page = page_at(client, "/?field=Hydrology&from=2015&n=5")
-    start = asked_by(page.all("a", title="Start")[0]["href"])
+    start = query_of(page.all("a", title="Start")[0]["href"])
     assert PageQuery(paper=start.paper, fields=("Hydrology",), year_from=2015, limit=5) == start
-    parts = [asked_by(each["href"]) for each in page.all("a", id="part-1") + page.all("a", id="part-2")]
+    parts = [query_of(each["href"]) for each in page.all("a", id="part-1") + page.all("a", id="part-2")]
     assert [PageQuery(fields=("Hydrology",), limit=5), PageQuery(year_from=2015, limit=5)] == parts
     assert "Papers from 2015 or later" in " ".join(page.text.replace("×", "").split())
 
@@ -107,7 +107,7 @@ def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
 def test_the_collection_leads_to_its_parts(client: TestClient) -> None:
     """Fields, venues and years on the start page link to their papers."""
     page = page_at(client, "/")
-    links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    links = [query_of(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
     fields = [name for link in links for name in link.fields]
     assert 12 == len(fields)
     assert {name for paper in DEMO for name in paper["fields"]} > set(fields)
@@ -121,7 +121,7 @@ def test_names_of_a_result_filter_the_same_search(client: TestClient) -> None:
     page = page_at(client, f"/?paper={PAPER}&facet=method&n=1")
     (first,) = ranked_ids(page)
     paper = next(paper for paper in DEMO if paper["id"] == first)
-    links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    links = [query_of(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
     named = [link for link in links if link.authors]
     assert [(name,) for name in paper["authors"]] == [link.authors for link in named]
     assert {PAPER} == {link.paper for link in named}

@@ -19,7 +19,7 @@ from service.web.address.page_query import PageQuery
 from service.web.views.results.sentences import card_sentences
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
+from tests.support.examples.pages import PAPER, Page, page_at, query_of, ranked_ids
 
 
 @pytest.fixture(scope="module")
@@ -132,11 +132,11 @@ def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
     assert out["results"][0]["paper"]["title"] == unescape(re.sub("</?mark>", "", title))
     assert "<mark>" in title
     (link,) = page_at(client, address).all("a", id="words")
-    assert 0 == asked_by(link["href"]).words
+    assert 0 == query_of(link["href"]).words
     without = page_at(client, link["href"])
     assert [] == without.all("mark") == without.all("span", class_="word")
     (back,) = without.all("a", id="words")
-    assert asked_by(back["href"]).words is None
+    assert query_of(back["href"]).words is None
     assert ["0.0"] == [each["value"] for each in without.all("input", name="words")]
 
 
@@ -177,7 +177,7 @@ def test_pages_of_a_list_never_repeat(client: TestClient) -> None:
 def test_links_go_on_from_a_result(client: TestClient) -> None:
     """The links "More like this" and "Not like this" add a seed or negative to the same query."""
     page = page_at(client, f"/?paper={PAPER}&facet=method&from=2015")
-    links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    links = [query_of(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
     kept = PageQuery(paper=PAPER, facets=(Facet.METHOD,), year_from=2015)
     first = next(link for link in links if link.like)
     assert kept == replace(first, like=())

@@ -24,7 +24,7 @@ from service.web.address.page_query import PageQuery
 from service.web.library import MAX_ENTRIES, MAX_LIBRARY_BYTES, MAX_LISTED, find_library
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import Page, asked_by
+from tests.support.examples.pages import Page, query_of
 
 PAPERS: list[dict[str, object]] = [
     {"id": "ropes", "title": "Ropes, Compared", "abstract": ["We compare ropes."], "doi": "10.5555/Rope.1"},
@@ -111,7 +111,7 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
     assert "3 of 4 papers are in this collection" in page.text
     assert f"From {name}" in page.text
     (missing,) = page.all("a", title="Similar")
-    asked = asked_by(missing["href"])
+    asked = query_of(missing["href"])
     if name in {"ids.txt", "my list"}:
         assert PageQuery(text="Nobody has été") == asked
     else:
@@ -123,7 +123,7 @@ def test_filters_go_with_every_search_from_a_library(client: TestClient) -> None
     """Searches for missing papers, and by the box at the top, keep the filters of the search."""
     page = send(client, FILES["my.bib"], **{"from": "2015", "paper": "ropes"})
     (missing,) = page.all("a", title="Similar")
-    asked = asked_by(missing["href"])
+    asked = query_of(missing["href"])
     assert PageQuery(title="Nobody has été", abstract="It is warm.", year_from=2015) == asked
     kept = page.all("input", type="hidden", name="from")
     assert ["2015"] * 3 == [each["value"] for each in kept]  # the box, the ticked ones, another file
@@ -268,7 +268,7 @@ def test_of_too_many_papers_the_first_are_searched_with(client: TestClient) -> N
     assert "Search with the first 50 papers" in answer.text
     (link,) = [each["href"] for each in Page(answer.text).all("a", class_="main")]
     first = (Further("a", (Facet.METHOD,)), *(Further(f"p{n}", (Facet.RESULT,)) for n in range(49)))
-    assert PageQuery(paper="knots", like=first, year_from=2000) == asked_by(link)
+    assert PageQuery(paper="knots", like=first, year_from=2000) == query_of(link)
 
 
 def test_what_is_asked_is_kept(client: TestClient) -> None:
@@ -291,9 +291,9 @@ def test_what_is_asked_is_kept(client: TestClient) -> None:
 def test_long_abstracts_are_not_linked(client: TestClient) -> None:
     """Long abstracts link to a search for the title, and if all links get too long, later ones do, too."""
     long = send(client, f"@book{{a, title={{Long}}, abstract={{{'word ' * 2_100}}}}}")
-    assert [PageQuery(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="Similar")]
+    assert [PageQuery(text="Long")] == [query_of(each["href"]) for each in long.all("a", title="Similar")]
     entries = [f"@book{{k{i}, title={{Title {i}}}, abstract={{{'word ' * 1_000}}}}}\n" for i in range(100)]
-    links = [asked_by(each["href"]) for each in send(client, "".join(entries)).all("a", title="Similar")]
+    links = [query_of(each["href"]) for each in send(client, "".join(entries)).all("a", title="Similar")]
     assert {"", "Title 99"} == {links[0].text, links[99].text}
     assert 100 == len(links)
 

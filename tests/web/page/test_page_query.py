@@ -16,7 +16,7 @@ from service.web.address.page_query import PageQuery
 from service.web.views.summary import short
 from tests.support.builds import DEMO_CORPUS
 from tests.support.clients import client_of
-from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
+from tests.support.examples.pages import PAPER, Page, page_at, query_of, ranked_ids
 
 LIKE, UNLIKE = "demo:p01-m00", "demo:p02-m00"
 ALL = PageQuery(
@@ -93,7 +93,7 @@ def test_a_respect_that_is_none_is_refused(client: TestClient) -> None:
 def test_more_like_this_carries_what_a_result_has(client: TestClient) -> None:
     """The link "More like this" carries the chosen facets that the result has, or none if it has none."""
     page = page_at(client, "/?paper=demo:p03-m07&facet=other&n=100")
-    links = [asked_by(each["href"]) for each in page.all("a") if "like=" in each.get("href", "")]
+    links = [query_of(each["href"]) for each in page.all("a") if "like=" in each.get("href", "")]
     carried = {each.name: each.facets for link in links for each in link.like}
     with_other = {name for name in carried if "other" in FACETS[name]}
     assert 0 < len(with_other) < len(carried) == 99
@@ -105,13 +105,13 @@ def test_a_title_keeps_the_query(client: TestClient) -> None:
     like = (Further(LIKE, (Facet.RESULT,)),)
     asked = replace(ALL, fields=(), facets=(Facet.OTHER, Facet.METHOD), like=like, view="table", limit=50)
     page = page_at(client, asked.address())
-    starts = [asked_by(each["href"]) for each in page.all("a", title="Start")]
+    starts = [query_of(each["href"]) for each in page.all("a", title="Start")]
     assert len(starts) > 40
     for start in starts:
         facets = tuple(facet for facet in asked.facets if facet in FACETS[start.paper])
         assert replace(asked, paper=start.paper, facets=facets) == start
     (seed,) = [
-        asked_by(each["href"])
+        query_of(each["href"])
         for each in page.all("a", class_="long")
         if LIKE[5:] in each["href"].split("&")[0]
     ]
@@ -121,7 +121,7 @@ def test_a_title_keeps_the_query(client: TestClient) -> None:
 def test_sentences_of_another_paper_are_not_kept(client: TestClient) -> None:
     """Sentence numbers and texts are not kept for another paper."""
     for query in (f"paper={PAPER}&s=1&u=0", "text=sepsis", "title=A&abstract=We+do.+It+works."):
-        start = asked_by(page_at(client, f"/?{query}&from=2000").all("a", title="Start")[0]["href"])
+        start = query_of(page_at(client, f"/?{query}&from=2000").all("a", title="Start")[0]["href"])
         assert PageQuery(paper=start.paper, year_from=2000) == start
 
 
@@ -147,7 +147,7 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
     parts = summary(client, ALL.address())
     assert list(expected) == list(parts)
     assert {text: replace(ALL, **left) for text, left in expected.items()} == {
-        text: asked_by(href) for text, href in parts.items()
+        text: query_of(href) for text, href in parts.items()
     }
 
 
@@ -167,16 +167,16 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
 def test_every_part_is_said(client: TestClient, query: str, part: str, words: str) -> None:
     """Sentences are numbered from 1, years have one or both ends, and each part can be removed."""
     without = summary(client, f"/?{query}&{part}")[words]
-    assert PageQuery.of(QueryParams(query)) == asked_by(without)
+    assert PageQuery.of(QueryParams(query)) == query_of(without)
 
 
 def test_a_text_keeps_its_facet_beside_further_papers(client: TestClient) -> None:
     """A text next to further papers keeps its facet, which the summary can remove."""
     alone = page_at(client, "/?text=graph+networks&facet=method")
     address = next(each["href"] for each in alone.all("a") if "like=" in each.get("href", ""))
-    asked = asked_by(address)
+    asked = query_of(address)
     assert (Facet.METHOD,) == asked.facets
-    left = asked_by(summary(client, address)["in their method"])
+    left = query_of(summary(client, address)["in their method"])
     assert ((), asked.like) == (left.facets, left.like)
     assert {"text": "graph networks", "facet": "method"} == asked.body()["seeds"][0]
     answer = client.post("/v1/recommendations", json=asked.body()).json()

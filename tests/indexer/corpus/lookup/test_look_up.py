@@ -47,7 +47,7 @@ def test_names_are_asked_of_the_service_that_knows_them(tmp_path: Path) -> None:
         "/entrez/eutils/efetch.fcgi?db=pubmed&id=41&retmode=xml&tool=akin&email=ada%40example.org",
         "/works/10.5555%2Flamp.1",
         "/works/10.5555%2Fb",
-    ] == [url.raw_path.decode() for url in services.asked]
+    ] == [url.raw_path.decode() for url in services.urls]
 
 
 def test_names_become_papers(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
         stream.write(b'{"lookup": "pmid:4')
     services = LookupServices()
     assert 1 == ask(services, tmp_path / "lookups", corpus).n_found
-    assert ["eutils.ncbi.nlm.nih.gov"] == [url.host for url in services.asked]
+    assert ["eutils.ncbi.nlm.nih.gov"] == [url.host for url in services.urls]
     assert {"arxiv:9912.00007", "pmid:41"} == set(FoundPapers(tmp_path / "lookups"))
 
 

@@ -23,7 +23,7 @@ from service.search.query import SearchQuery, Seed, Strategy
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
-from tests.support.trials.asked import tell
+from tests.support.trials.settings import print_figure
 
 N_RELEVANT = 9
 SAMPLED = 3
@@ -178,7 +178,7 @@ def precision_at_9(
         same_column += sum(found[1] == column for found in cells)
     total = N_RELEVANT * len(asked)
     of_row, of_column = same_row / total, same_column / total
-    tell(f"{aspect}, {scorer}, words {words}: same row {of_row:.3f}, same column {of_column:.3f}")
+    print_figure(f"{aspect}, {scorer}, words {words}: same row {of_row:.3f}, same column {of_column:.3f}")
     return of_row, of_column
 
 

@@ -109,8 +109,8 @@ def doris_mae(folder: Path) -> None:
     judged = [("1", 0, 1), ("2", 0, 1), ("1", 1, 1), ("2", 1, 0)]
     judged += [("3", 2, 2), ("4", 2, 2), ("1", 2, 0), ("4", 0, -1)]
     annotations = [{"aspect_id": a, "abstract_id": i, "score": s} for a, i, s in judged]
-    told = {"Corpus": corpus, "Query": questions, "Annotation": annotations}
-    write(folder, "DORIS-MAE_dataset_v1.json", json.dumps(told))
+    content = {"Corpus": corpus, "Query": questions, "Annotation": annotations}
+    write(folder, "DORIS-MAE_dataset_v1.json", json.dumps(content))
 
 
 def functions(folder: Path) -> None:

@@ -10,6 +10,6 @@ def trials(usual: int) -> int:
     return int(os.environ.get("AKIN_TRIALS", usual))
 
 
-def tell(figure: object) -> None:
+def print_figure(figure: object) -> None:
     """Print a figure measured by a trial; ``make trials`` shows it."""
     print(figure, flush=True)  # noqa: T201
