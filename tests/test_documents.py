@@ -105,7 +105,7 @@ def test_every_path_that_a_document_names_is_there(path: Path) -> None:
     assert [] == [name for name in named if not (ROOT / name).exists()]
 
 
-def test_paths_of_the_repository_are_told_from_others() -> None:
+def test_paths_of_the_repository_are_recognised() -> None:
     """A test and a folder are paths of the repository; a route, a media type and a user's folder are not."""
     text = "`tests/test_documents.py` and `models/text/`, not `/v1/search`, `text/csv`, `DIR/found.jsonl`"
     assert ["tests/test_documents.py", "models/text/"] == repository_paths(text)

@@ -142,26 +142,26 @@ def test_the_file_compares_the_pairs_of_each_part() -> None:
 
 def test_the_page_of_speed_is_made_from_its_figures() -> None:
     """performance.md and its picture are generated from performance.json."""
-    told = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
-    assert page(told) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
+    results = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
+    assert page(results) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
     drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
-    assert picture(told) == drawn
+    assert picture(results) == drawn
 
 
 @pytest.mark.parametrize("name", ["objectives", "objectives-gpu"])
 def test_the_pages_of_objectives_are_made_from_their_figures(name: str) -> None:
     """objectives.md and objectives-gpu.md are generated from their JSON files."""
     measured = ROOT / "docs" / "measured"
-    told = json.loads((measured / f"{name}.json").read_text(encoding="utf-8"))
-    assert objectives_page.page(told) == (measured / f"{name}.md").read_text(encoding="utf-8")
+    results = json.loads((measured / f"{name}.json").read_text(encoding="utf-8"))
+    assert objectives_page.page(results) == (measured / f"{name}.md").read_text(encoding="utf-8")
 
 
 def test_the_page_of_gpus_is_made_from_its_figures() -> None:
     """gpu.md is generated from gpu.json, and no result in it is wrong."""
     measured = ROOT / "docs" / "measured"
-    told = json.loads((measured / "gpu.json").read_text(encoding="utf-8"))
-    assert on_device.page(told) == (measured / "gpu.md").read_text(encoding="utf-8")
-    assert [] == [row["what"] for own in told["rows"].values() for row in own if row["is_right"] is False]
+    results = json.loads((measured / "gpu.json").read_text(encoding="utf-8"))
+    assert on_device.page(results) == (measured / "gpu.md").read_text(encoding="utf-8")
+    assert [] == [row["what"] for own in results["rows"].values() for row in own if row["is_right"] is False]
 
 
 def undated(text: str) -> list[str]:
@@ -255,10 +255,10 @@ def page_of(*rows: Row) -> str:
 @pytest.mark.parametrize(("ours", "missed"), [(6.0, True), (4.0, False)])
 def test_a_missed_goal_has_its_reason(ours: float, missed: bool) -> None:
     """A goal that is met has no reason, and stages are not goals."""
-    told = page_of(Row("P5", "search by id", "ms", ours, most=5.0), STAGE)
-    assert missed == ("Why not all goals are met here" in told)
-    assert f"**{1 - missed} of 1 goals are met.**" in told
-    assert f"## {STAGES}" not in told
+    text = page_of(Row("P5", "search by id", "ms", ours, most=5.0), STAGE)
+    assert missed == ("Why not all goals are met here" in text)
+    assert f"**{1 - missed} of 1 goals are met.**" in text
+    assert f"## {STAGES}" not in text
 
 
 def test_a_ratio_says_which_of_the_two_is_faster() -> None:
@@ -266,10 +266,10 @@ def test_a_ratio_says_which_of_the_two_is_faster() -> None:
     faster = Row("", "search", "ms", 2.0, "another", 10.0, 5.0)
     slower = Row("", "search", "ms", 10.0, "another", 2.0, 5.0, (4.0, 6.0))
     rate = Row("", "4 clients", "searches a second", 40.0, "one client", 80.0, 0.5)
-    told = page_of(faster, slower, rate)
-    assert "| search | 2 ms | another | 10 | 5x as fast |" in told
-    assert "| search | 10 ms | another | 2 | 5x as long [4, 6] |" in told
-    assert "| 4 clients | 40 searches a second | one client | 80 | 0.5x as many |" in told
+    text = page_of(faster, slower, rate)
+    assert "| search | 2 ms | another | 10 | 5x as fast |" in text
+    assert "| search | 10 ms | another | 2 | 5x as long [4, 6] |" in text
+    assert "| 4 clients | 40 searches a second | one client | 80 | 0.5x as many |" in text
 
 
 def test_stages_are_shares_of_the_whole() -> None:

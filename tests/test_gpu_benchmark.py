@@ -17,17 +17,26 @@ def test_every_line_is_measured_where_there_is_no_gpu(
     monkeypatch.setattr(
         sys,
         "argv",
-        ["gpu", "--device", "cpu", "--json", str(tmp_path / "told.json"), "--only", "indexes", "transport"],
+        [
+            "gpu",
+            "--device",
+            "cpu",
+            "--json",
+            str(tmp_path / "results.json"),
+            "--only",
+            "indexes",
+            "transport",
+        ],
     )
     assert 0 == gpu.main(Sizes(4, 2, 12_000, 12_000, 16, 60, 30, 1)), capsys.readouterr().out
-    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
-    assert {"transport": 6, "indexes": 14} == {name: len(own) for name, own in told["rows"].items()}
-    compared = [row["is_right"] for own in told["rows"].values() for row in own]
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert {"transport": 6, "indexes": 14} == {name: len(own) for name, own in results["rows"].items()}
+    compared = [row["is_right"] for own in results["rows"].values() for row in own]
     assert 10 == compared.count(True)
-    assert told["rows"]["indexes"][0]["what"] in capsys.readouterr().out
+    assert results["rows"]["indexes"][0]["what"] in capsys.readouterr().out
 
 
-def test_what_is_wrong_or_missing_is_told(
+def test_what_is_wrong_or_missing_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong result, a missing package and too little time all end with status 1."""

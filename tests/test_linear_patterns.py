@@ -59,7 +59,7 @@ def calls_of_re(tree: ast.AST) -> list[str]:
     ]
 
 
-def asked(trees: list[ast.Module], name: str) -> frozenset[str]:
+def methods_used(trees: list[ast.Module], name: str) -> frozenset[str]:
     """Return the methods used on the pattern ``name`` in ``trees``; three ways to match if there are none."""
     uses = {
         node.attr
@@ -77,7 +77,7 @@ def patterns() -> list[Used]:
         if calls_of_re(tree):
             module = importlib.import_module(name)
             held = {key: each for key, each in vars(module).items() if isinstance(each, re.Pattern)}
-            found += [Used(f"{name}.{key}", each, asked([tree], key)) for key, each in held.items()]
+            found += [Used(f"{name}.{key}", each, methods_used([tree], key)) for key, each in held.items()]
     return found
 
 
@@ -167,8 +167,8 @@ def way_of(pattern: "re.Pattern[Any]", way: str) -> Callable[[Any], object]:
         return lambda text: pattern.sub("", text)
     if way == "finditer":
         return lambda text: sum(1 for _ in pattern.finditer(text))
-    asked_so: Callable[[Any], object] = getattr(pattern, way)
-    return asked_so
+    method: Callable[[Any], object] = getattr(pattern, way)
+    return method
 
 
 def slow_texts(used: Used) -> Iterator[tuple[str, tuple[str, str, str]]]:

@@ -84,11 +84,11 @@ def test_a_search_from_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert tutorial.count('<article class="card"') == 3 + 3 + 2 + 2
     assert "@article{" in tutorial
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))  # compile anew, as after installing
-    told = run(programs / "akin", "index", library, "--data", data)
+    printed = run(programs / "akin", "index", library, "--data", data)
     steps.append((f"`akin index my.bib`, {N_ENTRIES} entries", time.monotonic()))
-    assert f"Indexed {N_ENTRIES} papers" in told
-    asked = ("--paper", title, "--facet", "method", "--output", "markdown")
-    found = run(programs / "akin", "search", "--data", data, *asked)
+    assert f"Indexed {N_ENTRIES} papers" in printed
+    options = ("--paper", title, "--facet", "method", "--output", "markdown")
+    found = run(programs / "akin", "search", "--data", data, *options)
     steps.append(("`akin search` prints a table of problems, methods and results", time.monotonic()))
     head, _, *rows = [line for line in found.splitlines() if line.startswith("| ")]
     assert ("| Paper | Problem | Method | Result |", 10) == (head, len(rows))

@@ -72,11 +72,11 @@ def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path) -> None:
 @pytest.mark.trial
 def test_the_table_of_a_gpu_is_made_on_a_processor(tmp_path: Path) -> None:
     """The GPU benchmark on a CPU has every part, encoding included."""
-    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--json", tmp_path / "told.json"]
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--json", tmp_path / "results.json"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     sys.stdout.write(ran.stdout)
     assert 0 == ran.returncode, ran.stderr
-    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert {"transport": 6, "indexes": 14, "encoding": 4} == {
-        name: len(own) for name, own in told["rows"].items()
+        name: len(own) for name, own in results["rows"].items()
     }

@@ -226,8 +226,8 @@ def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
         gone = [number for number, home in enumerate(snapshot.held.shard_by_segment) if home == away]
         there_now = ~snapshot.papers_of(gone) & snapshot.live
         ids = frozenset(snapshot.paper(int(each)).id for each in np.flatnonzero(there_now))
-        asked = query if away is None else replace(query, filters=Filters(ids=ids))
-        found = repr([(each.paper.id, each.score) for each in here.search(asked).results])
+        own_query = query if away is None else replace(query, filters=Filters(ids=ids))
+        found = repr([(each.paper.id, each.score) for each in here.search(own_query).results])
         key = round(float(there_now.sum() / len(snapshot)), 6)
         # Shards of one size leave the same coverage; then only the whole answer is compared.
         expected[key] = found if expected.get(key, found) == found else ""
@@ -364,7 +364,7 @@ def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
             questions = ({"query": {"text": text}, "limit": 3} for text in texts)
             assert 1 == client.post("/v1/search", json=next(questions)).json()["coverage"]
             cluster.head.kill()
-            started, told = time.monotonic(), Counter[str]()
+            started, outcomes = time.monotonic(), Counter[str]()
             while process.poll() is None and time.monotonic() - started < 120:
                 try:
                     answer = client.post("/v1/search", json=next(questions))
@@ -372,10 +372,10 @@ def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
                     what = f"{answer.status_code} {content.get('coverage', content.get('type'))}"
                 except httpx.HTTPError as error:
                     what = type(error).__name__
-                if what not in told:
+                if what not in outcomes:
                     print_figure(f"{time.monotonic() - started:.1f} s after the head was killed: {what}")
-                told[what] += 1
+                outcomes[what] += 1
                 time.sleep(0.2)
             ended_s = time.monotonic() - started
-            print_figure(f"ended after {ended_s:.0f} s with {process.poll()}; {dict(told)}")
+            print_figure(f"ended after {ended_s:.0f} s with {process.poll()}; {dict(outcomes)}")
             assert process.poll() is not None

@@ -74,7 +74,7 @@ def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> 
         with_deadline(seconds, work)
 
 
-def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres_url: str) -> None:
+def test_a_silent_server_is_waited_for_until_the_deadline(paused: Server, postgres_url: str) -> None:
     """Reads and writes on an open connection end at their deadline, and work again later."""
     with Catalog.open(postgres_url) as catalog:
         catalog.count()
@@ -168,7 +168,7 @@ def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server, postgres_u
     database.close()
 
 
-def test_connecting_takes_no_longer_than_asked(paused: Server) -> None:
+def test_connecting_ends_at_the_deadline(paused: Server) -> None:
     """Connecting ends at its deadline, even if a silent server is named several times."""
     folder = str(paused.folder)
     database = Database(f"postgresql://postgres@/postgres?host={folder}&host={folder}&host={folder}")
@@ -192,7 +192,7 @@ def test_no_thread_waits_for_the_connections_of_others(catalog_place: str | Path
         assert 0 == catalog.count()
 
 
-def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) -> None:
+def test_a_writer_waits_for_another_until_the_deadline(catalog_place: str | Path) -> None:
     """A writer waits for another transaction until its deadline, and can write afterwards."""
     with Catalog.open(catalog_place, busy_timeout_s=LONG_S) as catalog, Catalog.open(catalog_place) as other:
         with other.database.writing():
@@ -200,7 +200,7 @@ def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) 
         assert 1 == catalog.add([PAPER]).number
 
 
-def test_sqlite_is_waited_for_as_long_as_asked_by_who_else_uses_it(tmp_path: Path) -> None:
+def test_a_locked_sqlite_file_is_waited_for_until_the_deadline(tmp_path: Path) -> None:
     """If another program locks the SQLite file, the error says that another process is writing."""
     with Catalog.open(tmp_path / CATALOG_FILE, busy_timeout_s=LONG_S) as catalog:
         other = sqlite3.connect(tmp_path / CATALOG_FILE, isolation_level=None, check_same_thread=False)
@@ -292,7 +292,7 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(
         soon(lambda: client.get(batch).json()["state"] == "done")
         answers: list[httpx.Response] = []
         paused.pause()
-        asked = [
+        requests = [
             ("POST", "/v1/papers", {"papers": [{**WHALES, "id": "refused"}]}),
             ("DELETE", "/v1/papers/whales", None),
             ("POST", "/v1/batches", BATCH),
@@ -300,13 +300,13 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(
             ("GET", f"{batch}/results", None),
             ("DELETE", batch, None),
         ]
-        writers = [threading.Thread(target=given, args=each) for each in asked]
+        writers = [threading.Thread(target=given, args=each) for each in requests]
         for writer in writers:
             writer.start()
         while any(writer.is_alive() for writer in writers):
             assert 200 == client.post("/v1/search", json=SEARCH).status_code
         # All while it is paused: none of them waits for the database to come back.
-        assert [(503, True)] * len(asked) == [
+        assert [(503, True)] * len(requests) == [
             (answer.status_code, "Retry-After" in answer.headers) for answer in answers
         ]
         soon(lambda: {"writes", "keys", "batches"} <= degraded())
@@ -319,7 +319,7 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(
         paused.pause()  # it must end all the same
 
 
-def test_a_freeze_while_changes_are_published_is_told_soon(
+def test_a_freeze_while_changes_are_published_is_reported_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Publishing changes waits seconds for a silent server, not a minute."""
