@@ -181,7 +181,7 @@ def test_a_broken_first_line_of_judgements_is_no_header(tmp_path: Path, first: s
     ("name", "file", "judged"),
     [("beir", "qrels/test.tsv", "{}\td1\t1\n"), ("trec", "qrels.txt", "{} 0 tides 1\n")],
 )
-def test_judged_queries_that_are_not_there_are_told(
+def test_judged_queries_that_are_not_there_are_reported(
     name: str, file: str, judged: str, tmp_path: Path
 ) -> None:
     """Some are counted in a note; if no query has judgements, the error names the first ids of both."""
@@ -304,7 +304,7 @@ def test_a_paper_that_comes_twice_is_refused(tmp_path: Path) -> None:
         reader_of("relish").load(tmp_path)
 
 
-def test_a_query_in_no_split_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_query_in_no_split_is_left_out_and_reported(tmp_path: Path) -> None:
     """A query in no split is left out with a note, because it would form a third fold."""
     EXAMPLES["relish"](tmp_path)
     write(tmp_path, "relish-evaluation_splits.json", json.dumps({"dev": ["15"], "test": []}))
@@ -333,13 +333,13 @@ def _no_candidates(name: str, folder: Path) -> None:
     elif name == "scidocs":
         write(folder, "cite/test.qrel", "tides 0 none 1\n")
     else:
-        told = json.loads((folder / "DORIS-MAE_dataset_v1.json").read_text())
-        told["Query"][0]["candidate_pool"] = [3]
-        write(folder, "DORIS-MAE_dataset_v1.json", json.dumps(told))
+        content = json.loads((folder / "DORIS-MAE_dataset_v1.json").read_text())
+        content["Query"][0]["candidate_pool"] = [3]
+        write(folder, "DORIS-MAE_dataset_v1.json", json.dumps(content))
 
 
 @pytest.mark.parametrize("name", ["relish", "scidocs", "doris-mae"])
-def test_a_query_without_any_candidate_is_left_out_and_told(name: str, tmp_path: Path) -> None:
+def test_a_query_without_any_candidate_is_left_out_and_reported(name: str, tmp_path: Path) -> None:
     """A query none of whose candidates can be ranked is left out: it does not rank the whole collection."""
     before = example(name, tmp_path)
     _no_candidates(name, tmp_path)

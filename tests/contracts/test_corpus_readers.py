@@ -400,7 +400,7 @@ def test_a_quote_never_closed_is_a_broken_row(write: WriteFn) -> None:
     assert "check for a quote that is not closed" in reason
 
 
-def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn) -> None:
+def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_reported(write: WriteFn) -> None:
     """In a tab-separated table, a cell whose quote spans rows is reported, not lost silently."""
     rows = ['a\t"Tides" of the sea\tShort.', 'b\t"Tides\tShort.', 'c\tof gauges"\tShort.', "d\tT\tLast."]
     path = write("id\ttitle\tabstract", *rows)
@@ -416,7 +416,7 @@ def test_a_quote_that_swallows_rows_of_a_table_with_tabs_is_told(write: WriteFn)
         (['a,"Tides" of the sea,Short.', 'b,"T\nU","x ""y""\nz"'], []),
     ],
 )
-def test_a_stray_quote_that_merges_rows_is_told(
+def test_a_stray_quote_that_merges_rows_is_reported(
     write: WriteFn, rows: list[str], expected: list[tuple[int, str]]
 ) -> None:
     """A row of several lines is refused if its quotes are not those of whole cells; other rows are read."""

@@ -291,12 +291,12 @@ def test_concurrent_searches_do_not_disturb_each_other(
 ) -> None:
     """Four threads with different k and filters get the answers of separate searches."""
     index = indexes[name]
-    asked = [(5, None), (50, None), (200, filter_of(0.5)), (20, filter_of(0.2))]
-    expected = [index.search(queries, k, allowed=allowed).rows for k, allowed in asked]
+    searches = [(5, None), (50, None), (200, filter_of(0.5)), (20, filter_of(0.2))]
+    expected = [index.search(queries, k, allowed=allowed).rows for k, allowed in searches]
     answers: dict[int, list[np.ndarray]] = {i: [] for i in range(4)}
 
     def ask(i: int) -> None:
-        k, allowed = asked[i]
+        k, allowed = searches[i]
         answers[i] = [index.search(queries, k, allowed=allowed).rows for _ in range(5)]
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]

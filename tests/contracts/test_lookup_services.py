@@ -10,20 +10,20 @@ from models.errors import ServiceError
 from tests.support.examples.lookup_answers import LookupServices
 
 # The number to look up at each service, which its faked answer contains.
-ASKED = {"doi": "10.5555/lamp.1", "arxiv": "9912.00007", "pmid": "41"}
+IDS = {"doi": "10.5555/lamp.1", "arxiv": "9912.00007", "pmid": "41"}
 BOMB = b'<!DOCTYPE a [<!ENTITY b "b"><!ENTITY c "&b;&b;&b;&b;">]><a>&c;</a>'
 
 
 def answer(name: str) -> bytes:
     """Return the body of the service's answer to a request for that paper."""
-    url, asked = SERVICES[name].address([ASKED[name]], "")
+    url, parameters = SERVICES[name].address([IDS[name]], "")
     with httpx.Client(transport=httpx.MockTransport(LookupServices())) as client:
-        return client.get(url, params=asked).content
+        return client.get(url, params=parameters).content
 
 
 def test_every_service_is_tested() -> None:
     """Every service has a number to look up here."""
-    assert set(ASKED) == set(SERVICES)
+    assert set(IDS) == set(SERVICES)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -31,20 +31,22 @@ class TestEveryLookupService:
     def test_one_request_asks_for_as_many_as_it_says(self, name: str) -> None:
         """A request uses TLS, contains each number, and adds at most the contact; a pause follows."""
         service = SERVICES[name]
-        numbers = [f"{ASKED[name]}{i:03}" for i in range(service.at_once)]
-        url, asked = service.address(numbers, "")
+        numbers = [f"{IDS[name]}{i:03}" for i in range(service.at_once)]
+        url, parameters = service.address(numbers, "")
         assert url.startswith("https://")
-        assert [] == [number for number in numbers if number not in unquote(url) + ",".join(asked.values())]
+        assert [] == [
+            number for number in numbers if number not in unquote(url) + ",".join(parameters.values())
+        ]
         same_url, with_contact = service.address(numbers, "me@example.org")
         assert url == same_url
-        assert {"me@example.org"} >= {*with_contact.values()} - {*asked.values()}
+        assert {"me@example.org"} >= {*with_contact.values()} - {*parameters.values()}
         assert service.every_s > 0
 
-    def test_papers_are_given_by_what_they_were_asked_by(self, name: str) -> None:
+    def test_papers_are_returned_under_the_requested_names(self, name: str) -> None:
         """A found paper is keyed by the identifier requested, and has a title and an abstract."""
         (found,) = SERVICES[name].papers(answer(name)).items()
         lookup, paper = found
-        assert f"{name}:{ASKED[name]}" == lookup
+        assert f"{name}:{IDS[name]}" == lookup
         assert paper.title
         assert paper.abstract
 

@@ -21,9 +21,9 @@ class TestEveryFormat:
     def test_a_system_is_a_line(self, name: str, system: str) -> None:
         """Every system is one line with a cell per column, whatever its name, and the title is shown."""
         lines = ((system, "42.1", "62.6"), ("other", "40.0", "60.0"))
-        told = FORMATS[name](TextTable("Of a set", ("System", "MAP", "NDCG%20"), lines))
+        text = FORMATS[name](TextTable("Of a set", ("System", "MAP", "NDCG%20"), lines))
         parting, beside = CELLS[name]
-        rows = [line for line in told.splitlines() if re.search(parting, line) and "---" not in line]
+        rows = [line for line in text.splitlines() if re.search(parting, line) and "---" not in line]
         assert [2 + beside] * 3 == [len(re.findall(parting, row)) for row in rows]
-        assert "Of a set" in told
+        assert "Of a set" in text
         assert ["42.1" in row for row in rows] == [False, True, False]

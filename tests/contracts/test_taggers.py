@@ -132,8 +132,8 @@ def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_weights(path: Path, *, kind: str = "named", encoder: str | None = None) -> None:
     """Write a safetensors file in which only the metadata matters."""
-    told = json.dumps({"kind": kind, "encoder": encoder})
-    save_file({"weight": np.zeros(1, dtype=np.float32)}, path, metadata={facets.METADATA: told})
+    description = json.dumps({"kind": kind, "encoder": encoder})
+    save_file({"weight": np.zeros(1, dtype=np.float32)}, path, metadata={facets.METADATA: description})
 
 
 def test_the_tagger_trained_on_the_encoder_is_loaded(weights: Path, hashing: Encoder) -> None:

@@ -45,7 +45,7 @@ class TestEveryTextSystem:
         backwards = EvalQuery("q:whole", WHOLE.paper, OTHERS[::-1], "q")
         assert rank(name, WHOLE) == rank(name, backwards)
 
-    def test_selected_sentences_count_alone_if_asked(self, rank: RankFn, name: str) -> None:
+    def test_selected_sentences_count_alone(self, rank: RankFn, name: str) -> None:
         """With ``-facet`` only the selected sentences count; without it, the whole paper does."""
         facet = str(TextSystem(name, facet=True))  # type: ignore[arg-type]  # one of the names
         sentence = PAPERS["q"].sentences[1].text
