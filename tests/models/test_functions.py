@@ -22,7 +22,7 @@ from models.functions import (
 from models.types import EncoderSpec, Unit
 
 SPEC = EncoderSpec("tiny", "f" * 64, 4, False, Unit.SENTENCE)
-TOLD = {"encoder": SPEC.fingerprint, "encoder_name": "tiny", "layers": [1, 3], "seed": 0}
+METADATA = {"encoder": SPEC.fingerprint, "encoder_name": "tiny", "layers": [1, 3], "seed": 0}
 
 
 def head(dim: int = 3, *, n_inputs: int = 8, seed: int = 0) -> Head:
@@ -38,9 +38,9 @@ def layers(n_sentences: int) -> np.ndarray:
     return np.random.default_rng(1).standard_normal((2, n_sentences, 4), dtype=np.float32)
 
 
-def write(path: Path, **told: object) -> Path:
+def write(path: Path, **changes: object) -> Path:
     """Write a weights file and return its path."""
-    path.write_bytes(weights_content(head(), {**TOLD, **told}))
+    path.write_bytes(weights_content(head(), {**METADATA, **changes}))
     return path
 
 
@@ -67,9 +67,9 @@ def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
 
 def test_equal_weights_are_equal_files() -> None:
     """Equal weights and metadata give equal bytes, and other weights give others."""
-    contents = {weights_content(head(), {**TOLD, "a": 1, "b": 2, "c": 3}) for _ in range(10)}
+    contents = {weights_content(head(), {**METADATA, "a": 1, "b": 2, "c": 3}) for _ in range(10)}
     assert 1 == len(contents)
-    assert weights_content(head(seed=1), TOLD) != weights_content(head(), TOLD)
+    assert weights_content(head(seed=1), METADATA) != weights_content(head(), METADATA)
 
 
 def test_weights_of_another_encoder_are_refused(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_is_no_function_encoder_is_refused(tmp_path: Path) -> None:
     save_file({"weight": np.zeros(3)}, path)
     with pytest.raises(WeightsError, match="does not hold the weights of a function encoder"):
         read_metadata(path)
-    save_file({"weight": np.zeros((3, 8))}, path, metadata={"functions": json.dumps(TOLD)})
+    save_file({"weight": np.zeros((3, 8))}, path, metadata={"functions": json.dumps(METADATA)})
     with pytest.raises(WeightsError, match="bias"):
         TrainedFunctionEncoder(path, SPEC)
     save_file({}, path, metadata={"functions": json.dumps({"layers": [1]})})

@@ -23,6 +23,6 @@ from models.text.language import other_language
         ("本文提出了一种基于预训练语言模型的繁体古文自动句读框架,并整理了约十亿字的古文语料。", "zh"),
     ],
 )
-def test_languages_are_told(text: str, language: str | None) -> None:
+def test_languages_are_detected(text: str, language: str | None) -> None:
     """Text that is certainly not English gets its language; anything uncertain counts as English."""
     assert language == other_language(text)

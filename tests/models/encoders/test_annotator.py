@@ -27,11 +27,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 class Watched(Counting):
     """An encoder that records the requested layers."""
 
-    asked: tuple[tuple[int, ...], ...] = ()
+    requested: tuple[tuple[int, ...], ...] = ()
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Record the layers, then encode."""
-        self.asked += (tuple(layers),)
+        self.requested += (tuple(layers),)
         return super().encode(papers, layers=layers)
 
 
@@ -43,7 +43,7 @@ def test_one_pass_serves_every_reader(tiny: Encoder) -> None:
     watched = Watched(tiny)
     papers = list(PAPERS.values())
     results = Annotator(watched, tagger=tagger, functions=functions).annotate(papers)
-    assert ((0, 1, 2),) == watched.asked
+    assert ((0, 1, 2),) == watched.requested
     for own, seen, given in zip(results, tagger.seen, papers, strict=True):
         (alone,) = tiny.encode([given], layers=(0, 1, 2))
         assert alone.layers is not None
@@ -62,7 +62,7 @@ def test_readers_of_the_text_alone_cost_no_layers(tiny: Encoder) -> None:
     watched = Watched(tiny)
     annotator = Annotator(watched, tagger=KeywordTagger())
     (own,) = annotator.annotate([PAPERS["plain"]])
-    assert ((),) == watched.asked
+    assert ((),) == watched.requested
     assert (None, None, None) == (own.encoded.layers, own.functions, annotator.function_spec)
     assert [] == annotator.annotate([])
 

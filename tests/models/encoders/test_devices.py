@@ -101,10 +101,10 @@ def test_a_gpu_that_torch_does_not_see_is_refused(monkeypatch: pytest.MonkeyPatc
 def test_a_machine_beside_a_cluster_needs_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a cluster, GPUs are those of its machines: one without indexes and serves on its CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    asked: list[str] = []
+    devices_on_cluster: list[str] = []
 
     def on_cluster(_: str, arguments: BuildArguments, device: str, __: int) -> Encode | None:
-        asked.append(device)
+        devices_on_cluster.append(device)
         return encoding(load_models(arguments), arguments)
 
     monkeypatch.setattr("akin.cli.collection.index._on_cluster", on_cluster)
@@ -114,7 +114,7 @@ def test_a_machine_beside_a_cluster_needs_no_gpu(tmp_path: Path, monkeypatch: py
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2))
     given = ["--data", data, "--encoder", encoder, "--device", "cuda:1", "--precision", "auto"]
     run("index", corpus, *given, "--ray", "HOST:6379")
-    assert ["cuda:1"] == asked
+    assert ["cuda:1"] == devices_on_cluster
     settings = settings_of(data=data, device="cuda:1", ray="HOST:6379")
     assert 2 == len(open_warm_engine(settings, Cache(memory_mib=1)).snapshot)
     with pytest.raises(EncoderError, match="no usable CUDA"):

@@ -155,12 +155,12 @@ def test_a_text_that_cannot_be_tokenised_is_an_encoder_error(tiny):
 
 def test_a_pass_ends_between_two_layers_once_nobody_waits(tiny):
     """The interruption is checked before each layer, and its error ends the pass."""
-    encoder, n_asked = load_encoder(str(tiny), device="cpu"), 0
+    encoder, n_checks = load_encoder(str(tiny), device="cpu"), 0
 
     def interrupt() -> None:
-        nonlocal n_asked
-        n_asked += 1
-        if n_asked == 2:
+        nonlocal n_checks
+        n_checks += 1
+        if n_checks == 2:
             raise DeadlineError("the client has gone")
 
     def encode() -> None:
@@ -169,5 +169,5 @@ def test_a_pass_ends_between_two_layers_once_nobody_waits(tiny):
 
     with pytest.raises(DeadlineError):
         copy_context().run(encode)
-    assert 2 == n_asked
+    assert 2 == n_checks
     assert 1 == len(encoder.encode([next(iter(PAPERS.values()))]))

@@ -42,8 +42,8 @@ class FakeHub:
                 for name, content in self.files.items()
             ]
             return httpx2.Response(200, json=entries)
-        asked = path.partition("/revision/")[2]
-        commit = NEWEST if asked in ("", "main") else asked
+        revision = path.partition("/revision/")[2]
+        commit = NEWEST if revision in ("", "main") else revision
         siblings = [{"rfilename": name} for name in self.files]
         return httpx2.Response(200, json={"id": "any/any", "sha": commit, "siblings": siblings})
 

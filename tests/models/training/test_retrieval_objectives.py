@@ -304,7 +304,7 @@ def test_settings_of_another_kind_are_refused(name: str, given: dict[str, object
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_separable_papers_are_told_apart(case: str) -> None:
+def test_separable_papers_are_separated(case: str) -> None:
     """With each objective, a linear map learns to tell separable papers apart, and the loss nears 0."""
     torch.manual_seed(1)
     n = 8

@@ -155,8 +155,8 @@ def test_a_tagger_reads_hidden_layers(tmp_path: Path, minilm: Encoder) -> None:
     tagger = SequenceTagger(path)
     assert (3,) == tagger.spec.layers
     noise = np.random.default_rng(0).normal(size=states[0].shape).astype(np.float32)
-    told, confused = tagger.tag(papers[:1], states[:1])[0], tagger.tag(papers[:1], [noise])[0]
-    assert abs(told - confused).max() > 0.05
+    informed, confused = tagger.tag(papers[:1], states[:1])[0], tagger.tag(papers[:1], [noise])[0]
+    assert abs(informed - confused).max() > 0.05
 
 
 def test_sentences_without_a_facet_cannot_teach() -> None:
@@ -214,9 +214,9 @@ def test_shipped_taggers_were_made_with_the_default_settings() -> None:
         ("facets-minilm.safetensors.halves.gz", TaggerSettings()),
         (SURFACE_FILE, SURFACE),
     ):
-        told = read_metadata(SHIPPED_WEIGHTS / name)
-        assert json.loads(json.dumps(asdict(settings))) == told["settings"]
-        assert (1_668 < told["n_papers"]) if settings.layers else (1_668 == told["n_papers"])
+        stored = read_metadata(SHIPPED_WEIGHTS / name)
+        assert json.loads(json.dumps(asdict(settings))) == stored["settings"]
+        assert (1_668 < stored["n_papers"]) if settings.layers else (1_668 == stored["n_papers"])
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_shipped_taggers_were_made_with_the_default_settings() -> None:
 def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) -> None:
     """Metadata that does not fit the tensors raises a WeightsError that names the file."""
     source, path = SHIPPED_WEIGHTS / SURFACE_FILE, tmp_path / "mine.safetensors"
-    told = {**read_metadata(source), **change}
-    save_file(load(content_of(source)), path, metadata={METADATA: json.dumps(told)})
+    changed = {**read_metadata(source), **change}
+    save_file(load(content_of(source)), path, metadata={METADATA: json.dumps(changed)})
     with pytest.raises(WeightsError, match=r"mine\.safetensors does not hold the weights"):
         SequenceTagger(path)
 

@@ -172,7 +172,7 @@ def test_batches_hold_the_same_number_of_every_function() -> None:
     assert 40 == len(set(of_one.tolist()))
 
 
-def test_only_the_labels_asked_for_are_kept() -> None:
+def test_only_the_chosen_labels_are_kept() -> None:
     """Labels are renumbered, and each row keeps its paper, label and view."""
     features = toy_features()
     kept = of_labels(features, [3, 1])
@@ -309,13 +309,18 @@ def test_a_training_is_repeated_to_the_byte_also_from_the_cache(workplace: Path)
         assert ("in context" in shown) == (name != "3")
     assert 1 == len(list(cache.iterdir()))
     assert 1 == len({(workplace / name).read_bytes() for name in ("1", "2", "3")})
-    told = read_metadata(workplace / "1")
-    assert ([1, 2], 0, "softmax", 60) == (told["layers"], told["seed"], told["objective"], told["n_examples"])
+    stored = read_metadata(workplace / "1")
+    assert ([1, 2], 0, "softmax", 60) == (
+        stored["layers"],
+        stored["seed"],
+        stored["objective"],
+        stored["n_examples"],
+    )
     trained(workplace, "4", "--seed", "1", "--cache", cache)
     assert (workplace / "4").read_bytes() != (workplace / "1").read_bytes()
 
 
-def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
+def test_several_seeds_are_trained_and_reported_together(workplace: Path) -> None:
     """Each seed gets its own weights, and their mean and spread are reported."""
     shown = trained(workplace, "s.safetensors", "--seeds", "3")
     each = [float(one) for one in re.findall(r"MAP@R (\S+) by the 2 functions", shown)]
@@ -328,7 +333,7 @@ def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
     assert 3 == len({file.read_bytes() for file in files})
     weights = [part for file in files for part in ("--functions", file)]
     places = ("--encoder", workplace / "tiny", "--device", "cpu", "--json", workplace / "seeds.json")
-    told = run("evaluate", "functions", workplace / "dev.jsonl", *places, *weights)
+    printed = run("evaluate", "functions", workplace / "dev.jsonl", *places, *weights)
     rows = json.loads((workplace / "seeds.json").read_bytes())
     name = f"{(workplace / 'tiny').resolve()}:alone:s"
     values = [
@@ -338,7 +343,7 @@ def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
     ]
     assert 3 == len(values)
     expected = f"{name} 3 {np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
-    assert expected in told.partition("Over seeds")[2]
+    assert expected in printed.partition("Over seeds")[2]
 
 
 def test_some_functions_are_learnt_and_the_others_measured(
@@ -371,7 +376,7 @@ def test_without_a_target_sentences_are_only_counted(workplace: Path) -> None:
     assert "20 sentences of 10 papers" in shown
 
 
-def test_what_cannot_be_trained_is_told_at_once(workplace: Path) -> None:
+def test_what_cannot_be_trained_is_refused_at_once(workplace: Path) -> None:
     """Bad phrase lists, layers, objectives and weights are refused with a clear error."""
     (workplace / "poor.toml").write_text("[a]\nphrases = ['we show a']\n[b]\nphrases = ['deep sea fish']\n")
     with pytest.raises(InputError, match="Fewer than two sentences of b;"):

@@ -40,7 +40,7 @@ def test_a_whole_collection_scores_as_its_papers_do(
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5, rtol=0)
 
 
-def test_a_batch_is_no_larger_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_no_larger_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tensors of a batch fit into ``batch_bytes``."""
     query, rows, offsets = clustered_vectors(3, n_papers=N_PAPERS, n_sentences=(1, 20))
     whole = WholeCollection(PackedVectors(rows, offsets), device="cpu")
