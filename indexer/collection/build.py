@@ -21,17 +21,17 @@ from indexer.collection.growth import BOUNDS, Bounds, prepare_segments, publish_
 from indexer.collection.merging import compact, merge
 from indexer.collection.staging import StagingReport, load_key, stage_corpora
 from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest, note_begun
-from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import (
+from indexer.encoding.encode_versions import (
     EncodedVersions,
     KnownVersions,
     cumulative_progress,
     encode_versions,
     none_encoded,
 )
+from indexer.encoding.parts import Encode, EncodeHere
 from indexer.files.data_folder import KEEP, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
-from indexer.files.notes import read_note, write_note
+from indexer.files.progress_notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest

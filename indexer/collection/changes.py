@@ -14,8 +14,13 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import prepare_segments, publish_changes
 from indexer.collection.publishing import publishing
 from indexer.encoding.arguments import expect_models
+from indexer.encoding.encode_versions import (
+    EncodedVersions,
+    KnownVersions,
+    cumulative_progress,
+    encode_versions,
+)
 from indexer.encoding.parts import EncodeHere
-from indexer.encoding.versions import EncodedVersions, KnownVersions, cumulative_progress, encode_versions
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest

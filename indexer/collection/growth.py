@@ -10,8 +10,8 @@ from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.publishing import move_segment, publish, publishing
+from indexer.encoding.encode_versions import PART_PAPERS, KnownVersions, encode_versions
 from indexer.encoding.parts import EncodeHere, entry_in
-from indexer.encoding.versions import PART_PAPERS, KnownVersions, encode_versions
 from indexer.files.data_folder import DataFolder
 from indexer.files.finished_folders import keep
 from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry

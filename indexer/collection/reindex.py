@@ -26,12 +26,12 @@ from indexer.collection.growth import (
     publish_whole,
 )
 from indexer.encoding.arguments import BuildArguments, new_manifest
+from indexer.encoding.encode_versions import KnownVersions, cumulative_progress, encode_versions, none_encoded
 from indexer.encoding.parts import Encode, EncodeHere
-from indexer.encoding.versions import KnownVersions, cumulative_progress, encode_versions, none_encoded
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.finished_folders import kept
-from indexer.files.notes import read_note, write_note
+from indexer.files.progress_notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import readable_snapshot

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from indexer.files.data_folder import DataFolder
-from indexer.files.notes import read_note, write_note
+from indexer.files.progress_notes import read_note, write_note
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator, load_annotator

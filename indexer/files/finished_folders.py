@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from indexer.files.durable import discard_folder, folder_lock, publish_folder
-from indexer.files.notes import read_note, write_note
+from indexer.files.progress_notes import read_note, write_note
 from models.checksums import matches_checksum
 from models.errors import BuildLockedError
 

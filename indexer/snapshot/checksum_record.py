@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from indexer.files.data_folder import DataFolder
-from indexer.files.notes import read_note, write_note
+from indexer.files.progress_notes import read_note, write_note
 
 # A file must be unchanged for this long before it is recorded: a change within the resolution of the file
 # system's clock could not be detected.

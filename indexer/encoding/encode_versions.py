@@ -16,7 +16,7 @@ from indexer.encoding.parts import Encode, Part, linked, read_part, refused_in
 from indexer.files.arrays import load_array
 from indexer.files.data_folder import DataFolder
 from indexer.files.finished_folders import NOTE
-from indexer.files.notes import read_note
+from indexer.files.progress_notes import read_note
 from indexer.snapshot.checksum_record import ChecksumRecord
 from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest
