@@ -22,7 +22,7 @@ from models.interruption import is_interrupted, set_interruption
 BACKGROUND_TIMEOUT_S: Final = 5.0
 # The advice for a search that takes too long.
 SEARCH_TIMEOUT_ADVICE: Final = "request less: fewer results, fewer sentences, or the scorer ot"
-_LOCK_LOOK_S: Final = 0.05
+_LOCK_POLL_S: Final = 0.05
 _T = TypeVar("_T")
 
 
@@ -92,7 +92,7 @@ def with_deadline(seconds: float, work: Callable[[], _T]) -> _T:
 @contextmanager
 def locked(lock: Lock) -> Iterator[None]:
     """Hold a lock that guards database calls; raises StorageError if it is not free before the deadline."""
-    while not lock.acquire(timeout=_LOCK_LOOK_S):
+    while not lock.acquire(timeout=_LOCK_POLL_S):
         if is_interrupted():
             raise StorageError("Other requests are waiting for the database; try again later.")
     try:

@@ -18,7 +18,7 @@ from service.degradation import Degradation
 from service.secret import read_secret
 from service.settings import Settings
 
-KEEP_S: Final = 3_600  # in Redis: limits how long values of old generations and of readers' texts remain
+TTL_S: Final = 3_600  # in Redis: limits how long values of old generations and of readers' texts remain
 _MAX_VALUE_BYTES: Final = 1 << 20  # larger ones would evict many others, and keep Redis busy
 # What an entry takes in Python besides the value: its name, two object headers, its place in the map.
 _ENTRY_BYTES: Final = 300
@@ -127,7 +127,7 @@ class Cache:
         if len(value) <= _MAX_VALUE_BYTES and keep():
             self._keep(name, value)
             if self.redis is not None:
-                self.redis.put(self._redis_key(name), self._tag(name, value) + value, keep_s=KEEP_S)
+                self.redis.put(self._redis_key(name), self._tag(name, value) + value, keep_s=TTL_S)
         return value
 
     def _count(self, layer: str, *, hit: bool) -> None:

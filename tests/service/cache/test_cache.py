@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from models.errors import DeadlineError, InputError, MissingPackageError, PaperNotFoundError
 from service.cache.redis import REDIS_REFUSES_WRITES, RedisStore
 from service.cache.single_flight import Flights
-from service.cache.store import KEEP_S, Cache, open_cache
+from service.cache.store import TTL_S, Cache, open_cache
 from service.context import Deadline, set_deadline
 from service.settings import Settings
 from tests.support.servers.patience import soon
@@ -81,7 +81,7 @@ def run_together(n: int, call: Callable[[int], object]) -> list[object]:
         return list(threads.map(attempt, range(n)))
 
 
-def test_equal_values_asked_for_at_once_are_made_once() -> None:
+def test_equal_values_requested_at_once_are_made_once() -> None:
     """If sixteen callers request a value at once, one makes it and all get it."""
     made, cache = [], Cache(memory_mib=1)
 
@@ -190,7 +190,7 @@ def test_a_value_is_found_by_other_processes_and_after_a_restart(redis_server: R
         (key,) = client.keys()
         assert key.startswith(b"akin:1:")
         assert b"name" not in key
-        assert 0 < client.ttl(key) <= KEEP_S
+        assert 0 < client.ttl(key) <= TTL_S
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "emptied", "longer", "another", "list"])
@@ -397,7 +397,7 @@ def test_a_url_that_is_none_is_refused_without_being_shown() -> None:
     assert "hush" not in str(refused.value)
 
 
-def test_without_the_client_the_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_client_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the redis package, asking for a Redis raises an error with the install command."""
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(MissingPackageError, match=r"akin\[redis\]"):
